@@ -1,0 +1,107 @@
+"""Keep a metadata catalog true about machine learning: MLflow runs become models in it.
+
+Example:
+    `Pipeline(Recipe.load("recipe.yml")).run().exit_code`
+
+Names are imported when they are first used, so that `import mlcat_ingest` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.errors import (
+        AspectChangedError,
+        AspectRejectedError,
+        AuthenticationError,
+        CatalogRequestError,
+        CatalogUnavailableError,
+        CodecError,
+        FatalError,
+        InvalidUrnError,
+        LimitError,
+        MissingExtraError,
+        MlcatError,
+        NotAuthorizedError,
+        ProtocolMismatchError,
+        RateLimitedError,
+        RecipeError,
+        RecipeLockedError,
+        RecipeSyntaxError,
+        RecipeValidationError,
+        RecordError,
+        RetryableError,
+        SkippableError,
+        SourceUnavailableError,
+        StateUnavailableError,
+        UnknownPluginError,
+    )
+    from mlcat_ingest.metadata.proposal import Entity, Proposal
+    from mlcat_ingest.pipeline.pipeline import Pipeline
+    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.recipe.model import Recipe
+
+    __version__: str
+
+__all__ = [
+    "AspectChangedError",
+    "AspectRejectedError",
+    "AuthenticationError",
+    "CatalogClient",
+    "CatalogRequestError",
+    "CatalogUnavailableError",
+    "CodecError",
+    "Entity",
+    "FatalError",
+    "InvalidUrnError",
+    "LimitError",
+    "MissingExtraError",
+    "MlcatError",
+    "NotAuthorizedError",
+    "Pipeline",
+    "Proposal",
+    "ProtocolMismatchError",
+    "RateLimitedError",
+    "Recipe",
+    "RecipeError",
+    "RecipeLockedError",
+    "RecipeSyntaxError",
+    "RecipeValidationError",
+    "RecordError",
+    "Report",
+    "RetryableError",
+    "SkippableError",
+    "SourceUnavailableError",
+    "StateUnavailableError",
+    "UnknownPluginError",
+    "__version__",
+]
+
+_ELSEWHERE = {
+    "CatalogClient": "client.catalog_client",
+    "Entity": "metadata.proposal",
+    "Pipeline": "pipeline.pipeline",
+    "Proposal": "metadata.proposal",
+    "Recipe": "recipe.model",
+    "Report": "pipeline.report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on its first use (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("mlcat-ingest")
+    elif name in __all__:
+        module = import_module(f"{__name__}.{_ELSEWHERE.get(name, 'errors')}")
+        value = getattr(module, name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,117 @@
+"""The errors of the catalog service, each with the HTTP status that a client sees.
+
+CatalogError
+    BadRequestError 400           the request is not understood
+        MalformedBodyError        its body is not JSON
+        QueryTooComplexError      a query asks for more than the limits allow
+    UnauthenticatedError 401      no token, or a wrong one
+    ForbiddenError 403            not from there
+    NotFoundError 404             there is no such thing
+    SlowRequestError 408          the body of the request did not arrive in time
+    BodyTooLargeError 413         the body passes the limit
+    InvalidProposalError 422      a proposal cannot be written; nothing was
+        VersionConflictError      what is stored is not what the writer expected
+    TooManyRequestsError 429      as many requests as allowed are being answered
+    BusyError 503                 the database is held by somebody else; the same call may pass
+    StorageError 507              the disk takes no more; nothing was written
+
+How they are told to a client is in `catalog/refusals.py`.
+"""
+
+from typing import ClassVar
+
+from mlcat_ingest.errors import MlcatError
+
+
+class CatalogError(MlcatError):
+    """The root: `http_status` is what the client sees."""
+
+    http_status: ClassVar[int] = 500
+
+
+class BadRequestError(CatalogError):
+    """The request is not understood: no JSON, a parameter missing or of the wrong type."""
+
+    http_status = 400
+
+
+class MalformedBodyError(BadRequestError):
+    """The body of the request is not JSON that can be used."""
+
+
+class QueryTooComplexError(BadRequestError):
+    """A query asks for more than the limits allow."""
+
+
+class UnauthenticatedError(CatalogError):
+    """The request carries no token, or a wrong one."""
+
+    http_status = 401
+
+
+class ForbiddenError(CatalogError):
+    """The request comes from a place that may not make it."""
+
+    http_status = 403
+
+
+class NotFoundError(CatalogError):
+    """The entity, the aspect or the path does not exist.
+
+    `what` tells clients of OpenAPI, in a header, which of them it is: `ENTITY` or `ASPECT`.
+    """
+
+    http_status = 404
+
+    def __init__(self, message: str, *, what: str | None = None) -> None:
+        """Keep the sentence and what is missing."""
+        super().__init__(message)
+        self.what = what
+
+
+class SlowRequestError(CatalogError):
+    """The body of the request did not arrive in time."""
+
+    http_status = 408
+
+
+class BodyTooLargeError(CatalogError):
+    """The body of the request passes the limit."""
+
+    http_status = 413
+
+
+class InvalidProposalError(CatalogError):
+    """A proposal cannot be written; the sentence names the field, and nothing was written.
+
+    `index` is the position of the proposal in its batch.
+    """
+
+    http_status = 422
+
+    def __init__(self, message: str, *, index: int = 0, hint: str | None = None) -> None:
+        """Keep the sentence and the proposal's position."""
+        super().__init__(message, hint=hint)
+        self.index = index
+
+
+class VersionConflictError(InvalidProposalError):
+    """What is stored is not what the writer expected: another version, or anything at all."""
+
+
+class TooManyRequestsError(CatalogError):
+    """As many requests as the service answers at once are in hand already."""
+
+    http_status = 429
+
+
+class BusyError(CatalogError):
+    """The database is held by somebody else for longer than we wait."""
+
+    http_status = 503
+
+
+class StorageError(CatalogError):
+    """The disk does not take what was to be written; nothing of it is there."""
+
+    http_status = 507

@@ -1,0 +1,1 @@
+"""The GraphQL endpoint: schema first, resolvers in tables, batch loading, limits."""

@@ -1,0 +1,1 @@
+"""Resolvers, a table a subject: object type and field to function."""

@@ -1,0 +1,91 @@
+"""What one request may ask for: every limit of the catalog service, in one table."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of the service; what passes one is refused with a 4xx that names it.
+
+    Attributes:
+        body_bytes: longest request body, in bytes. DataHub's clients split at 15 MiB.
+        body_seconds: longest time that the body of a request may take to arrive, in seconds.
+        requests_at_once: most requests that are answered at the same time; further ones get a 429
+            that tells them to come back after a second. DataHub's clients do so by themselves.
+        proposals: most proposals, or aspects, in one batch. DataHub's clients send 200.
+        batch_urns: most URNs in one batch read or batch evaluation.
+        page_size: most results in one page; a larger wish is cut to it.
+        query_depth: deepest nesting of a GraphQL query, in fields.
+        query_fields: most fields in a GraphQL query, fragments spread out.
+        query_aliases: most aliases in a GraphQL query.
+        query_bytes: longest GraphQL query, in bytes of UTF-8.
+        query_searches: most searches in one GraphQL query.
+        query_values: most values in the answer to a GraphQL query.
+        query_seconds: longest time that one GraphQL query may run, in seconds.
+    """
+
+    body_bytes: int = 16_000_000
+    body_seconds: float = 60
+    requests_at_once: int = 100
+    proposals: int = 10_000
+    batch_urns: int = 10_000
+    page_size: int = 10_000
+    query_depth: int = 20
+    query_fields: int = 5_000
+    query_aliases: int = 100
+    query_bytes: int = 200_000
+    query_searches: int = 10
+    query_values: int = 500_000
+    query_seconds: float = 15
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+NAMES: Final = 1_000
+"""Most distinct names of aspects, or of relationships, in one request."""
+
+PATTERN_CHARS: Final = 512
+"""Longest regular expression that a metadata test may hold, in characters."""
+
+PATTERN_BYTES: Final = 64 * 1024
+"""Most memory that one compiled regular expression may take, in bytes."""
+
+PATTERNS: Final = 50
+"""Most regular expressions that the definition of one metadata test may hold."""
+
+PATTERN_TEXT_CHARS: Final = 10_000
+"""Longest text that a regular expression is tried on, in characters; a longer never matches."""
+
+SEARCH_CRITERIA: Final = 100
+"""Most criteria of one search, and most alternatives; SQLite nests conditions 1000 deep at most."""
+
+SEARCH_PATTERNS: Final = 100
+"""Most values of one search that are compared otherwise than for equality."""
+
+SEARCH_PATTERN_CHARS: Final = 1_000
+"""Longest of those values, and longest pattern of URNs, in characters."""
+
+SEARCH_VALUES: Final = 10_000
+"""Most values of one search."""
+
+SEARCH_FACETS: Final = 50
+"""Most fields whose values one search counts."""
+
+SORT_KEYS: Final = 10
+"""Most fields that one search may be sorted by."""
+
+QUERY_LEVELS: Final = 20
+"""Deepest nesting of parentheses in a search query."""
+
+PATCH_OPERATIONS: Final = 10_000
+"""Most operations in one patch."""
+
+PATCH_TAKEN_BYTES: Final = 16_000_000
+"""Most that the operations `test`, `move` and `copy` of one patch may take, in bytes of JSON."""
+
+PATCH_PATH_PARTS: Final = 50
+"""Most parts in a path of a patch."""
+
+PATCH_KEYS: Final = 10
+"""Most key fields that a patch may give for one array."""

@@ -1,0 +1,108 @@
+"""The lock beside a catalog's database: one server a file, and where that server is.
+
+The lock file is `<database>.lock`. While a server lives, the file's text is one JSON object: `pid`
+(of the server), `url` (its address, null until it listens), `needs_token` (whether requests need
+one) and `dies_with_parent` (whether it is a child that ends with the process that started it, and
+so is nobody else's to use).
+"""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.sql.filelock import PATIENCE_S, FileLock, holder_of
+
+_PATIENCE_S: Final = PATIENCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that is alive on a database; `url` is None while it is still starting."""
+
+    pid: int
+    url: str | None = None
+    needs_token: bool = False
+    dies_with_parent: bool = False
+
+
+class ServerLock:
+    """Held by the one server of a database file, from before it opens the file."""
+
+    def __init__(self, lock: FileLock) -> None:
+        """Own `lock`; see `acquire`."""
+        self._lock = lock
+
+    @classmethod
+    def acquire(cls, database: str | Path) -> Self:
+        """Return the lock of a database (a path, or an SQLite URL).
+
+        Raises:
+            RecipeError: another server has it, or the lock file cannot be made.
+        """
+        path = _lock_path(database)
+        try:
+            taken = FileLock.take(path, asdict(Running(os.getpid())), patience_s=_PATIENCE_S)
+        except OSError as error:
+            raise RecipeError(f"cannot make the lock file {path}: {error.strerror}") from error
+        if taken is None:
+            raise RecipeError(
+                f"another catalog serves {_database_path(database)}"
+                f"{_described(read_lock(database))}",
+                hint="use that one, stop it, or name another database",
+            )
+        return cls(taken)
+
+    def announce(self, running: Running) -> None:
+        """Say to others where the server is."""
+        self._lock.say(asdict(running))
+
+    def release(self) -> None:
+        """Let others have the database; safe to call twice."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def read_lock(database: str | Path) -> Running | None:
+    """Return the server that is alive on a database (a path, or an SQLite URL), if there is one."""
+    said = holder_of(_lock_path(database), patience_s=_PATIENCE_S)
+    if said is None:
+        return None
+    try:
+        return Running(**said)
+    except TypeError:
+        return Running(0)
+
+
+def _described(other: Running | None) -> str:
+    if other is None or not other.pid:
+        return ""
+    return f": {other.url} (process {other.pid})" if other.url else f": process {other.pid}"
+
+
+def _database_path(database: str | Path) -> Path:
+    scheme, separator, rest = str(database).partition("://")
+    if not separator:
+        return Path(database).resolve()
+    if not scheme.startswith("sqlite"):
+        raise RecipeError(
+            "the catalog keeps its data in an SQLite file", hint="name a path, catalog.db"
+        )
+    return Path(rest.removeprefix("/").partition("?")[0]).resolve()
+
+
+def _lock_path(database: str | Path) -> Path:
+    path = _database_path(database)
+    return path.with_name(f"{path.name}.lock")

@@ -1,0 +1,1 @@
+"""Metadata tests: rules about entities, stored as `test` entities and really evaluated."""

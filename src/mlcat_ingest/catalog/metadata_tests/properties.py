@@ -1,0 +1,179 @@
+"""Property paths of metadata tests, read for many entities with a few statements.
+
+A path is dotted: an aspect, then its fields, through lists and maps. Where a value on the way is
+a URN, the path goes on with an aspect of that entity, as in
+``glossaryTerms.terms.urn.glossaryTermInfo.parentNode``. Three things make it fit for ML metadata:
+
+- in a list of named things a name picks one: ``mlModelProperties.trainingMetrics.accuracy`` is the
+  value of that metric (a field of the things, such as ``value``, goes before a name);
+- of the keys of a map the longest that fits is taken, so keys with dots need no quoting;
+- ``length`` behind a list is how many entries it has.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.values import StoredAspect
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
+
+MAX_HOPS: Final = 3
+"""How many URNs one path may pass through to further entities."""
+
+_ALIASES: Final = {"schemaFields": ("schemaMetadata", "fields")}
+_TIMES: Final = frozenset({"__firstSynchronized", "__lastSynchronized", "__lastObserved"})
+_BOXES: Final = frozenset({"string", "int", "long", "float", "double", "boolean"})
+_STRUCTURED_PROPERTY: Final = "urn:li:structuredProperty:"
+
+_Segments = tuple[str, ...]
+
+
+class PropertyReader:
+    """Reads property paths of some entities; URNs on the way are noted and `load`ed all at once.
+
+    Cost: one store call when built, and one a `load`; the aspects of all entities are in memory.
+    """
+
+    def __init__(self, store: Store, urns: Sequence[str]) -> None:
+        """Load every aspect of `urns` from `store`."""
+        self._store = store
+        self._whole = store.get_many(urns)
+        self._further: dict[tuple[str, str], StoredAspect | None] = {}
+        self._wanted: set[tuple[str, str]] = set()
+        self._missed = False
+
+    def exists(self, urn: str) -> bool:
+        """Return whether the catalog has `urn`, one of the entities."""
+        return urn in self._whole
+
+    def aspect(self, urn: str, name: str) -> StoredAspect | None:
+        """Return an aspect of one of the entities, None where it is not set."""
+        return self._whole.get(urn, {}).get(name)
+
+    def load(self) -> bool:
+        """Load what `values` lacked since the last call, and return whether there was anything."""
+        if not self._wanted:
+            return False
+        names = {name for _, name in self._wanted}
+        found = self._store.get_many(list({urn: None for urn, _ in self._wanted}), names)
+        for urn, name in self._wanted:
+            self._further[urn, name] = found.get(urn, {}).get(name)
+        self._wanted.clear()
+        return True
+
+    def values(self, urn: str, path: str) -> list[Any] | None:
+        """Return all values at `path` of `urn`; None if something has to be loaded first."""
+        self._missed = False
+        values = list(self._entity(urn, tuple(path.split(".")), MAX_HOPS))
+        return None if self._missed else values
+
+    def _aspect(self, urn: str, name: str) -> Mapping[str, Any] | None:
+        if urn in self._whole:
+            stored = self._whole[urn].get(name)
+        elif (urn, name) in self._further:
+            stored = self._further[urn, name]
+        else:
+            self._wanted.add((urn, name))
+            self._missed = True
+            return None
+        return None if stored is None else stored.value
+
+    def _entity(self, urn: str, path: _Segments, hops: int) -> Iterator[Any]:
+        head, *rest = (*_ALIASES.get(path[0], path[:1]), *path[1:])
+        if not rest and (special := self._special(urn, head)) is not None:
+            yield from special
+            return
+        aspect = self._aspect(urn, head)
+        if aspect is None:
+            return
+        if head == "structuredProperties" and ".".join(rest).startswith(_STRUCTURED_PROPERTY):
+            yield from _structured(aspect, ".".join(rest))
+        else:
+            yield from self._walk(aspect, tuple(rest), hops)
+
+    def _special(self, urn: str, name: str) -> list[Any] | None:
+        if name == "urn":
+            return [urn]
+        if name == "entityType":
+            return [_entity_type(urn)]
+        if name == FIELDS_DESCRIBED:
+            schema = self._aspect(urn, "schemaMetadata") or {}
+            edited = self._aspect(urn, "editableSchemaMetadata") or {}
+            return [_fields_described(schema, edited)]
+        if name in _TIMES:
+            return _times(self._whole.get(urn, {}).values(), name)
+        return None
+
+    def _walk(self, value: Any, path: _Segments, hops: int) -> Iterator[Any]:
+        if isinstance(value, list):
+            if path == ("length",):
+                yield len(value)
+                return
+            for item in value:
+                yield from self._walk(item, path, hops)
+        elif not path:
+            if value is not None:
+                yield _unboxed(value)
+        elif isinstance(value, Mapping):
+            yield from self._field(value, path, hops)
+        elif hops and isinstance(value, str) and value.startswith(PREFIX):
+            yield from self._entity(value, path, hops - 1)
+
+    def _field(self, value: Mapping[str, Any], path: _Segments, hops: int) -> Iterator[Any]:
+        for size in range(len(path), 0, -1):
+            key, rest = ".".join(path[:size]), path[size:]
+            if key in value:
+                yield from self._walk(value[key], rest, hops)
+                return
+            if value.get("name") == key:
+                # The path names this thing: without more it means the thing's value.
+                yield from self._walk(value.get("value", value) if not rest else value, rest, hops)
+                return
+
+
+def _entity_type(urn: str) -> str:
+    try:
+        return entity_type_of(urn)
+    except InvalidUrnError:
+        return ""
+
+
+def _unboxed(value: Any) -> Any:
+    """Return the value inside a one-key union wrapper such as ``{"double": 0.5}``."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((kind, inner),) = value.items()
+        if kind in _BOXES:
+            return inner
+    return value
+
+
+def _structured(aspect: Mapping[str, Any], urn: str) -> Iterator[Any]:
+    for assignment in aspect.get("properties") or []:
+        if assignment.get("propertyUrn") == urn:
+            yield from map(_unboxed, assignment.get("values") or [])
+
+
+def _times(stored: Iterable[StoredAspect], name: str) -> list[Any]:
+    aspects = list(stored)
+    if not aspects:
+        return []
+    if name == "__firstSynchronized":
+        return [min(aspect.created_ms for aspect in aspects)]
+    if name == "__lastSynchronized":
+        return [max(aspect.modified_ms for aspect in aspects)]
+    observed = (aspect.system_metadata.get("lastObserved") for aspect in aspects)
+    return sorted(time for time in observed if isinstance(time, int))[-1:]
+
+
+def _fields_described(schema: Mapping[str, Any], edited: Mapping[str, Any]) -> bool:
+    described = {
+        field.get("fieldPath")
+        for field in edited.get("editableSchemaFieldInfo") or []
+        if field.get("description")
+    }
+    fields = schema.get("fields") or []
+    return bool(fields) and all(
+        field.get("description") or field.get("fieldPath") in described for field in fields
+    )

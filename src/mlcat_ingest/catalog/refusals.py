@@ -1,0 +1,111 @@
+"""How an error leaves the service: its status, its headers, and one JSON shape a family of paths.
+
+On the paths of OpenAPI the shape is `{"error": ..., "message": ...}`; a proposal that cannot be
+written is a 400 there and a version conflict a 412. Everywhere else it is what Rest.li clients
+expect, `{"exceptionClass": ..., "message": ..., "status": ...}`, and both of them are a 422.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+from mlcat_ingest.catalog.errors import (
+    CatalogError,
+    ForbiddenError,
+    InvalidProposalError,
+    MalformedBodyError,
+    NotFoundError,
+    VersionConflictError,
+)
+from mlcat_ingest.errors import SkippableError
+
+PREFIXES: Final = ("", "/gms", "/api/gms")
+"""Where the endpoints are found: clients of a gateway put its prefix before every path."""
+
+_EXCEPTION_CLASS: Final = "com.linkedin.restli.server.RestLiServiceException"
+_OPENAPI: Final = tuple(f"{prefix}/openapi/" for prefix in PREFIXES)
+
+# What is left of a body that came too late or is too large is not read: its connection is of no
+# more use.
+_HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},
+    413: {"Connection": "close"},
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error as an answer: its status, its JSON body, and its headers."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refusal_of(error: Exception, path: str) -> Refusal | None:
+    """Return how `error` is told to a client of `path`; None for a defect of the service."""
+    match error:
+        case CatalogError():
+            status = _status_of(error, path)
+            headers = dict(_HEADERS.get(status, {}))
+            if isinstance(error, NotFoundError) and error.what is not None:
+                headers["Not-Found-Reason"] = error.what
+            return refusal(status, str(error), path, title=_title_of(error), headers=headers)
+        # A JSON text or a URN that cannot be used is always the client's.
+        case SkippableError():
+            return refusal(400, str(error), path)
+        case _:
+            return None
+
+
+def refusal(
+    status: int,
+    message: str,
+    path: str,
+    *,
+    title: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Refusal:
+    """Return a refusal in the shape of the family that `path` belongs to.
+
+    `title` is the short name of the error, by default that of the HTTP status.
+    """
+    # A message may quote half a surrogate pair from the request.
+    shown = message.encode("utf-8", "backslashreplace").decode()
+    if is_openapi(path):
+        error = title or HTTPStatus(status).phrase
+        return Refusal(status, {"error": error, "message": shown}, headers or {})
+    body = {"exceptionClass": _EXCEPTION_CLASS, "message": shown, "status": status}
+    return Refusal(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
+
+
+def is_openapi(path: str) -> bool:
+    """Return whether `path` is one of the OpenAPI family, a gateway's prefix before it or not."""
+    return path.startswith(_OPENAPI)
+
+
+def _status_of(error: CatalogError, path: str) -> int:
+    if is_openapi(path):
+        if isinstance(error, VersionConflictError):
+            return 412
+        if isinstance(error, InvalidProposalError):
+            return 400
+    return error.http_status
+
+
+def _title_of(error: CatalogError) -> str | None:
+    match error:
+        case MalformedBodyError():
+            return "Invalid JSON format"
+        case VersionConflictError():
+            return "Precondition Error"
+        case InvalidProposalError():
+            return "Validation Error"
+        case ForbiddenError():
+            return "Authorization Error"
+        case _:
+            return None

@@ -1,0 +1,1 @@
+"""The Rest.li and OpenAPI endpoints of the catalog."""

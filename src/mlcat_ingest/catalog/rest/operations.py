@@ -1,0 +1,174 @@
+"""`/operations`: tasks, their status, and what of the events takes how much room.
+
+Source: DataHub's Rest.li `/operations` resource, and the task status of Elasticsearch.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.rest.http import Call
+from mlcat_ingest.catalog.rest.operation import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    URN,
+    WHOLE,
+    Operation,
+    action,
+    array,
+    record,
+    value_of,
+)
+from mlcat_ingest.catalog.rest.params import (
+    flag,
+    json_object,
+    json_type,
+    optional,
+    required,
+    urn_pattern,
+    whole,
+)
+from mlcat_ingest.catalog.store.edges import Scope
+from mlcat_ingest.catalog.store.prepare import check_urn
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.timeseries import Span, count_events, series_sizes
+from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.metadata.codec import dumps
+
+_TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
+_MAX_TASK_ID: Final = 2**63 - 1
+_FORCES: Final = ("forceReindex", "forceDeleteByQuery")
+_REINDEXING: Final = "Reindexing the aspect without the deleted records. "
+_DELETING: Final = "Issuing a delete by query request. "
+_DRY_RUN: Final = "This was a dry run. Run with dryRun = false to execute."
+
+
+_MIB: Final = 1024 * 1024
+
+
+class Operations:
+    """The endpoints of `/operations`."""
+
+    def __init__(self, store: Store, tasks: Tasks) -> None:
+        """Start and look up `tasks` of `store`."""
+        self._store = store
+        self._tasks = tasks
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the endpoints."""
+        return (
+            action(
+                *("/operations", "getEsTaskStatus", self.get_es_task_status),
+                body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
+                returns=value_of(TEXT),
+            ),
+            action(
+                *("/operations", "restoreIndices", self.restore_indices),
+                body=record(urn=URN, urnLike=TEXT),
+                returns=value_of(TEXT),
+            ),
+            action(
+                *("/operations", "truncateTimeseriesAspect", self.truncate_timeseries_aspect),
+                body=record(
+                    *("entityType", "aspect", "endTimeMillis"),
+                    entityType=TEXT,
+                    aspect=TEXT,
+                    endTimeMillis=WHOLE,
+                    dryRun=FLAG,
+                    forceDeleteByQuery=FLAG,
+                    forceReindex=FLAG,
+                ),
+                returns=value_of(TEXT),
+            ),
+            action(
+                *("/operations", "getIndexSizes", self.get_index_sizes),
+                body=OBJECT,
+                returns=value_of(record("indexSizes", indexSizes=array(OBJECT))),
+            ),
+        )
+
+    def get_es_task_status(self, call: Call) -> dict[str, Any]:
+        """Read the status of a task: JSON text in `value`, an `error` in it for an unknown one."""
+        node_id, task_id = _task_of(json_object(call.json()))
+        status: Mapping[str, Any] | None = self._tasks.status(node_id, task_id)
+        if status is None:
+            status = {"error": f"Could not get task status for {node_id}:{task_id}"}
+        return {"value": dumps(status).decode()}
+
+    def restore_indices(self, call: Call) -> dict[str, Any]:
+        """Start making edges and index anew of one URN, of those like a pattern, or of all."""
+        params = json_object(call.json()) if call.body else {}
+        urn = optional(params, "urn")
+        if urn is not None:
+            check_urn(urn)
+        return {"value": self._tasks.reindex(Scope(urn, urn_pattern(params, "urnLike")))}
+
+    def truncate_timeseries_aspect(self, call: Call) -> dict[str, Any]:
+        """Start deleting the events up to a moment, or only say how many those are, by default."""
+        params = json_object(call.json())
+        entity_type, aspect = required(params, "entityType"), required(params, "aspect")
+        if params.get("endTimeMillis") is None:
+            raise BadRequestError("endTimeMillis: the parameter is missing")
+        span = Span(aspect, end_ms=whole(params, "endTimeMillis"))
+        forced = [flag(params, name) for name in _FORCES if params.get(name) is not None]
+        if len(forced) == len(_FORCES) and len(set(forced)) == 1:
+            return {"value": "please only set forceReindex OR forceDeleteByQuery flags"}
+        if not flag(params, "dryRun", default=True):
+            return {"value": self._tasks.truncate(entity_type, span)}
+        total, gone = self._store.read(
+            lambda connection: (
+                count_events(connection, entity_type, Span(aspect)),
+                count_events(connection, entity_type, span),
+            )
+        )
+        most = 2 * gone > total and not flag(params, "forceDeleteByQuery")
+        how = _REINDEXING if most or flag(params, "forceReindex") else _DELETING
+        share = 100 * gone / total if total else 0.0
+        return {"value": f"Delete {gone} out of {total} rows ({share:.2f}%). {how}{_DRY_RUN}"}
+
+    def get_index_sizes(self, _call: Call) -> dict[str, Any]:
+        """Read how much room the events of each timeseries aspect take."""
+        sizes = [
+            {
+                "indexName": f"{size.entity_type.lower()}_{size.aspect.lower()}aspect_v1",
+                "entityName": size.entity_type,
+                "aspectName": size.aspect,
+                "sizeMb": size.value_bytes // _MIB,
+                "sizeInMb": size.value_bytes / _MIB,
+            }
+            for size in self._store.read(series_sizes)
+        ]
+        return {"value": {"indexSizes": sizes}}
+
+
+def _task_of(params: Mapping[str, Any]) -> tuple[str, int]:
+    task = optional(params, "task")
+    node_id = optional(params, "nodeId")
+    task_id = params.get("taskId") or 0
+    if isinstance(task_id, bool) or not isinstance(task_id, int):
+        raise BadRequestError(f"taskId: expected a whole number, not {json_type(task_id)}")
+    separate = f"{node_id}:{task_id}" if node_id and task_id else None
+    if task is None and separate is None:
+        raise BadRequestError(
+            "Please specify either Node ID + task ID OR composite task parameters"
+        )
+    if task is not None and separate is not None and task != separate:
+        raise BadRequestError(
+            "Please specify only one of Node ID + task ID OR composite task parameters"
+        )
+    return _parsed(task if task is not None else str(separate))
+
+
+def _parsed(task: str) -> tuple[str, int]:
+    node_id, _, digits = task.partition(":")
+    # More digits than a long has would only cost time to read.
+    usable = _TASK.fullmatch(task) is not None and len(digits.lstrip("0")) < 20
+    task_id = int(digits) if usable else 0
+    if not 0 < task_id <= _MAX_TASK_ID:
+        raise BadRequestError(
+            "Task should be in the form nodeId:taskId e.g. aB1cdEf2GHIJKLMnoPQr3S:123456 "
+            f"(got {task})"
+        )
+    return node_id, task_id

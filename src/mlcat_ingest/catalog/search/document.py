@@ -1,0 +1,165 @@
+"""What of an entity can be searched: aspects in, one flat document out. Nothing here does I/O."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from mlcat_ingest.catalog.search.fields import (
+    COLUMNS,
+    Found,
+    bodies,
+    find_all,
+    is_indexed,
+)
+from mlcat_ingest.catalog.search.tokens import fold, tokenize
+
+INDEX_VERSION: Final = 1
+"""One more whenever documents or their tokens come out differently: stores then index anew."""
+
+BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)
+"""The token that stands before, between and after the texts of each column."""
+
+_MAX_NAME_CHARS: Final = 200
+_CACHED_CHARS: Final = 100
+_FIGURES: Final = (
+    ("hyperParameters", "hyperParams"),
+    ("hyperParams", "hyperParams"),
+    ("trainingMetrics", "metrics"),
+    ("onlineMetrics", "onlineMetrics"),
+)
+
+
+@dataclass(slots=True)
+class Source:
+    """What a document is made of: an entity, when the catalog got it, and what `add` was given."""
+
+    urn: str
+    entity_type: str
+    created_ms: int
+    modified_ms: int = 0
+    aspects: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(self, aspect: str, value: Mapping[str, Any], modified_ms: int) -> None:
+        """Take in an aspect, if anything in it can be searched, and when it last changed."""
+        if is_indexed(aspect):
+            self.aspects[aspect] = value
+            self.modified_ms = max(self.modified_ms, modified_ms)
+
+
+class Figures(NamedTuple):
+    """The metrics or parameters of one entity: `names[i]` has `values[i]`, numbers if they can."""
+
+    field: str
+    names: tuple[str, ...]
+    values: tuple[float | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One entity as the index holds it.
+
+    Attributes:
+        name: the name people know it by, folded.
+        columns: the tokens of each of `COLUMNS`, parted by spaces.
+        keywords: values to filter on and to count, as (field, value), each once, in order.
+        figures: metrics and parameters, those of each field together.
+        created_ms: when the thing was made, by its source or else by the catalog.
+        modified_ms: when it last changed, likewise.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    keywords: tuple[tuple[str, str], ...]
+    figures: tuple[Figures, ...]
+    created_ms: int
+    modified_ms: int
+
+
+def make_document(source: Source) -> Document:
+    """Return the document of an entity."""
+    aspects = dict(sorted(source.aspects.items()))
+    found = list(find_all(source.urn, source.entity_type, aspects))
+    described = bodies(aspects)
+    return Document(
+        name=fold(found[0].value)[:_MAX_NAME_CHARS],
+        columns=_columns(found),
+        keywords=tuple(dict.fromkeys((one.field, one.value) for one in found if one.keyword)),
+        figures=_figures(described),
+        created_ms=_moment(described, ("created", "createdAt", "date"), source.created_ms),
+        modified_ms=_moment(described, ("lastModified",), source.modified_ms or source.created_ms),
+    )
+
+
+def _columns(found: Iterable[Found]) -> tuple[str, ...]:
+    streams: list[list[str]] = [[] for _ in COLUMNS]
+    wholes: list[dict[str, None]] = [{} for _ in COLUMNS]
+    for _, value, column, _ in found:
+        if column is None:
+            continue
+        parts, whole = _tokens(value) if len(value) <= _CACHED_CHARS else _split(value)
+        streams[column] += (parts, BOUNDS[column])
+        wholes[column].update(dict.fromkeys(whole))
+    # Behind the last bound the wholes stand in nobody's way: the parts remain neighbours.
+    return tuple(
+        " ".join([bound, *stream, *whole]) if stream else ""
+        for bound, stream, whole in zip(BOUNDS, streams, wholes, strict=True)
+    )
+
+
+def _split(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the parts of the words in a text, parted by spaces, and their wholes."""
+    parts, wholes = tokenize(text)
+    return " ".join(parts), tuple(wholes)
+
+
+# Names, people, tags and properties come again and again.
+_tokens = lru_cache(maxsize=20_000)(_split)
+
+
+def _figures(described: Iterable[Mapping[str, Any]]) -> tuple[Figures, ...]:
+    found: dict[str, dict[str, float | str]] = {}
+    for body in described:
+        for key, shown in _FIGURES:
+            if held := body.get(key):
+                found.setdefault(shown, {}).update(_named(held))
+    return tuple(
+        Figures(shown, tuple(named), tuple(named.values())) for shown, named in found.items()
+    )
+
+
+def _named(held: Any) -> dict[str, float | str]:
+    """Return metrics or parameters by name; of what nobody checked, nothing unless it is sound."""
+    try:
+        named = (
+            # The older form: by name, each wrapped by the name of its type.
+            {name: figure(*wrapped.values()) for name, wrapped in held.items()}
+            if isinstance(held, Mapping)
+            else {item["name"]: figure(item["value"]) for item in held if "value" in item}
+        )
+    except (AttributeError, KeyError, TypeError):
+        return {}
+    return named if set(map(type, named)) <= {str} else {}
+
+
+def figure(value: object) -> float | str:
+    """Return a value as a number where it reads as a finite one, and as text elsewhere."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = value if isinstance(value, str) else str(value)
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    # Python also reads digits that underscores part; and only a finite number minus itself is 0.
+    return number if number - number == 0 and "_" not in text else text
+
+
+def _moment(described: Iterable[Mapping[str, Any]], fields: tuple[str, ...], default: int) -> int:
+    for name in fields:
+        for body in described:
+            held = body.get(name)
+            time = held.get("time") if isinstance(held, Mapping) else held
+            if isinstance(time, int) and not isinstance(time, bool) and 0 < time < 2**63:
+                return time
+    return default

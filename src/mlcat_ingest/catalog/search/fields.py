@@ -1,0 +1,172 @@
+"""Where the searchable fields of an entity come from: one table, and the walk through it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from mlcat_ingest.catalog.identity import PLATFORM, Identity
+from mlcat_ingest.catalog.store.virtual import default_aspect
+
+NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)
+COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
+"""The columns of text, the most telling first; a hit in an earlier one ranks higher."""
+
+SOURCE_FIELD: Final = "mlcat.source"
+"""The one custom property of this package that can be filtered on: who writes the entity."""
+
+_OURS: Final = "mlcat."
+_MAX_TEXT_CHARS: Final = 20_000
+_MAX_VALUE_CHARS: Final = 500
+
+Aspects = Mapping[str, Mapping[str, Any]]
+
+
+class Found(NamedTuple):
+    """One text of an entity.
+
+    `field` is what people filter on and see, `column` where its words are indexed (None: nowhere),
+    and a `keyword` is also indexed as it is, to filter on and to count.
+    """
+
+    field: str
+    value: str
+    column: int | None
+    keyword: bool = False
+
+
+class _Rule(NamedTuple):
+    path: tuple[str, ...]
+    field: str
+    column: int | None
+    keyword: bool = False
+
+
+# In the aspects that describe an entity: <kind>Properties, <kind>Info and their editable twins.
+_BODY: Final = (
+    _Rule(("fullName",), "name", NAME),
+    _Rule(("email",), "email", NAME),
+    _Rule(("description",), "description", DESCRIPTION),
+    _Rule(("definition",), "description", DESCRIPTION),
+    _Rule(("title",), "title", DESCRIPTION),
+    _Rule(("comment",), "description", DESCRIPTION),
+    _Rule(("type",), "type", TAGS, keyword=True),
+    _Rule(("dataType",), "dataType", TAGS, keyword=True),
+    _Rule(("version", "versionTag"), "version", TAGS, keyword=True),
+    _Rule(("aliases", "versionTag"), "version", TAGS, keyword=True),
+    _Rule(("tags",), "tags", TAGS, keyword=True),
+    _Rule(("env",), "origin", None, keyword=True),
+)
+_ASPECTS: Final[Mapping[str, tuple[_Rule, ...]]] = {
+    "globalTags": (_Rule(("tags", "tag"), "tags", TAGS, keyword=True),),
+    "glossaryTerms": (_Rule(("terms", "urn"), "glossaryTerms", TAGS, keyword=True),),
+    "ownership": (_Rule(("owners", "owner"), "owners", TAGS, keyword=True),),
+    "domains": (_Rule(("domains",), "domains", TAGS, keyword=True),),
+    "subTypes": (_Rule(("typeNames",), "typeNames", TAGS, keyword=True),),
+    "container": (
+        _Rule(("container",), "container", None, keyword=True),
+        _Rule(("container",), "browsePathV2", None, keyword=True),
+    ),
+    "browsePathsV2": (
+        _Rule(("path", "urn"), "browsePathV2", None, keyword=True),
+        _Rule(("path", "id"), "browsePathV2", None, keyword=True),
+    ),
+    "dataPlatformInstance": (
+        _Rule(("platform",), "platform", None, keyword=True),
+        _Rule(("instance",), "platformInstance", None, keyword=True),
+    ),
+    "documentation": (_Rule(("documentations", "documentation"), "description", DESCRIPTION),),
+    "institutionalMemory": (_Rule(("elements", "description"), "links", DESCRIPTION),),
+    "status": (_Rule(("removed",), "removed", None, keyword=True),),
+    "deprecation": (_Rule(("deprecated",), "deprecated", None, keyword=True),),
+}
+ASPECT_NAMES: Final = frozenset(_ASPECTS)
+"""Aspects whose fields are in the table by name; others are searched by how their names end."""
+
+BODY_ENDINGS: Final = ("Properties", "Info")
+"""Aspects named so describe their entity: they have its name, its text and its properties."""
+
+KEYWORD_FIELDS: Final = frozenset(
+    rule.field for rules in (_BODY, *_ASPECTS.values()) for rule in rules if rule.keyword
+) | {"_entityType", "platform", "origin", SOURCE_FIELD}
+"""Fields whose values are indexed as they are."""
+
+# Their URNs name an orchestrator, which is a platform by another name.
+_FLOWS: Final = frozenset({"dataFlow", "dataJob"})
+_PLATFORM_ASPECT: Final = "dataPlatformInstance"
+
+# Custom properties are held in this field of a describing aspect.
+_CUSTOM: Final = "customProperties"
+
+
+def is_indexed(aspect: str) -> bool:
+    """Return whether anything in aspects of this name can be searched."""
+    return aspect in ASPECT_NAMES or aspect.endswith(BODY_ENDINGS)
+
+
+def bodies(aspects: Aspects) -> list[Mapping[str, Any]]:
+    """Return the values of those aspects that describe the entity."""
+    return [value for name, value in aspects.items() if name.endswith(BODY_ENDINGS)]
+
+
+def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[Found]:
+    """Yield everything about an entity that can be searched, its name first."""
+    identity = Identity.of(urn)
+    yield Found("name", _name(aspects) or identity.name, NAME)
+    yield Found("_entityType", entity_type, None, keyword=True)
+    if identity.platform:
+        yield Found("platform", f"{PLATFORM}{identity.platform}", None, keyword=True)
+    elif entity_type in _FLOWS and (default := default_aspect(urn, entity_type, _PLATFORM_ASPECT)):
+        yield from _matches(default, _ASPECTS[_PLATFORM_ASPECT])
+    if identity.environment:
+        yield Found("origin", identity.environment, None, keyword=True)
+    for aspect, value in aspects.items():
+        if aspect.endswith(BODY_ENDINGS):
+            yield from _matches(value, _BODY)
+            yield from _custom_properties(value.get(_CUSTOM))
+        else:
+            yield from _matches(value, _ASPECTS.get(aspect, ()))
+    yield Found("urn", urn, URN)
+
+
+def _name(aspects: Aspects) -> str | None:
+    """Return the name that people gave the entity."""
+    for aspect, value in aspects.items():
+        if aspect.endswith(BODY_ENDINGS) and not aspect.startswith("editable"):
+            for field in ("displayName", "name"):
+                name = value.get(field)
+                if isinstance(name, str) and name.strip():
+                    return name
+    return None
+
+
+def _matches(value: Mapping[str, Any], rules: Iterable[_Rule]) -> Iterator[Found]:
+    for path, field, column, keyword in rules:
+        if path[0] in value:
+            for text in _texts(value, path):
+                yield Found(field, text[:_MAX_TEXT_CHARS], column, keyword)
+
+
+def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the texts at the end of `path`, through lists; a flag that is set is `true`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item, path)
+    elif path:
+        if isinstance(value, Mapping) and path[0] in value:
+            yield from _texts(value[path[0]], path[1:])
+    elif value is True:
+        yield "true"
+    elif isinstance(value, str) and value:
+        yield value
+
+
+def _custom_properties(custom: object) -> Iterator[Found]:
+    if not isinstance(custom, Mapping):
+        return
+    for key, value in custom.items():
+        if not isinstance(value, str):
+            continue
+        if not key.startswith(_OURS):
+            yield Found(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
+        elif key == SOURCE_FIELD:
+            for one in value.split(","):
+                yield Found(SOURCE_FIELD, one, None, keyword=True)

@@ -1,0 +1,1 @@
+"""What the catalog holds: entities, aspects with their versions, and edges."""

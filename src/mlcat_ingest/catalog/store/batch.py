@@ -1,0 +1,274 @@
+"""One batch of writes, worked out on the stored state inside one transaction."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, func, select
+
+from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
+from mlcat_ingest.catalog.search.document import Source
+from mlcat_ingest.catalog.search.fields import is_indexed
+from mlcat_ingest.catalog.search.index import forget, refresh
+from mlcat_ingest.catalog.store.conditions import Known, State, refusal_of
+from mlcat_ingest.catalog.store.patch.applying import apply_patch
+from mlcat_ingest.catalog.store.patch.reading import Patch
+from mlcat_ingest.catalog.store.patch.templates import blank
+from mlcat_ingest.catalog.store.prepare import Content, Prepared, content_of, name_in
+from mlcat_ingest.catalog.store.rows import (
+    Changes,
+    EntityRow,
+    EventRow,
+    Key,
+    Row,
+    chunks,
+    write_changes,
+)
+from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
+from mlcat_ingest.catalog.store.tables import aspect, aspect_history, entity
+from mlcat_ingest.catalog.store.values import Written
+from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, default_aspect, key_edges
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import canonical, dumps, loads
+from mlcat_ingest.metadata.entities import ASPECTS, key_aspect_name
+
+
+def _same(stored: str, text: str) -> bool:
+    if stored == text or len(stored) != len(text):
+        return stored == text
+    # Equal values may still differ in the order of their keys.
+    return canonical(loads(stored)) == canonical(loads(text))
+
+
+class Batch:
+    """Works out what a batch changes, in memory, and then writes all of it.
+
+    The order of the items counts: a later item sees what an earlier one wrote.
+    """
+
+    def __init__(self, connection: Connection, actor: str, now_ms: int) -> None:
+        """Write as `actor` at `now_ms`, milliseconds since the epoch."""
+        self._connection = connection
+        self._actor = actor
+        self._now_ms = now_ms
+        self._entities: dict[str, Known] = {}
+        self._rows: dict[Key, Row] = {}
+        # The last version of aspects that are gone: their next value counts on from there.
+        self._last_versions: dict[Key, int] = {}
+        self._next_id = 0
+        self._changes = Changes()
+
+    def apply(self, items: Sequence[Prepared]) -> list[Written]:
+        """Write `items` and say what became of each.
+
+        Raises:
+            InvalidProposalError: an item is refused, named by its `index`; the caller's savepoint
+                takes back what was written before.
+
+        Cost: a handful of SQL statements for each thousand items.
+        """
+        self._load(items)
+        written = [self._apply_one(index, item) for index, item in enumerate(items)]
+        self._flush()
+        return written
+
+    def _flush(self) -> None:
+        changes = self._changes
+        write_changes(self._connection, changes)
+        forget(self._connection, changes.deleted_entities)
+        changed = {entity_id for entity_id, name in changes.rows if is_indexed(name)}
+        new = self._new_sources()
+        refresh(self._connection, changed - new.keys(), new)
+
+    def _new_sources(self) -> dict[int, Source]:
+        """Return what the search index needs to know of the entities that this batch made."""
+        changes = self._changes
+        sources = {
+            entity_id: Source(row.urn, row.entity_type, self._now_ms)
+            for entity_id, row in changes.new_entities.items()
+        }
+        for key, row in changes.rows.items():
+            if row is not None and row.entity_id in sources:
+                sources[row.entity_id].add(row.aspect, changes.values[key], self._now_ms)
+        return sources
+
+    def _load(self, items: Sequence[Prepared]) -> None:
+        for urns in chunks(item.write.urn for item in items):
+            query = select(entity.c.urn, entity.c.id, entity.c.name, entity.c.created_ms)
+            for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(urns))):
+                self._entities[urn] = Known(*known)
+        names = sorted({item.write.aspect for item in items})
+        for ids in chunks(known.id for known in self._entities.values()):
+            current = select(aspect).where(aspect.c.entity_id.in_(ids), aspect.c.aspect.in_(names))
+            for found in self._connection.execute(current):
+                row = Row(*found)
+                self._rows[row.entity_id, row.aspect] = row
+        self._changes.stored.update(self._rows)
+        self._load_last_versions(items, names)
+        self._next_id = 1 + (self._connection.scalar(select(func.max(entity.c.id))) or 0)
+
+    def _load_last_versions(self, items: Sequence[Prepared], names: list[str]) -> None:
+        absent = [
+            known.id
+            for item in items
+            if (known := self._entities.get(item.write.urn)) is not None
+            and (known.id, item.write.aspect) not in self._rows
+        ]
+        for ids in chunks(absent):
+            past = aspect_history.c
+            query = (
+                select(past.entity_id, past.aspect, func.max(past.version))
+                .where(past.entity_id.in_(ids), past.aspect.in_(names))
+                .group_by(past.entity_id, past.aspect)
+            )
+            for entity_id, name, version in self._connection.execute(query):
+                self._last_versions[entity_id, name] = version
+
+    def _apply_one(self, index: int, item: Prepared) -> Written:
+        write = item.write
+        known = self._entities.get(write.urn)
+        state = self._state(item, known)
+        refusal = refusal_of(write, known, state)
+        if refusal is not None:
+            if write.skip_if_exists and write.change in {"CREATE", "CREATE_ENTITY"}:
+                return Written(write.urn, write.aspect, state.version, changed=False)
+            raise VersionConflictError(f"{write.urn}: {write.aspect}: {refusal}", index=index)
+        if write.change == "DELETE":
+            return self._delete(item, known, state)
+        content = item.content
+        if item.patch is not None:
+            content = self._patched(index, item, item.patch, state)
+        if content is None:
+            return Written(write.urn, write.aspect, state.version, changed=False)
+        return self._store(item, known, state, content)
+
+    def _state(self, item: Prepared, known: Known | None) -> State:
+        if known is None:
+            return State()
+        row = self._rows.get((known.id, item.write.aspect))
+        if row is not None:
+            return State(row, row.version, row.modified_ms)
+        if item.is_key:
+            return State(version=1, modified_ms=known.created_ms)
+        default = default_aspect(item.write.urn, item.entity_type, item.write.aspect)
+        if default is None or known.is_new:
+            return State()
+        return State(
+            version=DEFAULT_VERSION,
+            modified_ms=known.created_ms,
+            default=dumps(default).decode(),
+        )
+
+    def _patched(self, index: int, item: Prepared, patch: Patch, state: State) -> Content | None:
+        """Return what a patch makes of what is there; None where it changes nothing."""
+        urn, name = item.write.urn, item.write.aspect
+        base = loads(state.text) if state.text is not None else None
+        start = blank(name, self._actor, self._now_ms) if base is None else base
+        try:
+            value = apply_patch(patch, start)
+        except InvalidProposalError as error:
+            raise InvalidProposalError(f"{urn}: {name}: {error}", index=index) from error
+        if moment_of(name, value) is not None:
+            raise InvalidProposalError(f"{urn}: {name}: events cannot be patched", index=index)
+        try:
+            # Taking from what is not there must not make it.
+            if (base is not None or patch.only_removes) and canonical(value) == canonical(start):
+                return None
+            return content_of(item.entity_type, name, value)
+        except (InvalidProposalError, CodecError) as error:
+            raise InvalidProposalError(f"{urn}: {error}", index=index) from error
+
+    def _delete(self, item: Prepared, known: Known | None, state: State) -> Written:
+        urn, name = item.write.urn, item.write.aspect
+        if known is None:
+            return Written(urn, name, 0, changed=False)
+        if item.is_key:
+            self._delete_entity(urn, known)
+            return Written(urn, name, 0, changed=True)
+        if is_series(name) or name not in ASPECTS:
+            self._changes.empty_series((known.id, name))
+        if state.row is None:
+            return Written(urn, name, state.version, changed=is_series(name))
+        default = default_aspect(urn, item.entity_type, name)
+        if default is not None:
+            return self._store(item, known, state, content_of(item.entity_type, name, default))
+        self._drop(urn, known, state.row)
+        return Written(urn, name, 0, changed=True)
+
+    def _delete_entity(self, urn: str, known: Known) -> None:
+        self._changes.forget(known.id)
+        self._rows = {key: row for key, row in self._rows.items() if key[0] != known.id}
+        del self._entities[urn]
+        if not known.is_new:
+            self._changes.deleted_entities.append(known.id)
+
+    def _drop(self, urn: str, known: Known, row: Row) -> None:
+        key = (known.id, row.aspect)
+        del self._rows[key]
+        self._last_versions[key] = row.version
+        self._changes.history.append(row)
+        self._changes.rows[key] = None
+        self._changes.edges[key] = ()
+        if known.name is not None and name_in(row.aspect, loads(row.value)) == known.name:
+            self._rename(urn, known, None)
+
+    def _store(
+        self, item: Prepared, known: Known | None, state: State, content: Content
+    ) -> Written:
+        write = item.write
+        if known is None:
+            known = self._create(item, content.name)
+        if item.is_key:
+            return Written(write.urn, write.aspect, 1, changed=state.version == 0)
+        if item.moment is not None:
+            self._put_event(known, item, item.moment, content)
+            return Written(write.urn, write.aspect, 0, changed=True)
+        # Who made sure that nobody wrote a default has written it, even with the same value.
+        rewritten = state.row is not None or not (write.conditional or write.change == "CREATE")
+        if rewritten and state.text is not None and _same(state.text, content.text):
+            return Written(write.urn, write.aspect, state.version, changed=False)
+        row = self._put(known, item, state, content)
+        if content.name is not None and content.name != known.name:
+            self._rename(write.urn, known, content.name)
+        return Written(write.urn, write.aspect, row.version, changed=True)
+
+    def _create(self, item: Prepared, name: str | None) -> Known:
+        urn, entity_type = item.write.urn, item.entity_type
+        created = Known(self._next_id, name, self._now_ms, is_new=True)
+        self._next_id += 1
+        self._entities[urn] = created
+        self._changes.new_entities[created.id] = EntityRow(
+            created.id, urn, entity_type, name, self._now_ms, self._actor
+        )
+        if ends := key_edges(urn, entity_type):
+            self._changes.edges[created.id, key_aspect_name(entity_type)] = ends
+        return created
+
+    def _put(self, known: Known, item: Prepared, state: State, content: Content) -> Row:
+        key = (known.id, item.write.aspect)
+        before = state.row
+        if before is not None:
+            self._changes.history.append(before)
+        row = Row(
+            *key,
+            max(state.version, self._last_versions.get(key, 0)) + 1,
+            content.text,
+            item.system_metadata,
+            self._now_ms if before is None else before.created_ms,
+            self._actor if before is None else before.created_by,
+            self._now_ms,
+            self._actor,
+            item.run_id,
+        )
+        self._rows[key] = self._changes.rows[key] = row
+        self._changes.values[key] = content.value
+        self._changes.edges[key] = content.edges
+        return row
+
+    def _put_event(self, known: Known, item: Prepared, moment: Moment, content: Content) -> None:
+        key = (known.id, item.write.aspect)
+        self._changes.events[key, moment] = EventRow(
+            *key, *moment, content.text, item.system_metadata, self._now_ms, item.run_id
+        )
+
+    def _rename(self, urn: str, known: Known, name: str | None) -> None:
+        self._changes.names[known.id] = name
+        self._entities[urn] = known._replace(name=name)

@@ -1,0 +1,1 @@
+"""PATCH: what the body means, and what it makes of an aspect. Pure: no tables, no clock."""

@@ -1,0 +1,202 @@
+"""What a write means before it touches a table: checked, serialised, its edges read off."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.metadata_tests.definition import validate_definition
+from mlcat_ingest.catalog.store.patch.reading import Patch, read_patch
+from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
+from mlcat_ingest.catalog.store.values import DEFAULT_RUN, Write
+from mlcat_ingest.errors import CodecError, InvalidUrnError
+from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.entities import ENTITIES, edges, key_aspect_name
+from mlcat_ingest.metadata.urn import (
+    check,
+    entity_type_of,
+)
+from mlcat_ingest.metadata.validate import validate_aspect
+
+_OPEN_TYPES = (
+    "application assertion businessAttribute chart dashboard dataContract dataHubAccessToken "
+    "dataHubAction dataHubConnection dataHubExecutionRequest dataHubFile dataHubIngestionSource "
+    "dataHubOpenAPISchema dataHubPageModule dataHubPageTemplate dataHubPersona dataHubPolicy "
+    "dataHubRetention dataHubRole dataHubSecret dataHubStepState dataHubUpgrade dataHubView "
+    "dataProcess dataProduct dataType document entityType erModelRelationship form "
+    "globalSettings glossaryNode incident inviteToken notebook ownershipType platformResource "
+    "post query role schemaField subscription telemetry"
+)
+
+OPEN_TYPES: Final = frozenset(_OPEN_TYPES.split())
+"""Entity types that DataHub's clients write and whose aspects are kept whole, unchecked.
+
+Source: the entity registry of DataHub 1.x.
+"""
+
+_ASPECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+
+
+class Content(NamedTuple):
+    """A value that may be stored: also as text, with the edges and the name that are in it."""
+
+    value: Mapping[str, Any]
+    text: str
+    edges: tuple[tuple[str, str], ...]
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A write that may be stored: nothing about it but the stored state can refuse it now.
+
+    A patch is worked out on the stored state, so it has a `patch` and no `content`; a deletion
+    has neither. What belongs to a timeseries has its `moment`.
+    """
+
+    write: Write
+    entity_type: str
+    is_key: bool
+    content: Content | None
+    patch: Patch | None
+    moment: Moment | None
+    system_metadata: str | None
+    run_id: str | None
+
+
+def check_urn(urn: str) -> str:
+    """Return the entity type of `urn`, which must be one that this catalog can hold.
+
+    Raises:
+        InvalidUrnError: it is no URN, breaks a rule of its kind, or names an unknown entity type.
+    """
+    entity_type = entity_type_of(urn)
+    if entity_type not in ENTITIES and entity_type not in OPEN_TYPES:
+        raise InvalidUrnError(_unknown_type(entity_type))
+    check(urn)
+    if "\x00" in urn:
+        raise InvalidUrnError(f"{urn!r} holds a NUL character")
+    return entity_type
+
+
+def _unknown_type(entity_type: str) -> str:
+    near = get_close_matches(entity_type, [*ENTITIES, *OPEN_TYPES], n=1)
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{entity_type!r} is not an entity type of this catalog{guess}"
+
+
+def check_aspect_name(entity_type: str, aspect: str) -> None:
+    """Check that an entity of `entity_type` may carry `aspect`.
+
+    Raises:
+        InvalidProposalError: it may not; the sentence names the field.
+    """
+    kind = ENTITIES.get(entity_type)
+    if kind is not None and aspect not in kind.aspects:
+        near = get_close_matches(aspect, kind.aspects, n=1)
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidProposalError(
+            f"aspectName: {aspect!r} is not an aspect of {entity_type}{guess}"
+        )
+    if kind is None and _ASPECT_NAME.fullmatch(aspect) is None:
+        raise InvalidProposalError(f"aspectName: {aspect!r} is not the name of an aspect")
+
+
+def prepare(write: Write, index: int = 0) -> Prepared:
+    """Return `write` checked against the table of entity kinds, ready to be stored.
+
+    Raises:
+        InvalidProposalError: the URN, the aspect's name or a field of the aspect is wrong; the
+            sentence names it, and `index` says which proposal it was.
+    """
+    try:
+        entity_type = check_urn(write.urn)
+    except InvalidUrnError as error:
+        raise InvalidProposalError(f"entityUrn: {error}", index=index) from error
+    try:
+        return _prepare(write, entity_type)
+    except (InvalidProposalError, CodecError) as error:
+        raise InvalidProposalError(f"{write.urn}: {error}", index=index) from error
+
+
+def _prepare(write: Write, entity_type: str) -> Prepared:
+    aspect, change = write.aspect, write.change
+    check_aspect_name(entity_type, aspect)
+    is_key = aspect == key_aspect_name(entity_type) and (
+        entity_type in ENTITIES or change == "DELETE"
+    )
+    content = patch = moment = None
+    if change == "PATCH":
+        patch = _read_patch(write, is_key=is_key)
+    elif change != "DELETE":
+        content = content_of(entity_type, aspect, write.value)
+        moment = moment_of(aspect, write.value)
+        if moment is not None and write.conditional:
+            raise InvalidProposalError(f"{aspect}: a series of events takes no conditions")
+    metadata = write.system_metadata
+    return Prepared(
+        write,
+        entity_type,
+        is_key,
+        content,
+        patch,
+        moment,
+        dumps(metadata).decode() if metadata else None,
+        _run_in(metadata) if metadata else None,
+    )
+
+
+def restored(
+    urn: str, aspect: str, text: str, system_metadata: str | None, run_id: str | None
+) -> Prepared:
+    """Return the writing of a value that was stored before, with what was stored beside it."""
+    entity_type, value = entity_type_of(urn), loads(text)
+    content = Content(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
+    return Prepared(
+        Write(urn, aspect), entity_type, False, content, None, None, system_metadata, run_id
+    )
+
+
+def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Content:
+    """Return the `value` of an aspect as it is stored.
+
+    Raises:
+        InvalidProposalError: a field of it is wrong; the sentence names it.
+        CodecError: it has no faithful JSON form.
+    """
+    _check_value(entity_type, aspect, value)
+    return Content(
+        value, dumps(value).decode(), tuple(edges(aspect, value)), name_in(aspect, value)
+    )
+
+
+def _read_patch(write: Write, *, is_key: bool) -> Patch:
+    if is_key:
+        raise InvalidProposalError(f"{write.aspect}: follows from the URN and cannot be patched")
+    if is_series(write.aspect):
+        raise InvalidProposalError(f"{write.aspect}: events of a series cannot be patched")
+    return read_patch(write.aspect, write.value)
+
+
+def _run_in(system_metadata: Mapping[str, Any]) -> str | None:
+    run_id = system_metadata.get("runId")
+    return run_id if isinstance(run_id, str) and run_id not in {"", DEFAULT_RUN} else None
+
+
+def _check_value(entity_type: str, aspect: str, value: Mapping[str, Any]) -> None:
+    problems = [str(found) for found in validate_aspect(entity_type, aspect, value)]
+    if aspect == "testInfo" and not problems:
+        definition = value.get("definition", {}).get("json")
+        problems = [f"definition.json: {found}" for found in validate_definition(definition)]
+    if problems:
+        raise InvalidProposalError(f"{aspect}: {'; '.join(problems[:5])}")
+
+
+def name_in(aspect: str, value: Mapping[str, Any]) -> str | None:
+    """Return the name that a properties aspect gives its entity; lists and searches show it."""
+    if aspect.startswith("editable") or not aspect.endswith(("Properties", "Info")):
+        return None
+    name = value.get("name")
+    return name if isinstance(name, str) and name else None

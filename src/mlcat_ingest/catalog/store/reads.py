@@ -1,0 +1,245 @@
+"""Questions to the tables, each a bounded number of SQL statements whatever it asks about."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+)
+
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.limits import NAMES
+from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.tables import aspect, aspect_history, edge, entity, timeseries
+from mlcat_ingest.catalog.store.values import (
+    Deleted,
+    Direction,
+    RelatedEntity,
+    RelatedPage,
+    StoredAspect,
+    UrnPage,
+)
+from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.entities import ENTITIES, key_aspect, key_aspect_name
+
+_VALUE_COLUMNS = (
+    "value",
+    "version",
+    "created_ms",
+    "created_by",
+    "modified_ms",
+    "modified_by",
+    "system_metadata",
+)
+
+
+_other = entity.alias("other")
+
+
+def marked_removed(entity_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Hold where the status of the entity with this id says that it is removed."""
+    # Values are stored as compact JSON, so this needs no JSON functions of the database.
+    return exists().where(
+        aspect.c.entity_id == entity_id,
+        aspect.c.aspect == "status",
+        aspect.c.value.like('%"removed":true%'),
+    )
+
+
+def _with_aspects(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for the entities `urns` with those of their aspects that hold."""
+    joined = and_(aspect.c.entity_id == entity.c.id, *conditions)
+    return (
+        select(
+            entity.c.urn,
+            entity.c.entity_type,
+            entity.c.created_ms.label("entity_ms"),
+            entity.c.created_by.label("entity_by"),
+            aspect.c.aspect,
+            *(aspect.c[name] for name in _VALUE_COLUMNS),
+        )
+        .select_from(entity.outerjoin(aspect, joined))
+        .where(entity.c.urn.in_(bindparam("urns", expanding=True)))
+        .order_by(entity.c.id, aspect.c.aspect)
+    )
+
+
+# Every read asks these; building them takes longer than their answers do.
+_ALL_ASPECTS = _with_aspects()
+_SOME_ASPECTS = _with_aspects(aspect.c.aspect.in_(bindparam("names", expanding=True)))
+
+
+def get_many(
+    connection: Connection, urns: Collection[str], names: Collection[str] | None
+) -> dict[str, dict[str, StoredAspect]]:
+    """Return the stored aspects of `urns`; see `Store.get_many`."""
+    query = _ALL_ASPECTS if names is None else _SOME_ASPECTS
+    named = {} if names is None else {"names": _bounded(names, "aspects")}
+    found: dict[str, dict[str, StoredAspect]] = {}
+    for some in chunks(urns):
+        for row in connection.execute(query, {"urns": some, **named}):
+            held = found.get(row.urn)
+            if held is None:
+                held = found[row.urn] = dict(_virtual(row, names))
+            if row.aspect is not None:
+                held[row.aspect] = _stored(row)
+    return found
+
+
+def _bounded(names: Collection[str], what: str) -> list[str]:
+    """Return `names` in order, if they are few enough for one statement: there are not so many."""
+    if len(names) > NAMES:
+        raise BadRequestError(f"more than {NAMES:,} names of {what}")
+    return sorted(names)
+
+
+def _virtual(row: Row[Any], names: Collection[str] | None) -> Iterator[tuple[str, StoredAspect]]:
+    """Yield what an entity has without its being stored; stored rows take its place."""
+    made = (row.entity_ms, row.entity_by)
+    key_name, key = key_aspect_name(row.entity_type), None
+    if names is None or key_name in names:
+        key = key_aspect(row.urn)[1]
+        yield key_name, _unstored(key, made)
+    for name in DEFAULTED:
+        if names is None or name in names:
+            value = default_aspect(row.urn, row.entity_type, name, key)
+            if value is not None:
+                yield name, _unstored(value, made)
+
+
+def _unstored(value: Mapping[str, Any], made: tuple[int, str]) -> StoredAspect:
+    return StoredAspect(value, DEFAULT_VERSION, *made, *made, {})
+
+
+def _stored(row: Row[Any]) -> StoredAspect:
+    return StoredAspect(
+        loads(row.value),
+        row.version,
+        row.created_ms,
+        row.created_by,
+        row.modified_ms,
+        row.modified_by,
+        loads(row.system_metadata) if row.system_metadata else {},
+    )
+
+
+def get_version(connection: Connection, urn: str, name: str, version: int) -> StoredAspect | None:
+    """Return one version of an aspect, 0 being the latest; see `Store.get_version`."""
+    latest = get_many(connection, [urn], [name]).get(urn, {}).get(name)
+    if version == 0 or (latest is not None and latest.version == version):
+        return latest
+    query = (
+        select(*(aspect_history.c[column] for column in _VALUE_COLUMNS))
+        .join(entity, entity.c.id == aspect_history.c.entity_id)
+        .where(
+            entity.c.urn == urn,
+            aspect_history.c.aspect == name,
+            aspect_history.c.version == version,
+        )
+    )
+    row = connection.execute(query).first()
+    if row is not None:
+        return _stored(row)
+    return _former_default(connection, urn, name) if version == DEFAULT_VERSION else None
+
+
+def _former_default(connection: Connection, urn: str, name: str) -> StoredAspect | None:
+    """Return the default that an aspect was before anybody wrote it."""
+    query = select(entity.c.entity_type, entity.c.created_ms, entity.c.created_by)
+    row = connection.execute(query.where(entity.c.urn == urn)).first()
+    value = None if row is None else default_aspect(urn, row.entity_type, name)
+    if row is None or value is None:
+        return None
+    return _unstored(value, (row.created_ms, row.created_by))
+
+
+def related(
+    connection: Connection,
+    urns: Collection[str],
+    relationships: Collection[str] | None,
+    direction: Direction,
+    start: int,
+    count: int,
+    *,
+    include_removed: bool = True,
+) -> dict[str, RelatedPage]:
+    """Return a page of edges for each of `urns`; see `Store.related`."""
+    incoming = direction is Direction.INCOMING
+    here, there = (
+        (edge.c.destination, entity.c.urn) if incoming else (entity.c.urn, edge.c.destination)
+    )
+    order = (edge.c.source_id, edge.c.relationship) if incoming else (edge.c.relationship, there)
+    totals: dict[str, int] = {}
+    ends: dict[str, list[RelatedEntity]] = {urn: [] for urn in urns}
+    for some in chunks(urns):
+        edges = (
+            select(here.label("here"), there.label("there"), edge.c.relationship)
+            .join(entity, entity.c.id == edge.c.source_id)
+            .where(here.in_(some))
+            .group_by(here, there, edge.c.relationship, edge.c.source_id)
+        )
+        if relationships is not None:
+            edges = edges.where(edge.c.relationship.in_(_bounded(relationships, "relationships")))
+        if not include_removed:
+            edges = edges.outerjoin(_other, _other.c.urn == there)
+            edges = edges.where(~marked_removed(_other.c.id))
+        numbered = edges.add_columns(
+            func.row_number().over(partition_by=here, order_by=order).label("at"),
+            func.count().over(partition_by=here).label("total"),
+        ).subquery()
+        wanted = and_(numbered.c.at > start, numbered.c.at <= start + count)
+        # The first row is always fetched: it carries the total of a page beyond the end.
+        query = select(numbered).where(or_(wanted, numbered.c.at == 1)).order_by("here", "at")
+        for row in connection.execute(query):
+            totals[row.here] = row.total
+            if start < row.at <= start + count:
+                ends[row.here].append(RelatedEntity(row.there, row.relationship))
+    return {urn: RelatedPage(totals.get(urn, 0), tuple(found)) for urn, found in ends.items()}
+
+
+def list_urns(connection: Connection, entity_type: str, start: int, count: int) -> UrnPage:
+    """Return a page of the URNs of one entity type; see `Store.list_urns`."""
+    of_type = entity.c.entity_type == entity_type
+    total = connection.scalar(select(func.count()).select_from(entity).where(of_type)) or 0
+    query = select(entity.c.urn).where(of_type).order_by(entity.c.id)
+    return UrnPage(total, tuple(connection.scalars(query.offset(start).limit(count))))
+
+
+def count_rows(connection: Connection, urn: str) -> Deleted:
+    """Return what deleting an entity would take."""
+    entity_id = connection.scalar(select(entity.c.id).where(entity.c.urn == urn))
+    if entity_id is None:
+        return Deleted()
+    counts = [
+        connection.scalar(
+            select(func.count()).select_from(table).where(table.c.entity_id == entity_id)
+        )
+        for table in (aspect, timeseries)
+    ]
+    return Deleted(1 + (counts[0] or 0), counts[1] or 0)
+
+
+def count_aspect(connection: Connection, name: str, urn_like: str | None = None) -> int:
+    """Return how many entities have the aspect `name`, of those whose URNs are like a pattern.
+
+    Default aspects that nobody wrote do not count; key aspects, which nobody writes, do.
+    """
+    types = [kind.entity_type for kind in ENTITIES.values() if kind.key == name]
+    if types:
+        query = select(func.count()).select_from(entity).where(entity.c.entity_type.in_(types))
+    else:
+        rows = aspect.join(entity, entity.c.id == aspect.c.entity_id)
+        query = select(func.count()).select_from(rows).where(aspect.c.aspect == name)
+    if urn_like is not None:
+        query = query.where(entity.c.urn.like(urn_like))
+    return connection.scalar(query) or 0

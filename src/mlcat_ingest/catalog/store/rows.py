@@ -1,0 +1,240 @@
+"""The rows that a batch makes, and the statements that put them into the tables."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from mlcat_ingest.catalog.store.series import Moment
+from mlcat_ingest.catalog.store.tables import aspect, aspect_history, edge, entity, timeseries
+
+CHUNK = 1000
+"""Most values in one IN list; a batch of n URNs takes n/1000 statements, rounded up."""
+
+Key: TypeAlias = tuple[int, str]
+"""One aspect of one entity: the entity's id, and the aspect's name."""
+
+_DELETE_EDGE: Final = """DELETE FROM edge
+    WHERE destination = ? AND relationship = ? AND source_id = ? AND aspect = ?"""
+
+Edges: TypeAlias = tuple[tuple[str, str], ...]
+"""Relationships, each with the URN it leads to."""
+
+
+class EntityRow(NamedTuple):
+    """A row of the entity table, in the order of its columns."""
+
+    id: int
+    urn: str
+    entity_type: str
+    name: str | None
+    created_ms: int
+    created_by: str
+
+
+class Row(NamedTuple):
+    """A row of the aspect table, in the order of its columns."""
+
+    entity_id: int
+    aspect: str
+    version: int
+    value: str
+    system_metadata: str | None
+    created_ms: int
+    created_by: str
+    modified_ms: int
+    modified_by: str
+    run_id: str | None
+
+
+class EventRow(NamedTuple):
+    """A row of the timeseries table, in the order of its columns."""
+
+    entity_id: int
+    aspect: str
+    timestamp_ms: int
+    identity: str
+    value: str
+    system_metadata: str | None
+    modified_ms: int
+    run_id: str | None
+
+
+def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield the distinct `values` in lists of at most `CHUNK`, in their order."""
+    distinct = list(dict.fromkeys(values))
+    for start in range(0, len(distinct), CHUNK):
+        yield distinct[start : start + CHUNK]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch does to the tables, worked out in memory.
+
+    `rows` holds the last state of each aspect that changed, None where it is gone, `values` what
+    was put into it; `stored` are those that had a row before. `edges` go with them. `series` are
+    emptied before `events` go in.
+    """
+
+    new_entities: dict[int, EntityRow] = field(default_factory=dict)
+    deleted_entities: list[int] = field(default_factory=list)
+    names: dict[int, str | None] = field(default_factory=dict)
+    rows: dict[Key, Row | None] = field(default_factory=dict)
+    values: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    stored: set[Key] = field(default_factory=set)
+    history: list[Row] = field(default_factory=list)
+    edges: dict[Key, Edges] = field(default_factory=dict)
+    series: list[Key] = field(default_factory=list)
+    events: dict[tuple[Key, Moment], EventRow] = field(default_factory=dict)
+
+    def empty_series(self, key: Key) -> None:
+        """Take away all events of a series, those too that were to be written."""
+        self.series.append(key)
+        self.events = {place: row for place, row in self.events.items() if place[0] != key}
+
+    def forget(self, entity_id: int) -> None:
+        """Drop everything that was to be written of one entity."""
+        self.new_entities.pop(entity_id, None)
+        self.names.pop(entity_id, None)
+        self.history = [row for row in self.history if row.entity_id != entity_id]
+        self.series = [key for key in self.series if key[0] != entity_id]
+        self.rows = {key: row for key, row in self.rows.items() if key[0] != entity_id}
+        self.edges = {key: ends for key, ends in self.edges.items() if key[0] != entity_id}
+        self.events = {at: row for at, row in self.events.items() if at[0][0] != entity_id}
+
+
+def write_changes(connection: Connection, changes: Changes) -> None:
+    """Put `changes` into the tables.
+
+    Cost: a handful of SQL statements, whatever their number.
+    """
+    _write_entities(connection, changes)
+    put = {key: row for key, row in changes.rows.items() if row is not None}
+    inserted = [row for key, row in put.items() if key not in changes.stored]
+    updated = [row for key, row in put.items() if key in changes.stored]
+    gone = [key for key in changes.rows if key not in put and key in changes.stored]
+    _insert(connection, aspect_history, changes.history)
+    _insert(connection, aspect, inserted)
+    if updated:
+        _update_rows(connection, updated)
+    if gone:
+        connection.execute(
+            delete(aspect).where(
+                aspect.c.entity_id == bindparam("at"), aspect.c.aspect == bindparam("of")
+            ),
+            _keyed(gone),
+        )
+    old = {key for key in changes.edges if key in changes.stored}
+    held = held_edges(connection, (key[0] for key in old), {key[1] for key in old})
+    replace_edges(connection, changes.edges, held)
+    _write_events(connection, changes)
+
+
+def _insert(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert `rows`, whose values are in the order of the columns of `table`.
+
+    They go to the driver as they are: there are thousands a second.
+    """
+    if rows:
+        connection.exec_driver_sql(_insertion(table), list(rows))
+
+
+@cache
+def _insertion(table: Table) -> str:
+    return str(insert(table).compile(dialect=sqlite.dialect()))
+
+
+def _keyed(keys: Iterable[Key]) -> list[dict[str, Any]]:
+    return [{"at": entity_id, "of": name} for entity_id, name in keys]
+
+
+def _write_entities(connection: Connection, changes: Changes) -> None:
+    if changes.deleted_entities:
+        connection.execute(
+            delete(entity).where(entity.c.id == bindparam("at")),
+            [{"at": entity_id} for entity_id in changes.deleted_entities],
+        )
+    _insert(connection, entity, [*changes.new_entities.values()])
+    if changes.names:
+        connection.execute(
+            update(entity).where(entity.c.id == bindparam("at")).values(name=bindparam("to")),
+            [{"at": at, "to": to} for at, to in changes.names.items()],
+        )
+
+
+def _update_rows(connection: Connection, rows: Sequence[Row]) -> None:
+    fixed = {"entity_id", "aspect", "created_ms", "created_by"}
+    changing = [name for name in Row._fields if name not in fixed]
+    connection.execute(
+        update(aspect)
+        .where(aspect.c.entity_id == bindparam("at"), aspect.c.aspect == bindparam("of"))
+        .values({name: bindparam(f"to_{name}") for name in changing}),
+        [
+            {"at": row.entity_id, "of": row.aspect}
+            | {f"to_{name}": getattr(row, name) for name in changing}
+            for row in rows
+        ],
+    )
+
+
+def _write_events(connection: Connection, changes: Changes) -> None:
+    if changes.series:
+        connection.execute(
+            delete(timeseries).where(
+                timeseries.c.entity_id == bindparam("at"), timeseries.c.aspect == bindparam("of")
+            ),
+            _keyed(changes.series),
+        )
+    if changes.events:
+        put = upsert(timeseries)
+        written_again = {name: put.excluded[name] for name in EventRow._fields[4:]}
+        connection.execute(
+            put.on_conflict_do_update(
+                index_elements=["entity_id", "aspect", "timestamp_ms", "identity"],
+                set_=written_again,
+            ),
+            [row._asdict() for row in changes.events.values()],
+        )
+
+
+def held_edges(
+    connection: Connection, ids: Iterable[int], names: Collection[str] | None = None
+) -> dict[Key, set[tuple[str, str]]]:
+    """Return the edges in the table that leave these entities, all of them or those of aspects."""
+    held: dict[Key, set[tuple[str, str]]] = defaultdict(set)
+    for some in chunks(ids):
+        query = select(edge).where(edge.c.source_id.in_(some))
+        if names is not None:
+            query = query.where(edge.c.aspect.in_(names))
+        for destination, relationship, entity_id, name in connection.execute(query):
+            held[entity_id, name].add((relationship, destination))
+    return held
+
+
+def replace_edges(
+    connection: Connection, edges: Mapping[Key, Edges], held: Mapping[Key, set[tuple[str, str]]]
+) -> tuple[int, int]:
+    """Write `edges` in the place of those `held`; return how many were added and taken away.
+
+    Cost: a row for each edge that differs: long lists change by few entries at a time.
+    """
+    added = [
+        (destination, relationship, *key)
+        for key, ends in edges.items()
+        for relationship, destination in dict.fromkeys(ends)
+        if (relationship, destination) not in held.get(key, ())
+    ]
+    gone = [
+        (destination, relationship, *key)
+        for key, ends in edges.items()
+        for relationship, destination in held.get(key, set()).difference(ends)
+    ]
+    if gone:
+        connection.exec_driver_sql(_DELETE_EDGE, gone)
+    _insert(connection, edge, added)
+    return len(added), len(gone)

@@ -1,0 +1,225 @@
+"""The store: everything the catalog knows, behind one class."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
+from mlcat_ingest.catalog.search.run import search
+from mlcat_ingest.catalog.search.version import is_current
+from mlcat_ingest.catalog.store import reads
+from mlcat_ingest.catalog.store.batch import Batch
+from mlcat_ingest.catalog.store.edges import rebuild
+from mlcat_ingest.catalog.store.platforms import add_platforms
+from mlcat_ingest.catalog.store.prepare import prepare
+from mlcat_ingest.catalog.store.tables import MIGRATIONS
+from mlcat_ingest.catalog.store.values import (
+    UNKNOWN_ACTOR,
+    Deleted,
+    Direction,
+    RelatedPage,
+    StoredAspect,
+    UrnPage,
+    Write,
+    Written,
+)
+from mlcat_ingest.catalog.store.writer import Writer
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.sql.engine import database_url, open_engine, usable, write_transaction
+from mlcat_ingest.sql.migrations import migrate
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Store:
+    """Aspects of entities, their versions and the edges between entities. Safe for threads.
+
+    An entity exists from the first write of any of its aspects, its key aspect included, until it
+    is deleted.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Use the database behind `engine`, whose tables are up to date; see `Store.open`."""
+        self._engine = engine
+        self._writer = Writer(engine)
+
+    @classmethod
+    def open(cls, where: str | Path) -> "Store":
+        """Return the store in the SQLite file at `where` (a path or a URL), made where missing.
+
+        Raises:
+            RecipeError: the file cannot be opened, is no database, or was made by a newer version.
+        """
+        url = database_url(where)
+        if url.get_backend_name() != "sqlite" or url.database in {None, "", ":memory:"}:
+            raise RecipeError(
+                "the catalog keeps its data in an SQLite file", hint="name a path, catalog.db"
+            )
+        engine = open_engine(where)
+        with ExitStack() as on_failure:
+            on_failure.callback(engine.dispose)
+            with usable(where):
+                migrate(engine, "catalog", MIGRATIONS)
+                _index_if_needed(engine)
+                store = cls(engine)
+                store.change(lambda connection: add_platforms(connection, now_ms()))
+            on_failure.pop_all()
+        return store
+
+    def close(self) -> None:
+        """Release the connections; safe to call twice."""
+        self._engine.dispose()
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def get_many(
+        self, urns: Collection[str], aspects: Collection[str] | None = None
+    ) -> dict[str, dict[str, StoredAspect]]:
+        """Return the named `aspects` (None: all) of each of `urns`, by URN and aspect name.
+
+        An entity that does not exist has no entry; one that exists and has none of the named
+        aspects has an empty one. Key aspects are there like stored ones, read off the URN, and so
+        are the default aspects that nobody wrote; see `store.virtual`.
+
+        Raises:
+            BadRequestError: more than a thousand `aspects` are named.
+
+        Cost: one SQL statement for each thousand URNs.
+        """
+        return self.read(lambda connection: reads.get_many(connection, urns, aspects))
+
+    def get_version(self, urn: str, name: str, version: int) -> StoredAspect | None:
+        """Return an aspect as of `version`, 1 being the first; 0 means the latest.
+
+        Versions of an aspect that was deleted stay readable as long as its entity is there.
+        """
+        return self.read(lambda connection: reads.get_version(connection, urn, name, version))
+
+    def exists(self, urns: Collection[str]) -> set[str]:
+        """Return those of `urns` that exist."""
+        return set(self.get_many(urns, ()))
+
+    def related(
+        self,
+        urns: Collection[str],
+        relationships: Collection[str] | None,
+        direction: Direction,
+        start: int = 0,
+        count: int = 100,
+        *,
+        include_removed: bool = True,
+    ) -> dict[str, RelatedPage]:
+        """Return, for each of `urns`, the entities at the other end of its edges, page by page.
+
+        `relationships` names the edges to follow (None: all). Incoming edges come in the order in
+        which their entities were made, outgoing ones by relationship and URN. Edges of an entity
+        that does not exist, but is referred to, are there too; edges to entities that are marked
+        as removed are, unless `include_removed` is False.
+
+        Raises:
+            BadRequestError: more than a thousand `relationships` are named.
+
+        Cost: one SQL statement for each thousand URNs.
+        """
+        return self.read(
+            lambda connection: reads.related(
+                connection,
+                urns,
+                relationships,
+                direction,
+                start,
+                count,
+                include_removed=include_removed,
+            )
+        )
+
+    def list_urns(self, entity_type: str, start: int = 0, count: int = 100) -> UrnPage:
+        """Return a page of the URNs of one entity type, the oldest entity first."""
+        return self.read(lambda connection: reads.list_urns(connection, entity_type, start, count))
+
+    def search(self, request: SearchRequest) -> SearchPage:
+        """Return the page of entities that `request` asks for; what was acknowledged is found.
+
+        Raises:
+            BadRequestError: the scroll id is not one that this search gave.
+
+        Cost: a dozen SQL statements, however many entities there are.
+        """
+        return self.read(lambda connection: search(connection, request))
+
+    def read(self, question: Callable[[Connection], T]) -> T:
+        """Return what `question` finds; all of its statements see the same state of the data."""
+        with self._engine.connect() as connection, connection.begin():
+            return question(connection)
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def write(self, items: Sequence[Write], actor: str = UNKNOWN_ACTOR) -> list[Written]:
+        """Write all of `items`, in their order, or none; durable when this returns.
+
+        An item that changes nothing makes no new version. A deleted aspect can still be read by
+        its versions, and a later write counts on from the last of them; deleting the key aspect
+        deletes the entity with everything it has, and later writes make a new one.
+
+        Raises:
+            InvalidProposalError: an item is refused, named by its `index`; nothing was written.
+            VersionConflictError: an item found another state than it asked for; nothing was
+                written.
+
+        Cost: a handful of SQL statements for each thousand items; concurrent calls share a commit.
+        """
+        prepared = [prepare(item, index) for index, item in enumerate(items)]
+        return self._writer.run(
+            lambda connection: Batch(connection, actor, now_ms()).apply(prepared)
+        )
+
+    def delete(self, urn: str) -> Deleted:
+        """Delete an entity with all versions of its aspects, its events, and the edges that leave.
+
+        Returns how much it had; nothing where there was no such entity.
+
+        Raises:
+            InvalidProposalError: `urn` is no URN of an entity that could be here.
+        """
+        key = key_aspect_name(entity_type_of(urn))
+        deletion = prepare(Write(urn, key, change="DELETE"))
+
+        def remove(connection: Connection) -> Deleted:
+            held = reads.count_rows(connection, urn)
+            Batch(connection, UNKNOWN_ACTOR, now_ms()).apply([deletion])
+            return held
+
+        return self.change(remove)
+
+    def change(self, job: Callable[[Connection], T]) -> T:
+        """Run `job` in the one writer's transaction and return its result once it is durable.
+
+        Raises:
+            MlcatError: whatever `job` raised; nothing of it was written.
+        """
+        return self._writer.run(job)
+
+
+def _index_if_needed(engine: Engine) -> None:
+    """Index a database that a version made which indexed otherwise, or not at all."""
+    with engine.connect() as connection, connection.begin():
+        if is_current(connection):
+            return
+    with write_transaction(engine) as connection:
+        entities = rebuild(connection)
+    if entities:
+        _log.info("made the search index of %s entities anew", f"{entities:,}")
+
+
+def now_ms() -> int:
+    """Return the time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

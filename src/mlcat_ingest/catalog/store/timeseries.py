@@ -1,0 +1,122 @@
+"""Reading and deleting the events of timeseries aspects."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, union_all
+
+from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.tables import entity, timeseries
+from mlcat_ingest.catalog.store.values import Event
+from mlcat_ingest.metadata.codec import loads
+
+_SERIES_AT_ONCE: Final = 50
+"""Most series that one SQL statement reads: SQLite takes at most 500 SELECTs in one."""
+
+_KEY = (
+    timeseries.c.entity_id,
+    timeseries.c.aspect,
+    timeseries.c.timestamp_ms,
+    timeseries.c.identity,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which events are meant: times in milliseconds, UTC, both ends included; None is open."""
+
+    aspect: str
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what holds of the rows in the span."""
+        held = [timeseries.c.aspect == self.aspect]
+        if self.start_ms is not None:
+            held.append(timeseries.c.timestamp_ms >= self.start_ms)
+        if self.end_ms is not None:
+            held.append(timeseries.c.timestamp_ms <= self.end_ms)
+        return held
+
+
+def read_events(
+    connection: Connection, urns: Collection[str], span: Span, limit: int
+) -> dict[str, tuple[Event, ...]]:
+    """Return the newest `limit` events of each of `urns` within `span`, the newest first.
+
+    Cost: one SQL statement for each thousand URNs, and one for each 50 of them that exist.
+    """
+    urns_by_id: dict[int, str] = {}
+    for some in chunks(urns):
+        query = select(entity.c.id, entity.c.urn).where(entity.c.urn.in_(some))
+        urns_by_id.update({row.id: row.urn for row in connection.execute(query)})
+    found: dict[str, list[Event]] = {urn: [] for urn in urns}
+    ids = list(urns_by_id)
+    for start in range(0, len(ids), _SERIES_AT_ONCE):
+        newest = [
+            select(timeseries)
+            .where(timeseries.c.entity_id == entity_id, *span.conditions())
+            .order_by(timeseries.c.timestamp_ms.desc(), timeseries.c.modified_ms.desc())
+            .limit(limit)
+            .subquery()
+            for entity_id in ids[start : start + _SERIES_AT_ONCE]
+        ]
+        for row in connection.execute(union_all(*(select(series) for series in newest))):
+            found[urns_by_id[row.entity_id]].append(_event(row))
+    return {urn: tuple(events) for urn, events in found.items()}
+
+
+def _event(row: Row[Any]) -> Event:
+    metadata = loads(row.system_metadata) if row.system_metadata else {}
+    return Event(row.timestamp_ms, loads(row.value), metadata)
+
+
+def count_events(connection: Connection, entity_type: str, span: Span) -> int:
+    """Return how many events within `span` the entities of one type have."""
+    rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
+    query = select(func.count()).select_from(rows)
+    return connection.scalar(query.where(*_of_type(entity_type), *span.conditions())) or 0
+
+
+class SeriesSize(NamedTuple):
+    """How many bytes the events of an aspect take, of all entities of one type."""
+
+    entity_type: str
+    aspect: str
+    value_bytes: int
+
+
+def series_sizes(connection: Connection) -> list[SeriesSize]:
+    """Return how much room the events take, by entity type and aspect.
+
+    Cost: one SQL statement that reads all events.
+    """
+    rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
+    keys = (entity.c.entity_type, timeseries.c.aspect)
+    taken = func.sum(func.length(timeseries.c.value))
+    query = select(*keys, taken).select_from(rows).group_by(*keys).order_by(*keys)
+    return [SeriesSize(*row) for row in connection.execute(query)]
+
+
+def delete_events(connection: Connection, urn: str, span: Span) -> int:
+    """Delete the events of one entity within `span`; return how many those were."""
+    of_urn = select(entity.c.id).where(entity.c.urn == urn).scalar_subquery()
+    gone = delete(timeseries).where(timeseries.c.entity_id == of_urn, *span.conditions())
+    return connection.execute(gone).rowcount
+
+
+def truncate_batch(connection: Connection, entity_type: str, span: Span, at_most: int) -> int:
+    """Delete events within `span` of the entities of one type, `at_most` so many of them.
+
+    Returns how many those were: fewer than `at_most` once all are gone.
+    """
+    rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
+    some = select(*_KEY).select_from(rows).where(*_of_type(entity_type), *span.conditions())
+    return connection.execute(
+        delete(timeseries).where(tuple_(*_KEY).in_(some.limit(at_most)))
+    ).rowcount
+
+
+def _of_type(entity_type: str) -> list[ColumnElement[bool]]:
+    return [entity.c.entity_type == entity_type]

@@ -1,0 +1,199 @@
+"""What goes into the store and what comes out of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Literal
+
+UNKNOWN_ACTOR: Final = "urn:li:corpuser:unknown"
+"""Who wrote, where the request does not say."""
+
+BACKGROUND_TYPES: Final = ("dataPlatform",)
+"""Entity types that every catalog has some of from the start: shown where they are asked for, left
+out where no type is named."""
+
+DEFAULT_RUN: Final = "no-run-id-provided"
+"""The run id that DataHub's clients send where there is no run; it names none."""
+
+Change = Literal["UPSERT", "UPDATE", "RESTATE", "CREATE", "CREATE_ENTITY", "PATCH", "DELETE"]
+"""How a write treats what is there.
+
+UPSERT and UPDATE replace it, and so does RESTATE, whatever conditions it carries. CREATE refuses
+if the aspect exists, CREATE_ENTITY if the entity does. PATCH edits it, DELETE takes it away.
+"""
+
+
+class Direction(Enum):
+    """Which end of an edge is asked from: edges that leave an entity, or that arrive at it."""
+
+    OUTGOING = "OUTGOING"
+    INCOMING = "INCOMING"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAspect:
+    """One version of one aspect.
+
+    `version` is 1 for the first value and one more a change. Times are milliseconds since the
+    epoch, UTC: `created_ms` of the first version, `modified_ms` of this one. `system_metadata` is
+    what the writer sent with it.
+    """
+
+    value: Mapping[str, Any]
+    version: int
+    created_ms: int
+    created_by: str
+    modified_ms: int
+    modified_by: str
+    system_metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def wire_system_metadata(self) -> dict[str, Any]:
+        """Return the system metadata as the read endpoints show it, with the version as text."""
+        return {
+            **self.system_metadata,
+            "version": str(self.version),
+            "aspectCreated": {"time": self.created_ms, "actor": self.created_by},
+            "aspectModified": {"time": self.modified_ms, "actor": self.modified_by},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The intent to write one aspect of one entity.
+
+    Of a PATCH `value` is the envelope: `{"patch": [{"op", "path", "value"}, ...]}`, beside it
+    `arrayPrimaryKeys` and `forceGenericPatch` where the writer sent them. A DELETE needs none.
+
+    `expected_version` is compared, as text, with the version stored before this write, "-1"
+    standing for none. The two times, in milliseconds since the epoch, are compared with the
+    moment of the last change: the write is refused unless the aspect was, or was not, modified
+    after it. `skip_if_exists` turns a refused CREATE or CREATE_ENTITY into no write.
+    """
+
+    urn: str
+    aspect: str
+    value: Mapping[str, Any] = field(default_factory=dict)
+    change: Change = "UPSERT"
+    expected_version: str | None = None
+    skip_if_exists: bool = False
+    system_metadata: Mapping[str, Any] | None = None
+    if_modified_since_ms: int | None = None
+    if_unmodified_since_ms: int | None = None
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it is bound to a version or a time of what is stored."""
+        bounds = (self.expected_version, self.if_modified_since_ms, self.if_unmodified_since_ms)
+        return any(bound is not None for bound in bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one write: the version now stored, and whether this write changed anything.
+
+    The version is 0 where nothing is stored under that name any more, or where it has no versions.
+    """
+
+    urn: str
+    aspect: str
+    version: int
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedEntity:
+    """The other end of an edge, and the name of the relationship."""
+
+    urn: str
+    relationship: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedPage:
+    """A page of one entity's edges; `total` counts all of them."""
+
+    total: int = 0
+    entities: tuple[RelatedEntity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UrnPage:
+    """A page of URNs; `total` counts all that match."""
+
+    total: int
+    urns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How much a deletion took: aspects, the key counted, and events of series."""
+
+    rows: int = 0
+    timeseries_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One value of a timeseries aspect; the time is the event's own, in milliseconds, UTC."""
+
+    timestamp_ms: int
+    value: Mapping[str, Any]
+    system_metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An aspect of `urn` that names another entity, as which relationship."""
+
+    urn: str
+    relationship: str
+    aspect: str
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """How many references there are in `total`, and the first of them."""
+
+    total: int = 0
+    first: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run wrote: how many versions of aspects and events, and when the last of them."""
+
+    run_id: str
+    rows: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One version of an aspect that a run wrote; `current` if nothing was written over it.
+
+    An event has version 0.
+    """
+
+    urn: str
+    aspect: str
+    version: int
+    timestamp_ms: int
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What taking a run back changed, or would change.
+
+    `reverted` aspects went back to what they were before the run or, where it made them, away;
+    of those, `rows` are the first. `kept` aspects had been written over since by others and stay.
+    `events` of series went away. `entities` were touched; of those, `deleted_entities` had been
+    made by the run and went away with all they had, because nobody else had written to them.
+    """
+
+    reverted: int = 0
+    kept: int = 0
+    events: int = 0
+    entities: int = 0
+    deleted_entities: int = 0
+    rows: tuple[RunRow, ...] = ()

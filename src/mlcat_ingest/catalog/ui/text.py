@@ -1,0 +1,101 @@
+"""How values look on a page: names, kinds, times, addresses. All is text, escaped by Jinja."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import entity_type_of
+
+KIND_LABELS: Final = {
+    "mlModel": "Model",
+    "mlModelGroup": "Model group",
+    "mlFeatureTable": "Feature table",
+    "mlFeature": "Feature",
+    "mlPrimaryKey": "Primary key",
+    "mlModelDeployment": "Deployment",
+    "dataset": "Dataset",
+    "test": "Metadata test",
+    "tag": "Tag",
+    "glossaryTerm": "Glossary term",
+    "domain": "Domain",
+    "container": "Container",
+    "corpuser": "User",
+    "corpGroup": "User group",
+    "dataPlatform": "Platform",
+    "dataPlatformInstance": "Platform instance",
+    "dataProcessInstance": "Process run",
+    "versionSet": "Version set",
+    "dataHubIngestionSource": "Ingestion source",
+    "dataHubExecutionRequest": "Ingestion run",
+}
+"""Entity type to what a reader calls it; the ML ones first, in the order of the overview."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def entity_type(urn: str) -> str:
+    """Return the entity type that `urn` names, or an empty text where it is no URN."""
+    try:
+        return entity_type_of(urn)
+    except InvalidUrnError:
+        return ""
+
+
+def kind_name(entity_type: str, *, plural: bool = False) -> str:
+    """Return what a reader calls one entity, or several, of `entity_type`."""
+    label = KIND_LABELS.get(entity_type)
+    return entity_type if label is None else f"{label}s" if plural else label
+
+
+def kind_label(urn: str) -> str:
+    """Return what a reader calls the kind of entity that `urn` names."""
+    return kind_name(entity_type(urn))
+
+
+def entity_href(urn: str, **query: str | int) -> str:
+    """Return the address of the page of `urn`; every character that means something is encoded."""
+    address = f"/entity/{quote(urn, safe='', errors='replace')}"
+    return f"{address}?{urlencode(query)}" if query else address
+
+
+def web_address(value: object) -> str | None:
+    """Return `value` if it is safe to link to: an http or https address without white space."""
+    if not isinstance(value, str) or any(char.isspace() for char in value):
+        return None
+    return value if value.lower().startswith(("http://", "https://")) else None
+
+
+def moment(milliseconds: object) -> str:
+    """Return a time given in epoch milliseconds as a reader writes it, in UTC."""
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return ""
+    try:
+        when = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return when.strftime("%Y-%m-%d %H:%M")
+
+
+def stamp(value: object) -> str:
+    """Return the time of an audit stamp or a time stamp, or an empty text."""
+    return moment(value.get("time")) if isinstance(value, Mapping) else ""
+
+
+def scalar(value: Any) -> str:
+    """Return a JSON scalar, or a value in a one-key union wrapper, as text."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        (value,) = value.values()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def short_number(value: str) -> str:
+    """Return a number with at most six significant digits; other text as it is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return f"{number:.6g}"

@@ -1,0 +1,1 @@
+"""The command line, a file a command; at the top of each only click and the standard library."""

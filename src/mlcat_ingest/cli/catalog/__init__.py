@@ -1,0 +1,111 @@
+"""`mlcat-ingest catalog`: serve and mend the embedded catalog; push metadata tests to a service."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_codes import EXIT_OK, EXIT_PARTIAL
+from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+
+if TYPE_CHECKING:
+    from mlcat_ingest.catalog.lock import Running
+
+_MAX_PORT = 65_535
+
+
+@click.group()
+def command() -> None:
+    """Serve and mend the embedded catalog; push metadata tests to a catalog service."""
+
+
+_db_option = click.option(
+    "--db",
+    default="mlcat-catalog.db",
+    show_default=True,
+    metavar="URL",
+    help="Database: a path, or sqlite:///<path>.",
+)
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest catalog serve --db catalog.db --port 8080")
+@_db_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, _MAX_PORT),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--token",
+    envvar="MLCAT_CATALOG_TOKEN",
+    help="Bearer token that requests need; required beyond this machine. Others on this machine "
+    "can see it in the list of processes: better set MLCAT_CATALOG_TOKEN.",
+)
+@say_options
+def serve(db: str, host: str, port: int, token: str | None) -> int:
+    """Serve the embedded catalog until Ctrl-C."""
+    from mlcat_ingest.catalog.serve import serve as serve_catalog
+    from mlcat_ingest.recipe.secrets import SECRETS
+
+    if token:
+        SECRETS.add(token)
+    try:
+        serve_catalog(db, host, port, token=token, ready=_announce)
+    except KeyboardInterrupt:
+        output.say("stopped")
+    return EXIT_OK
+
+
+def _announce(running: "Running") -> None:
+    output.out(f"the catalog is at {running.url} (Ctrl-C stops it)")
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest catalog reindex --db catalog.db")
+@_db_option
+@say_options
+def reindex(db: str) -> int:
+    """Make the search index and the edges of a catalog anew from what it stores.
+
+    A catalog does this by itself where a new version searches otherwise. While one is served, its
+    `restoreIndices` operation mends it instead.
+    """
+    from mlcat_ingest.cli.catalog.reindexing import rebuild_index
+
+    entities = rebuild_index(db)
+    output.out(f"indexed {entities:,} entities")
+    return EXIT_OK
+
+
+@command.group()
+def tests() -> None:
+    """Metadata tests of a catalog service."""
+
+
+@tests.command(
+    epilog="\b\nExample:\n  mlcat-ingest catalog tests push tests.yml --server http://127.0.0.1:8080"
+)
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@service_options
+@say_options
+def push(file: Path, server: str | None, token: str | None) -> int:
+    """Write the metadata tests in FILE, YAML or JSON, to the catalog service.
+
+    FILE holds one test or a list of them: each with `id`, `name`, `category`, `definition` and
+    maybe `description`. All are checked before the first is written.
+    """
+    from mlcat_ingest.cli.catalog.metadata_tests import read_tests
+
+    proposals = read_tests(file)
+    with connect(server, token) as client:
+        refused = client.emit_batch(proposals)
+    reasons = {one.urn: str(one) for one in refused}
+    for proposal in proposals:
+        if proposal.entity_urn in reasons:
+            Settings.current().complain(reasons[proposal.entity_urn])
+        else:
+            output.out(f"wrote {proposal.entity_urn}: {proposal.aspect['name']}")
+    return EXIT_PARTIAL if refused else EXIT_OK

@@ -1,0 +1,160 @@
+"""The demo's models: real scikit-learn training on data that ships with scikit-learn.
+
+Everything MLflow keeps lands in one folder: `mlflow.db` and `artifacts/`. MLflow and scikit-learn
+are imported inside the functions; the extra `demo` brings both.
+"""
+
+import io
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from typing import Any
+
+from mlcat_ingest.errors import MissingExtraError
+
+STORE_FILE = "mlflow.db"
+
+
+def store_uri(folder: Path) -> str:
+    """Return the MLflow tracking URI of the demo store in `folder`."""
+    return f"sqlite:///{(folder / STORE_FILE).resolve().as_posix()}"
+
+
+def train_models(folder: Path) -> int:
+    """Train the demo's models into the MLflow store in `folder`; return the number of runs.
+
+    Three experiments of ordinary practice: a grid search with child runs whose best model is
+    registered under an alias, two competing classifiers, and two regressors.
+
+    Raises:
+        MissingExtraError: MLflow or scikit-learn is not installed.
+    """
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    try:
+        import mlflow
+        import sklearn
+    except ImportError as error:
+        raise MissingExtraError("the demo", "demo") from error
+    # The registry also prints what it registered.
+    with warnings.catch_warnings(), _quiet_loggers(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        mlflow.set_tracking_uri(store_uri(folder))
+        requirements = [f"scikit-learn=={sklearn.__version__}"]
+        _wine_grid_search(mlflow, folder, requirements)
+        _breast_cancer_classifiers(mlflow, folder, requirements)
+        _diabetes_regressors(mlflow, folder)
+        return len(
+            mlflow.search_runs(search_all_experiments=True, output_format="list", max_results=1000)
+        )
+
+
+@contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    # MLflow announces schema migrations and package guesses at length; the user asked for neither.
+    noisy = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in noisy]
+    for logger in noisy:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(noisy, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _experiment(mlflow: Any, folder: Path, name: str, note: str) -> None:
+    """Make `name` the active experiment, with its artifacts inside `folder`."""
+    if mlflow.get_experiment_by_name(name) is None:
+        location = (folder / "artifacts" / name).resolve().as_uri()
+        mlflow.create_experiment(name, artifact_location=location)
+    mlflow.set_experiment(name)
+    mlflow.set_experiment_tag("mlflow.note.content", note)
+
+
+def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> None:
+    from sklearn.datasets import load_wine
+    from sklearn.model_selection import GridSearchCV, train_test_split
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
+    _experiment(mlflow, folder, "wine-cultivars", "Which of three cultivars a wine comes from.")
+    data, target = load_wine(return_X_y=True, as_frame=True)
+    train, test, train_y, test_y = train_test_split(data, target, random_state=7, stratify=target)
+    mlflow.sklearn.autolog(log_models=False, max_tuning_runs=4, silent=True)
+    with mlflow.start_run(run_name="svm-grid-search"):
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), SVC(random_state=7)),
+            {"svc__C": [0.3, 3.0], "svc__kernel": ["linear", "rbf"]},
+            cv=3,
+        )
+        search.fit(train, train_y)
+        mlflow.log_metric("test_accuracy", search.score(test, test_y))
+        mlflow.set_tag("mlflow.note.content", "Grid search over kernel and regularisation.")
+        mlflow.sklearn.log_model(
+            search.best_estimator_,
+            name="wine_svm",
+            pip_requirements=requirements,
+            registered_model_name="wine-classifier",
+        )
+    mlflow.sklearn.autolog(disable=True, silent=True)
+    client = mlflow.MlflowClient()
+    client.update_registered_model("wine-classifier", "Tells wine cultivars apart.")
+    newest = max(
+        client.search_model_versions("name = 'wine-classifier'"), key=lambda v: int(v.version)
+    )
+    client.set_registered_model_alias("wine-classifier", "champion", newest.version)
+
+
+def _breast_cancer_classifiers(mlflow: Any, folder: Path, requirements: list[str]) -> None:
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score, roc_auc_score
+    from sklearn.model_selection import train_test_split
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
+    _experiment(mlflow, folder, "breast-cancer-screening", "Malignant or benign, from cell nuclei.")
+    data, target = load_breast_cancer(return_X_y=True, as_frame=True)
+    train, test, train_y, test_y = train_test_split(data, target, random_state=7, stratify=target)
+    for name, model, params in (
+        ("logistic", LogisticRegression(C=0.5), {"C": 0.5}),
+        ("tree", DecisionTreeClassifier(max_depth=3, random_state=7), {"max_depth": 3}),
+    ):
+        pipeline = make_pipeline(StandardScaler(), model)
+        with mlflow.start_run(run_name=name):
+            pipeline.fit(train, train_y)
+            mlflow.log_params(params)
+            mlflow.log_metric("accuracy", accuracy_score(test_y, pipeline.predict(test)))
+            mlflow.log_metric("auc", roc_auc_score(test_y, pipeline.predict_proba(test)[:, 1]))
+            mlflow.set_tag("estimator_name", type(model).__name__)
+            mlflow.log_input(
+                mlflow.data.from_pandas(train, name="breast_cancer_train"), context="training"
+            )
+            if name == "logistic":
+                mlflow.sklearn.log_model(
+                    pipeline, name="screening_logistic", pip_requirements=requirements
+                )
+
+
+def _diabetes_regressors(mlflow: Any, folder: Path) -> None:
+    from sklearn.datasets import load_diabetes
+    from sklearn.linear_model import Lasso, Ridge
+    from sklearn.metrics import mean_absolute_error, r2_score
+    from sklearn.model_selection import train_test_split
+
+    _experiment(mlflow, folder, "diabetes-progression", "Disease progression after one year.")
+    data, target = load_diabetes(return_X_y=True, as_frame=True)
+    train, test, train_y, test_y = train_test_split(data, target, random_state=7)
+    for model in (Ridge(alpha=0.3), Lasso(alpha=0.1)):
+        with mlflow.start_run(run_name=type(model).__name__.lower()):
+            model.fit(train, train_y)
+            predicted = model.predict(test)
+            mlflow.log_param("alpha", model.alpha)
+            mlflow.log_metric("mae", mean_absolute_error(test_y, predicted))
+            mlflow.log_metric("r2", r2_score(test_y, predicted))
+            mlflow.set_tag("estimator_name", type(model).__name__)

@@ -1,0 +1,177 @@
+"""The command `mlcat-ingest`: finds the command, and turns every error into one clear line."""
+
+import importlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import IO, Final, NoReturn, cast
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, exit_code_of
+from mlcat_ingest.cli.options import SEE_MORE, Settings, quiet_option, verbose_option
+from mlcat_ingest.errors import MlcatError
+
+COMMANDS: Final = {
+    "run": ("mlcat_ingest.cli.run", "Run a recipe: read, merge, write, evaluate, report."),
+    "check": ("mlcat_ingest.cli.check", "Try a recipe's connections; change nothing."),
+    "demo": ("mlcat_ingest.cli.demo", "Train small models and see them in a catalog."),
+    "init": ("mlcat_ingest.cli.init", "Write a commented starter recipe."),
+    "schema": ("mlcat_ingest.cli.schema", "Print the JSON Schema of recipes."),
+    "state": ("mlcat_ingest.cli.state", "Show or reset what a recipe remembers."),
+    "catalog": ("mlcat_ingest.cli.catalog", "Serve the embedded catalog; push its tests."),
+    "get": ("mlcat_ingest.cli.get", "Print the stored aspects of an entity."),
+    "query": ("mlcat_ingest.cli.query", "Send a GraphQL query to the catalog."),
+    "evaluate": ("mlcat_ingest.cli.evaluate", "Evaluate metadata tests of entities."),
+    "task": ("mlcat_ingest.cli.task", "Print the status of a search-index task."),
+}
+"""Each command: the module whose `command` it is, and its line in the help."""
+
+_RECIPE: Final = re.compile(
+    r"-|.*\.(?:ya?ml|json)|[a-z][a-z0-9+.-]*://.*", re.IGNORECASE | re.DOTALL
+)
+_OWN_FLAGS: Final = re.compile(r"-[vq]+|--verbose|--quiet|-h|--help|--version")
+
+
+class Commands(click.Group):
+    """The commands, imported when they are called; a recipe or an address stands for `run`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the help."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, imported now."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        return _load(COMMANDS[cmd_name][0])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read an option of `run` before the recipe as one of `run`."""
+        at = next((i for i, arg in enumerate(args) if not _OWN_FLAGS.fullmatch(arg)), None)
+        if at is not None and args[at].startswith("-") and args[at] != "-":
+            args = [*args[:at], "run", *args[at:]]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names or stands for.
+
+        Raises:
+            UsageError: it is neither a command nor looks like a recipe or an address.
+        """
+        word = args[0]
+        if word not in COMMANDS:
+            if not _RECIPE.fullmatch(word):
+                ctx.fail(_no_such(word))
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table, importing none."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _load(module: str) -> click.Command:
+    return cast("click.Command", importlib.import_module(module).command)
+
+
+def _no_such(word: str) -> str:
+    shown = click.format_filename(word)
+    nearest = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
+    meant = f" Did you mean '{nearest[0]}'?" if nearest else ""
+    return (
+        f"'{shown}' is neither a command, nor a recipe (.yml, .yaml, .json or -), "
+        f"nor an address of MLflow.{meant}"
+    )
+
+
+def _version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
+    if value:
+        from mlcat_ingest import __version__
+
+        click.echo(f"mlcat-ingest {__version__}")
+        context.exit()
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="RECIPE | URL | COMMAND [ARGS]...",
+    epilog="Example: mlcat-ingest recipe.yml",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Print the version and exit.",
+)
+@quiet_option
+@verbose_option
+def cli() -> None:
+    """Keep a metadata catalog true about machine learning.
+
+    `mlcat-ingest recipe.yml` runs a recipe; `mlcat-ingest http://mlflow:5000` needs none.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        _never_fail_on_a_character(stream)
+    code = call(args)
+    if code == EXIT_INTERRUPTED and threading.active_count() > 1:
+        # A request under way in a library's pool would keep the process for its whole timeout.
+        _exit_now(code)
+    sys.exit(code)
+
+
+def call(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status; every error is one message on stderr."""
+    settings = Settings()
+    try:
+        result = cli.main(args, prog_name="mlcat-ingest", standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        output.say("mlcat-ingest: interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        output.drop_stdout()
+        return EXIT_OK
+    except MlcatError as error:
+        settings.complain(str(error), error)
+        return exit_code_of(error)
+    except Exception as error:  # noqa: BLE001 - the border to the user
+        cure = "" if settings.tracebacks else SEE_MORE
+        settings.complain(f"unexpected {type(error).__name__}: {error}{cure}", error)
+        return EXIT_FAILED
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def _never_fail_on_a_character(stream: IO[str]) -> None:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _exit_now(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            continue  # nobody reads it
+    os._exit(code)

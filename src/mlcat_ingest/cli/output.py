@@ -1,0 +1,102 @@
+"""What the command line shows; the only user of rich, and only where there is a terminal."""
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mlcat_ingest.cli.logs import PROGRESS
+from mlcat_ingest.pipeline.report import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
+PLAIN_INTERVAL_S: Final = 5.0
+"""Seconds between two progress lines where there is no terminal."""
+
+log = logging.getLogger(PROGRESS)
+
+OnProgress = Callable[[Progress], None]
+
+
+def out(text: str) -> None:
+    """Write a result to stdout; where nobody reads it any more, it is dropped."""
+    try:
+        click.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
+
+
+def say(text: str) -> None:
+    """Write a line for the user to stderr."""
+    click.echo(text, err=True)
+
+
+def drop_stdout() -> None:
+    """Let stdout lead nowhere, so that closing it at the end cannot fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def progress(*, quiet: bool, as_lines: bool = False) -> Iterator[OnProgress | None]:
+    """Give what shows the progress of a run: a live line on a terminal, else a line now and then.
+
+    Nothing is shown if `quiet`; `as_lines` asks for lines on a terminal too.
+    """
+    if quiet:
+        yield None
+    elif sys.stderr.isatty() and not as_lines:
+        with _live() as show:
+            yield show
+    else:
+        yield PlainProgress()
+
+
+class PlainProgress:
+    """Logs how far a run is, at most every five seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Be silent for the first five seconds."""
+        self._clock = clock
+        self._next_s = clock() + PLAIN_INTERVAL_S
+
+    def __call__(self, now: Progress) -> None:
+        """Log `now` if it is time."""
+        if self._clock() < self._next_s:
+            return
+        self._next_s = self._clock() + PLAIN_INTERVAL_S
+        log.info("%s", words(now), extra={"progress": _numbers(now)})
+
+
+def words(now: Progress) -> str:
+    """Return progress as one line."""
+    return (
+        f"{now.records:,} records read, {now.entities:,} entities merged, "
+        f"{now.written:,} written, {now.evaluated:,} evaluated"
+    )
+
+
+def _numbers(now: Progress) -> dict[str, Any]:
+    return {name: getattr(now, name) for name in Progress.__dataclass_fields__}
+
+
+@contextmanager
+def _live() -> Iterator[OnProgress]:
+    from rich.console import Console
+    from rich.progress import Progress as Live
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns: list[ProgressColumn] = [
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    ]
+    with Live(*columns, console=Console(stderr=True), transient=True) as live:
+        task = live.add_task("connecting", total=None)
+        yield lambda now: live.update(task, description=words(now))

@@ -1,0 +1,120 @@
+"""`mlcat-ingest state`: what a recipe remembers between runs, and how to make it forget."""
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from mlcat_ingest.cli.options import Settings, say_options
+from mlcat_ingest.cli.run import read_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlcat_ingest.pipeline.state.summary import PartSummary, Summary
+
+
+@click.group(
+    epilog="\b\nExamples:\n"
+    "  mlcat-ingest state show recipe.yml\n"
+    "  mlcat-ingest state show recipe.yml --json\n"
+    "  mlcat-ingest state reset recipe.yml --yes"
+)
+def command() -> None:
+    """Show or reset what a recipe remembers between runs.
+
+    State is a cache: without it the next run reads everything again, and nothing else is lost.
+    """
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest state show recipe.yml --json")
+@click.argument("recipe")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@say_options
+def show(recipe: str, *, as_json: bool) -> None:
+    """Show what RECIPE, a file or an address, remembers: records, checkpoints, names, who runs it.
+
+    Exit status: 0, also where nothing is remembered; 2 the recipe or the database is at fault.
+    """
+    from mlcat_ingest.pipeline.printable import printable
+    from mlcat_ingest.pipeline.state.summary import summary
+
+    found = read_recipe(recipe).recipe
+    told = summary(found.state.url, found.name)
+    if as_json:
+        output.out(json.dumps(asdict(told), indent=2, ensure_ascii=False))
+    else:
+        for line in _lines(told):
+            output.out(printable(line))
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest state reset recipe.yml --yes")
+@click.argument("recipe")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@say_options
+def reset(recipe: str, *, yes: bool) -> int:
+    """Make RECIPE, a file or an address, forget: its next run reads everything again.
+
+    The catalog is not touched, other recipes in the same database neither.
+
+    Exit status: 0, also where nothing was remembered; 1 a run of it is at work, or nobody agreed;
+    2 the recipe or the database is at fault.
+    """
+    from mlcat_ingest.pipeline.state.database import shown
+    from mlcat_ingest.pipeline.state.summary import reset as forget
+
+    found = read_recipe(recipe).recipe
+    database = shown(found.state.url)
+    if not yes and not _agreed(f"Forget the state of {found.name!r} in {database}?"):
+        return EXIT_FAILED
+    if forget(found.state.url, found.name):
+        Settings.current().tell(f"The state of {found.name!r} in {database} is forgotten.")
+    else:
+        Settings.current().tell(f"{found.name!r} has no state in {database}.")
+    return EXIT_OK
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise click.UsageError("nobody is there to agree: give --yes") from None
+
+
+def _lines(told: "Summary") -> "Iterator[str]":
+    yield f"{told.recipe}: state in {told.database}"
+    if told.holder is not None:
+        yield f"  running now: {told.holder}"
+    if not told.parts:
+        yield "  nothing is remembered: the next run reads everything"
+    for part in told.parts:
+        instance = f", instance {part.instance}" if part.instance else ""
+        yield f"  {part.source}{instance} into {part.catalog}"
+        for name, value in _facts(part):
+            yield f"    {name:<10} {value}"
+
+
+def _facts(part: "PartSummary") -> "Iterator[tuple[str, str]]":
+    yield "records", ", ".join(f"{n:,} {kind}" for kind, n in part.records.items()) or "none"
+    if part.dirty:
+        dirty = ", ".join(f"{n:,} {kind}" for kind, n in part.dirty.items())
+        yield "dirty", f"{dirty}: the next run merges them again"
+    yield "last run", _moment(part.passed_at_ms)
+    yield "last full", _moment(part.full_at_ms)
+    for kind, urn in part.names.items():
+        yield f"{kind} as", urn
+    if part.failing_entities:
+        yield "tests", f"{part.failing_entities:,} entities failed one when last evaluated"
+
+
+def _moment(at_ms: int | None) -> str:
+    if at_ms is None:
+        return "never"
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

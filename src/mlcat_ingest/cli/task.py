@@ -1,0 +1,45 @@
+"""`mlcat-ingest task`: the status of a task of the service's search index."""
+
+import json
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+
+
+@click.command(epilog="\b\nExample:\n  mlcat-ingest task 'oTUltX4IQMOUUVeiohTt8A:124' --wait")
+@click.argument("task", metavar="NODE:ID")
+@click.option("--wait", is_flag=True, help="Ask until the task has ended.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long --wait asks.",
+)
+@service_options
+@say_options
+def command(
+    task: str, timeout_s: float, server: str | None, token: str | None, *, wait: bool
+) -> int:
+    """Print the status of the task NODE:ID as JSON.
+
+    Exit status: 0 the task is known; 1 it is not, or --wait took too long.
+    """
+    with connect(server, token) as client:
+        status = client.wait(task, timeout_s=timeout_s) if wait else client.task_status(task)
+    if status.error is not None:
+        Settings.current().complain(status.error)
+        return EXIT_FAILED
+    shown = {
+        "completed": status.completed,
+        "taskId": status.task,
+        "runTimeNanos": status.run_time_ns,
+        "status": dict(status.status),
+    }
+    output.out(json.dumps(shown, indent=2, ensure_ascii=False))
+    return EXIT_OK

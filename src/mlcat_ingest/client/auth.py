@@ -1,0 +1,183 @@
+"""Where the catalog service is and which token it gets, and where each of the two came from.
+
+Order: what is given explicitly, then ``MLCAT_SERVER``/``MLCAT_TOKEN``, then ``DATAHUB_GMS_URL``/
+``DATAHUB_GMS_TOKEN``, then ``~/.datahubenv``. A token is only sent to the server it belongs to:
+one that is kept beside the address of another server is passed over.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import requests
+import yaml
+from requests.auth import AuthBase
+
+from mlcat_ingest.errors import RecipeError
+
+log = logging.getLogger(__name__)
+
+_ENVIRONMENT = (("MLCAT_SERVER", "MLCAT_TOKEN"), ("DATAHUB_GMS_URL", "DATAHUB_GMS_TOKEN"))
+_FILE = "~/.datahubenv"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A service's base address and token, and the places they were found in."""
+
+    server: str
+    token: str | None = field(default=None, repr=False)
+    server_from: str = "the configuration"
+    token_from: str | None = None
+
+    def auth(self) -> "BearerAuth | None":
+        """Return what puts the token on each request; None without a token."""
+        return BearerAuth(self.token) if self.token else None
+
+    def token_origin(self) -> str:
+        """Return a sentence's end that says where the token came from, without the token."""
+        return f"the token came from {self.token_from}" if self.token else "no token was given"
+
+
+class BearerAuth(AuthBase):
+    """Puts ``Authorization: Bearer <token>`` on each request and shows the token nowhere."""
+
+    def __init__(self, token: str) -> None:
+        """Keep the token."""
+        self._token = token
+
+    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Return the request with its header."""
+        r.headers["Authorization"] = f"Bearer {self._token}"
+        return r
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return "BearerAuth(***)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    server: str | None
+    token: str | None = field(repr=False)
+    server_from: str
+    token_from: str
+
+
+def resolve(
+    server: str | None = None,
+    token: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    home: Path | None = None,
+) -> Credentials:
+    """Return the base address and token to use; an explicit empty token means none.
+
+    Raises:
+        RecipeError: no address is given anywhere, one is not http(s), or a token holds
+            characters that no HTTP header carries.
+    """
+    env = os.environ if environ is None else environ
+    given = _clean(server)
+    places = _places(given, token, env, home or Path.home())
+    found: list[_Place] = []
+    chosen: _Place | None = None
+    holder: _Place | None = None
+    for place in places:
+        found.append(place)
+        chosen = chosen or (place if place.server else None)
+        if chosen is None:
+            continue
+        holder = next((p for p in found if p.token is not None and _same(p, chosen)), None)
+        if holder is not None:
+            break
+    if chosen is None or chosen.server is None:
+        raise RecipeError(
+            "no address of a catalog service is given",
+            hint="give --server, set MLCAT_SERVER or DATAHUB_GMS_URL, or name it in the sink",
+        )
+    address = _address(chosen.server, chosen.server_from)
+    if holder is None or not holder.token:
+        return Credentials(address, server_from=chosen.server_from)
+    _check_token(holder.token, holder.token_from)
+    return Credentials(address, holder.token, chosen.server_from, holder.token_from)
+
+
+def _places(
+    server: str | None, token: str | None, env: Mapping[str, str], home: Path
+) -> Iterator[_Place]:
+    # An explicit "" is an answer too: no token, wherever else one may lie.
+    explicit = None if token is None else token.strip()
+    yield _Place(server, explicit, "the configuration", "the configuration")
+    for server_name, token_name in _ENVIRONMENT:
+        yield _Place(
+            _clean(env.get(server_name)),
+            _clean(env.get(token_name)),
+            f"the environment ({server_name})",
+            f"the environment ({token_name})",
+        )
+    if env.get("DATAHUB_SKIP_CONFIG", "").lower() not in {"1", "true"}:
+        yield from _file_place(home / ".datahubenv")
+
+
+def _file_place(path: Path) -> Iterator[_Place]:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        # Others' settings: where they cannot be read the run may still not need them.
+        log.warning("%s cannot be read: %s", _FILE, type(error).__name__)
+        return
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError:
+        log.warning("%s is not YAML; it is left out", _FILE)
+        return
+    settings = content if isinstance(content, dict) else {}
+    gms = settings.get("gms")
+    nested = gms if isinstance(gms, dict) else {}
+    yield _Place(
+        _clean(nested.get("server", settings.get("gms.server"))),
+        _clean(nested.get("token", settings.get("gms.token"))),
+        _FILE,
+        _FILE,
+    )
+
+
+def _clean(text: object) -> str | None:
+    return text.strip() or None if isinstance(text, str) else None
+
+
+def _same(place: _Place, chosen: _Place) -> bool:
+    return place.server is None or place.server.rstrip("/") == (chosen.server or "").rstrip("/")
+
+
+def _address(server: str, origin: str) -> str:
+    try:
+        parts = urlsplit(server)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+        parts = urlsplit("")
+    if not valid:
+        raise RecipeError(
+            f"the server's address from {origin} is not an http(s) address",
+            hint="for instance http://localhost:8080",
+        )
+    if "@" in parts.netloc:
+        raise RecipeError(
+            f"the server's address from {origin} holds a user name or a password",
+            hint="the service takes a token: set `token` or MLCAT_TOKEN",
+        )
+    if parts.query or parts.fragment:
+        raise RecipeError(f"the server's address from {origin} ends in a query or a fragment")
+    return server.rstrip("/")
+
+
+def _check_token(token: str, origin: str) -> None:
+    if not (token.isascii() and token.isprintable()):
+        raise RecipeError(f"the token from {origin} holds characters that no HTTP header carries")

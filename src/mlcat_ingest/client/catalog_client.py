@@ -1,0 +1,159 @@
+"""The front of the client: one object with a verb for each thing the catalog service does."""
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mlcat_ingest.client import tasks
+from mlcat_ingest.client.auth import Credentials, resolve
+from mlcat_ingest.client.capabilities import Capabilities, probe
+from mlcat_ingest.client.connection import Connection, ConnectionOptions
+from mlcat_ingest.client.emitter import MAX_BYTES, MAX_PROPOSALS, Emitter
+from mlcat_ingest.client.evaluate import DialectChoice, Evaluator
+from mlcat_ingest.client.graphql import graphql
+from mlcat_ingest.client.reader import Reader
+from mlcat_ingest.client.results import Evaluation, StoredAspect
+from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+
+
+class CatalogClient:
+    """A catalog service: DataHub, or the embedded catalog. Safe to use from several threads.
+
+    Without `server` or `token` they come from the environment or ``~/.datahubenv``, see
+    `auth.resolve`. Nothing is contacted before the first verb; `connect` tells early whether the
+    address is right. Each verb says in its own module what it costs and what it raises.
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        token: str | None = None,
+        *,
+        credentials: Credentials | None = None,
+        dialect: DialectChoice = "auto",
+        options: ConnectionOptions | None = None,
+        max_proposals: int = MAX_PROPOSALS,
+        max_bytes: int = MAX_BYTES,
+        system_metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Resolve the address and the token; `credentials`, if given, are those.
+
+        Raises:
+            RecipeError: there is no usable address or token.
+        """
+        self._connection = Connection(credentials or resolve(server, token), options)
+        self._dialect = dialect
+        self._lock = threading.Lock()
+        self._capabilities: Capabilities | None = None
+        self._evaluator: Evaluator | None = None
+        self._emitter = Emitter(
+            self._connection,
+            max_proposals=max_proposals,
+            max_bytes=max_bytes,
+            system_metadata=system_metadata,
+        )
+        self._reader = Reader(self._connection)
+
+    @property
+    def server(self) -> str:
+        """The base address, without a slash at its end."""
+        return self._connection.server
+
+    @property
+    def credentials(self) -> Credentials:
+        """The address and token in use, and where they came from; its repr shows no token."""
+        return self._connection.credentials
+
+    @property
+    def requests_made(self) -> int:
+        """How many requests were sent, retries included."""
+        return self._connection.requests_made
+
+    @property
+    def reads_in_batches(self) -> bool:
+        """Whether the service has not yet shown that it lacks the batch read."""
+        return self._reader.reads_in_batches
+
+    def connect(self) -> Capabilities:
+        """Return what the service is and can do; asked once. See `capabilities.probe`."""
+        with self._lock:
+            if self._capabilities is None:
+                self._capabilities = probe(self._connection)
+            return self._capabilities
+
+    def emit(self, proposal: Proposal) -> None:
+        """Write one proposal, durable when this returns. See `Emitter.emit`."""
+        self._emitter.emit(proposal)
+
+    def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
+        """Write many and return those refused. See `Emitter.emit_batch`."""
+        return self._emitter.emit_batch(proposals)
+
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return one aspect, None where the entity has none. See `Reader.get_aspect`."""
+        return self._reader.get_aspect(urn, aspect, version)
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> dict[str, dict[str, StoredAspect]]:
+        """Return the stored `aspects` by URN. See `Reader.read_many`."""
+        return self._reader.read_many(urns, aspects)
+
+    def graphql(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        operation_name: str | None = None,
+    ) -> dict[str, Any]:
+        """Return a query's `data`. See `graphql.graphql`."""
+        return graphql(self._connection, query, variables, operation_name)
+
+    def task_status(
+        self, task: str | None = None, *, node_id: str = "", task_id: int = 0
+    ) -> tasks.TaskStatus:
+        """Return the status of a search-index task. See `tasks.task_status`."""
+        return tasks.task_status(self._connection, task, node_id=node_id, task_id=task_id)
+
+    def wait(self, task: str, *, timeout_s: float = 300.0, poll_s: float = 1.0) -> tasks.TaskStatus:
+        """Return the status of `task` once it has ended. See `tasks.wait_for_task`."""
+        return tasks.wait_for_task(
+            lambda: self.task_status(task), timeout_s=timeout_s, poll_s=poll_s
+        )
+
+    def evaluate(
+        self, urn: str, *, should_push: bool = False, test_urns: Sequence[str] = ()
+    ) -> Evaluation:
+        """Evaluate the metadata tests of one entity. See `Evaluator.evaluate`."""
+        return self._tests().evaluate(urn, should_push=should_push, test_urns=test_urns)
+
+    def evaluate_batch(
+        self, urns: Sequence[str], *, should_push: bool = False, test_urns: Sequence[str] = ()
+    ) -> Evaluation:
+        """Evaluate the metadata tests of many. See `Evaluator.evaluate_batch`."""
+        return self._tests().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
+
+    def _tests(self) -> Evaluator:
+        dialect = self.connect().dialect if self._dialect == "auto" else self._dialect
+        with self._lock:
+            if self._evaluator is None:
+                self._evaluator = Evaluator(self._connection, self._reader, dialect)
+            return self._evaluator
+
+    def close(self) -> None:
+        """Close all connections; safe to call twice."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving the block closes the connections."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close all connections."""
+        self.close()

@@ -1,0 +1,113 @@
+"""One catalog service over HTTP: requests with the token on, refusals as errors without it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlcat_ingest.client.auth import Credentials
+from mlcat_ingest.client.responses import refusal, server_message
+from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
+from mlcat_ingest.http import Http, Reply
+
+PEER = "the catalog service"
+
+# What DataHub's own clients say; its Rest.li resources choose their protocol by it.
+_HEADERS = {"X-RestLi-Protocol-Version": "2.0.0", "User-Agent": "mlcat-ingest"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """How requests are sent; `connections` bounds those in flight, `retries` each one's attempts.
+
+    `verify` is whether to check the service's certificate, or a PEM file of authorities; `cert`
+    is our own certificate's PEM file, or that and its key's.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    verify: bool | str = True
+    cert: str | tuple[str, str] | None = None
+    connect_timeout_s: float = 5.0
+    read_timeout_s: float = 60.0
+    retries: int = 5
+    connections: int = 8
+
+
+class Connection:
+    """The catalog service at one base address. Safe to use from several threads.
+
+    The token is on every request and in no message.
+    """
+
+    def __init__(self, credentials: Credentials, options: ConnectionOptions | None = None) -> None:
+        """Prepare the session; nothing is contacted yet."""
+        options = options or ConnectionOptions()
+        self.credentials = credentials
+        self.connections = options.connections
+        self._http = Http(
+            credentials.server,
+            peer=PEER,
+            unavailable=CatalogUnavailableError,
+            auth=credentials.auth(),
+            headers={**_HEADERS, **options.headers},
+            verify=options.verify,
+            cert=options.cert,
+            connect_timeout_s=options.connect_timeout_s,
+            read_timeout_s=options.read_timeout_s,
+            retries=options.retries,
+            connections=options.connections,
+        )
+
+    @property
+    def server(self) -> str:
+        """The base address, without a slash at its end."""
+        return self.credentials.server
+
+    @property
+    def requests_made(self) -> int:
+        """How many requests were sent, retries included."""
+        return self._http.requests_made
+
+    def get(self, path: str) -> Reply:
+        """Return the reply to a GET of `path`, which is percent-encoded already.
+
+        Raises:
+            AuthenticationError: the token is missing or wrong; says where it came from.
+            CatalogUnavailableError, RateLimitedError, ProtocolMismatchError: as `Http.request`.
+        """
+        return self._request("GET", path, None)
+
+    def post(self, path: str, body: bytes) -> Reply:
+        """Return the reply to a POST of the JSON text `body`; raises as `get`."""
+        return self._request("POST", path, body)
+
+    def delete(self, path: str) -> Reply:
+        """Return the reply to a DELETE of `path`; raises as `get`."""
+        return self._request("DELETE", path, None)
+
+    def _request(self, method: str, path: str, body: bytes | None) -> Reply:
+        try:
+            return self._http.request(method, path, body=body)
+        except AuthenticationError as error:
+            if error.context.get("status") != 401:
+                raise
+            raise AuthenticationError(
+                f"{error.message}; {self.credentials.token_origin()}",
+                hint=error.hint,
+                context=error.context,
+            ) from error
+
+    def message(self, reply: Reply) -> str:
+        """Return the service's words about a refusal, the token masked should it repeat it."""
+        return self.masked(server_message(reply))
+
+    def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
+        """Return the error for a reply that refuses `what`, to be raised by the caller."""
+        return refusal(reply, self.message(reply), what=what, urn=urn)
+
+    def masked(self, text: str) -> str:
+        """Return `text` without the token."""
+        token = self.credentials.token
+        return text.replace(token, "***") if token else text
+
+    def close(self) -> None:
+        """Close all connections; safe to call twice."""
+        self._http.close()

@@ -1,0 +1,212 @@
+"""Writing: proposals to the service's emit endpoints, one or many, each told apart on refusal.
+
+Every write asks for ``"async": "false"``, so that a reply means that the proposal is durable. URNs
+travel as UTF-8: the DataHub SDK's single emit spells non-ASCII characters as backslash escapes,
+which would make another entity of them.
+
+Source: DataHub's Rest.li resource ``/aspects``, actions ``ingestProposal`` and
+``ingestProposalBatch``; and OpenAPI v3's ``DELETE`` of an aspect, which those do not take.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+from urllib.parse import quote
+
+from mlcat_ingest.client.connection import Connection
+from mlcat_ingest.client.responses import (
+    NO_SUCH_CALL,
+    REFUSED_CONTENT,
+    is_conflict,
+    wrong_address,
+)
+from mlcat_ingest.errors import (
+    AspectChangedError,
+    AspectRejectedError,
+    CodecError,
+    InvalidUrnError,
+    ProtocolMismatchError,
+)
+from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.urn import entity_type_of
+
+MAX_PROPOSALS: Final = 200
+"""Most proposals in one request, as DataHub's own clients hold it."""
+
+MAX_BYTES: Final = 15 * 1024 * 1024
+"""Most bytes of proposals in one request; the server's own limit is 16,000,000."""
+
+NOT_SENT: Final = 0
+"""The status of a proposal that was refused on our side, since it has no faithful JSON form."""
+
+_ONE = "/aspects?action=ingestProposal"
+_MANY = "/aspects?action=ingestProposalBatch"
+_HEAD, _TAIL = b'{"proposals":[', b'],"async":"false"}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Neighbours of one URN, which are written together, and the JSON of each."""
+
+    proposals: Sequence[Proposal]
+    data: Sequence[bytes]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.data)) + len(self.data)
+
+
+class Emitter:
+    """Sends proposals. Safe to use from several threads; each call sends one request at a time.
+
+    Neighbours of one URN are one unit: they go in one request, and are taken or refused together.
+    No URN is in two requests in flight, as long as it is not given to two threads. What alone
+    passes `max_proposals` or `max_bytes` is sent alone. `system_metadata` goes with each proposal
+    if given.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        max_proposals: int = MAX_PROPOSALS,
+        max_bytes: int = MAX_BYTES,
+        system_metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep the connection, and the most proposals and bytes of one request."""
+        self._connection = connection
+        self._max_proposals = max_proposals
+        self._max_bytes = max_bytes - len(_HEAD) - len(_TAIL)
+        self._system_metadata = dict(system_metadata) if system_metadata else None
+
+    def emit(self, proposal: Proposal) -> None:
+        """Write one proposal; it is durable when this returns.
+
+        Raises:
+            AspectRejectedError: the service refused it.
+            CodecError, InvalidUrnError: it cannot be sent at all.
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+
+        Cost: one request.
+        """
+        body = b'{"proposal":' + self._encoded(proposal) + b',"async":"false"}'
+        reply = self._connection.post(_ONE, body)
+        if reply.status in REFUSED_CONTENT:
+            raise next(_refused([proposal], reply.status, self._connection.message(reply)))
+        self._accept(reply, what=f"{proposal.aspect_name}", urn=proposal.entity_urn)
+
+    def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
+        """Write `proposals` in their order and return those refused; the others are durable.
+
+        All proposals of a URN are refused with one of them. A request that is refused because
+        somebody has written since (`AspectChangedError`) is refused whole, not halved: who sends
+        it has to read again first. Proposals that delete an aspect go before the others of their
+        URN, each in a request of its own, whatever version they name.
+
+        Raises:
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say; some proposals may have been written.
+
+        Cost: one request for up to 200 proposals and 15 MiB, and for k refused URNs of n at most
+        2k·log2(n) more. Memory: the JSON of `proposals`.
+        """
+        rejected: list[AspectRejectedError] = []
+        groups: list[_Group] = []
+        for _, some in groupby(proposals, lambda one: one.entity_urn):
+            neighbours = list(some)
+            written = [one for one in neighbours if one.change_type != "DELETE"]
+            try:
+                group = _Group(written, [self._encoded(one) for one in written])
+            except (CodecError, InvalidUrnError) as error:
+                rejected.extend(_refused(neighbours, NOT_SENT, f"it was not sent: {error}"))
+                continue
+            refused = self._delete_aspects(neighbours)
+            if refused is not None:
+                message = f"an aspect cannot be deleted: {self._connection.message(refused)}"
+                rejected.extend(_refused(neighbours, refused.status, message))
+            elif written:
+                groups.append(group)
+        for batch in self._batches(groups):
+            rejected.extend(self._send(batch))
+        return rejected
+
+    def _encoded(self, proposal: Proposal) -> bytes:
+        wire = proposal.wire()
+        if self._system_metadata is not None:
+            wire["systemMetadata"] = self._system_metadata
+        return dumps(wire)
+
+    def _delete_aspects(self, neighbours: Sequence[Proposal]) -> Reply | None:
+        """Delete the aspects that are to go; return the reply that refuses to, if one does."""
+        for one in neighbours:
+            if one.change_type != "DELETE":
+                continue
+            place = (entity_type_of(one.entity_urn), one.entity_urn, one.aspect_name)
+            path = "/".join(quote(part, safe="") for part in place)
+            reply = self._connection.delete(f"/openapi/v3/entity/{path}")
+            if reply.status in NO_SUCH_CALL or reply.status in REFUSED_CONTENT:
+                return reply
+            if not reply.ok:
+                what = f"deleting {one.aspect_name}"
+                raise self._connection.refusal(reply, what=what, urn=one.entity_urn)
+        return None
+
+    def _send(self, batch: Sequence[_Group]) -> Iterator[AspectRejectedError]:
+        """Send a batch; halve it where it is refused, until what is at fault stands alone."""
+        waiting = [batch]
+        while waiting:
+            part = waiting.pop()
+            body = _HEAD + b",".join(data for group in part for data in group.data) + _TAIL
+            reply = self._connection.post(_MANY, body)
+            if reply.status not in REFUSED_CONTENT:
+                count = sum(len(group.proposals) for group in part)
+                first = part[0].proposals[0].entity_urn if len(part) == 1 else None
+                self._accept(reply, what=f"{count} proposals", urn=first)
+                continue
+            message = self._connection.message(reply)
+            if len(part) == 1 or is_conflict(message):
+                for group in part:
+                    yield from _refused(group.proposals, reply.status, message)
+            else:
+                middle = len(part) // 2
+                waiting += [part[middle:], part[:middle]]
+
+    def _batches(self, groups: Sequence[_Group]) -> Iterator[list[_Group]]:
+        """Yield `groups` in requests' sizes."""
+        batch: list[_Group] = []
+        count = size = 0
+        for group in groups:
+            length, length_bytes = len(group.proposals), group.size
+            too_long = count + length > self._max_proposals or size + length_bytes > self._max_bytes
+            if batch and too_long:
+                yield batch
+                batch, count, size = [], 0, 0
+            batch.append(group)
+            count += length
+            size += length_bytes
+        if batch:
+            yield batch
+
+    def _accept(self, reply: Reply, *, what: str, urn: str | None) -> None:
+        if reply.status in NO_SUCH_CALL:
+            raise wrong_address(reply, self._connection.message(reply))
+        if not reply.ok:
+            raise self._connection.refusal(reply, what=what, urn=urn)
+        # Servers answer with the URN, with "success", or with nothing; all else is no server.
+        if reply.content.strip() and not isinstance(reply.json(), dict):
+            raise ProtocolMismatchError(
+                f"{reply.peer} at {reply.url} answered a write with an unknown reply",
+                hint="is the address that of the service itself?",
+            )
+
+
+def _refused(
+    proposals: Sequence[Proposal], status: int, message: str
+) -> Iterator[AspectRejectedError]:
+    kind = AspectChangedError if is_conflict(message) else AspectRejectedError
+    for one in proposals:
+        yield kind(urn=one.entity_urn, aspect=one.aspect_name, status=status, reason=message)

@@ -1,0 +1,214 @@
+"""Evaluating metadata tests: one entity or many, in the parameter names the service declares.
+
+The published interface says `shouldPush` and `testUrns`; DataHub's own resource declares `push`
+and `tests`. A service that ignores the names it does not know would look as if it had pushed, so
+the first push of a run is read back.
+
+Source: ``POST /test?action=evaluate`` and ``?action=batchEvaluate``; record `TestResults`.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Literal
+
+from mlcat_ingest.client.capabilities import Dialect
+from mlcat_ingest.client.connection import Connection
+from mlcat_ingest.client.reader import MAX_URNS, Reader, chunks
+from mlcat_ingest.client.responses import NO_SUCH_CALL
+from mlcat_ingest.client.results import Evaluation, TestOutcome
+from mlcat_ingest.errors import CatalogRequestError
+from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.codec import dumps
+
+log = logging.getLogger(__name__)
+
+DialectChoice = Literal["auto", "shouldPush", "push"]
+"""`auto` takes `push` for a DataHub and `shouldPush` for every other service."""
+
+_NAMES: Final[Mapping[Dialect, tuple[str, str]]] = {
+    "shouldPush": ("shouldPush", "testUrns"),
+    "push": ("push", "tests"),
+}
+_RESULTS: Final = "testResults"
+
+
+class _StoppedError(Exception):
+    """The service does not evaluate; the text says why."""
+
+
+class Evaluator:
+    """Evaluates metadata tests. Safe to use from several threads.
+
+    After a 403, or where the service has no such endpoint, it asks no more: every further call
+    gives the same reason. An entity without a result is left out, never counted as passed.
+    """
+
+    def __init__(self, connection: Connection, reader: Reader, dialect: Dialect) -> None:
+        """Keep the connection, what reads results back, and the parameter names to use."""
+        self._connection = connection
+        self._reader = reader
+        self._push_name, self._tests_name = _NAMES[dialect]
+        self._lock = threading.Lock()
+        self._stopped: str | None = None
+        self._batches = True
+        self._push_checked = False
+
+    def evaluate(self, urn: str, *, should_push: bool, test_urns: Sequence[str] = ()) -> Evaluation:
+        """Evaluate the tests of one entity; raises as `evaluate_batch`. Cost: one request."""
+        return self._run([urn], should_push=should_push, test_urns=test_urns, batches=False)
+
+    def evaluate_batch(
+        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str] = ()
+    ) -> Evaluation:
+        """Evaluate the tests of `urns`; no `test_urns` means every test that applies.
+
+        Raises:
+            CatalogRequestError: the service refused the request for another reason.
+            CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as named.
+
+        Cost: one request for up to 200 URNs, or one a URN where the service has no batch call;
+        one more for the first push.
+        """
+        return self._run(urns, should_push=should_push, test_urns=test_urns, batches=True)
+
+    def _run(
+        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str], batches: bool
+    ) -> Evaluation:
+        wishes: dict[str, Any] = {self._push_name: should_push}
+        if test_urns:
+            wishes[self._tests_name] = list(test_urns)
+        outcomes: dict[str, TestOutcome] = {}
+        refused: list[str] = []
+        try:
+            for chunk in chunks(list(dict.fromkeys(urns)), MAX_URNS):
+                told = self._chunk(chunk, wishes, refused, batches=batches)
+                if should_push:
+                    told = self._pushed(chunk, told)
+                outcomes.update(told)
+        except _StoppedError as stopped:
+            return Evaluation(outcomes, not_evaluated=str(stopped))
+        if urns and not outcomes:
+            return Evaluation(
+                not_evaluated=refused[0] if refused else "the service gave no results"
+            )
+        return Evaluation(outcomes)
+
+    def _chunk(
+        self,
+        urns: Sequence[str],
+        wishes: Mapping[str, Any],
+        refused: list[str],
+        *,
+        batches: bool,
+    ) -> dict[str, TestOutcome]:
+        if batches and self._batches:
+            reply = self._ask("batchEvaluate", {"urns": list(urns), **wishes})
+            if reply.ok:
+                return _outcomes_by_urn(reply)
+            if reply.status not in NO_SUCH_CALL | {400}:
+                raise self._connection.refusal(reply, what="an evaluation of metadata tests")
+            # A 400 may also blame one URN of the batch; then the next batch is tried again.
+            self._batches = reply.status == 400 and not _unknown_action(reply)
+        with ThreadPoolExecutor(min(self._connection.connections, len(urns))) as pool:
+            answers = list(pool.map(lambda urn: self._single(urn, wishes, refused), urns))
+        return {
+            urn: outcome for urn, outcome in zip(urns, answers, strict=True) if outcome is not None
+        }
+
+    def _single(
+        self, urn: str, wishes: Mapping[str, Any], refused: list[str]
+    ) -> TestOutcome | None:
+        reply = self._ask("evaluate", {"urn": urn, **wishes})
+        if reply.ok:
+            return _outcome(_value(reply))
+        if reply.status in NO_SUCH_CALL or _unknown_action(reply):
+            raise self._stop(f"the service has no metadata tests ({self._said(reply)})")
+        error = self._connection.refusal(reply, what="an evaluation of metadata tests", urn=urn)
+        if not isinstance(error, CatalogRequestError):
+            raise error
+        log.warning("%s", error)
+        refused.append(str(error))
+        return None
+
+    def _ask(self, action: str, body: Mapping[str, Any]) -> Reply:
+        if self._stopped is not None:
+            raise _StoppedError(self._stopped)
+        reply = self._connection.post(f"/test?action={action}", dumps(body))
+        if reply.status == 403:
+            raise self._stop(f"the token may not evaluate metadata tests ({self._said(reply)})")
+        return reply
+
+    def _stop(self, reason: str) -> _StoppedError:
+        self._stopped = reason
+        return _StoppedError(reason)
+
+    def _said(self, reply: Reply) -> str:
+        return f"{reply.status}: {self._connection.message(reply)}"
+
+    def _pushed(
+        self, urns: Sequence[str], told: Mapping[str, TestOutcome]
+    ) -> dict[str, TestOutcome]:
+        """Check the first push by reading it back; take silent services' results from there."""
+        silent = [urn for urn in urns if urn not in told]
+        spoken = next((u for u, outcome in told.items() if outcome != TestOutcome()), None)
+        with self._lock:
+            check = spoken is not None and not self._push_checked
+            self._push_checked = self._push_checked or check
+        asked = [*silent, spoken] if check and spoken is not None else silent
+        if not asked:
+            return dict(told)
+        stored = {
+            urn: _outcome(aspects[_RESULTS].value)
+            for urn, aspects in self._reader.read_many(asked, [_RESULTS]).items()
+        }
+        if check and spoken is not None and not _holds(stored.get(spoken), told[spoken]):
+            log.warning("pushed results were not stored (of %s)", spoken)
+        found = {urn: outcome for urn in silent if (outcome := stored.get(urn)) is not None}
+        return {**told, **found}
+
+
+def _unknown_action(reply: Reply) -> bool:
+    """Whether a 400 says that the resource has no such action, as Rest.li answers."""
+    return reply.status == 400 and any(
+        word in reply.content for word in (b"not supported on resource", b"nknown action")
+    )
+
+
+def _value(reply: Reply) -> object:
+    body = reply.json() if reply.content.strip() else None
+    return body.get("value", body) if isinstance(body, dict) else None
+
+
+def _outcomes_by_urn(reply: Reply) -> dict[str, TestOutcome]:
+    value = _value(reply)
+    results = value.get("results") if isinstance(value, dict) else None
+    if not isinstance(results, dict):
+        return {}
+    read = {urn: _outcome(result) for urn, result in results.items()}
+    return {urn: outcome for urn, outcome in read.items() if outcome is not None}
+
+
+def _outcome(value: object) -> TestOutcome | None:
+    """Return a `TestResults` record as a value, None if it is none."""
+    if not isinstance(value, dict) or not {"passing", "failing"} & value.keys():
+        return None
+    return TestOutcome(_tests(value.get("passing")), _tests(value.get("failing")))
+
+
+def _tests(listed: object) -> tuple[str, ...]:
+    entries = listed if isinstance(listed, list) else []
+    return tuple(
+        entry["test"]
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("test"), str)
+    )
+
+
+def _holds(stored: TestOutcome | None, told: TestOutcome) -> bool:
+    return (
+        stored is not None
+        and set(told.passing) <= set(stored.passing)
+        and set(told.failing) <= set(stored.failing)
+    )

@@ -1,0 +1,172 @@
+"""Reading stored aspects: one by its endpoint, many at once by the best way the service has.
+
+Source: ``GET /aspects/{urn}``, ``GET /entitiesV2/{urn}`` and
+``POST /openapi/v3/entity/{type}/batchGet`` of DataHub.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+from urllib.parse import quote
+
+from mlcat_ingest.client.connection import Connection
+from mlcat_ingest.client.responses import NO_SUCH_CALL
+from mlcat_ingest.client.results import StoredAspect
+from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.urn import entity_type_of
+
+log = logging.getLogger(__name__)
+
+MAX_URNS: Final = 200
+"""Most URNs in one batch read."""
+
+
+class Reader:
+    """Reads stored aspects. Safe to use from several threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Keep the connection; whether the service reads in batches is found out by trying."""
+        self._connection = connection
+        self._batch_get = True
+
+    @property
+    def reads_in_batches(self) -> bool:
+        """Whether the service has not yet shown that it lacks the batch read."""
+        return self._batch_get
+
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return one aspect of an entity, None where it has none; `version` 0 is the latest.
+
+        Raises:
+            CatalogRequestError: the service refused the request.
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+
+        Cost: one request.
+        """
+        reply = self._connection.get(
+            f"/aspects/{quote(urn, safe='')}?aspect={quote(aspect, safe='')}&version={version}"
+        )
+        if reply.status == 404:
+            return None
+        if not reply.ok:
+            raise self._connection.refusal(reply, what=f"reading {aspect}", urn=urn)
+        body = reply.json()
+        wrapped = body.get("aspect") if isinstance(body, dict) else None
+        # One key, the record's full name: {"com.linkedin.….MLModelProperties": {…}}.
+        values = list(wrapped.values()) if isinstance(wrapped, dict) else []
+        if len(values) != 1 or not isinstance(values[0], dict):
+            raise _unknown_shape(reply)
+        value: Aspect = values[0]
+        return value
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> dict[str, dict[str, StoredAspect]]:
+        """Return the stored `aspects` by URN; URNs that have none of them are left out.
+
+        Raises:
+            InvalidUrnError: one of `urns` is not a URN.
+            CatalogRequestError, CatalogUnavailableError, AuthenticationError,
+            NotAuthorizedError, ProtocolMismatchError: as their names say.
+
+        Cost: one request for up to 200 URNs of one entity type; one a URN, over all connections,
+        where the service has no batch read.
+        """
+        wanted = list(dict.fromkeys(aspects))
+        by_type: dict[str, list[str]] = {}
+        for urn in dict.fromkeys(urns):
+            by_type.setdefault(entity_type_of(urn), []).append(urn)
+        found: dict[str, dict[str, StoredAspect]] = {}
+        if not wanted:
+            # Without a name the service would send every aspect.
+            return found
+        for entity_type, members in by_type.items():
+            for chunk in chunks(members, MAX_URNS):
+                found.update(self._read_chunk(entity_type, chunk, wanted))
+        return {urn: stored for urn, stored in found.items() if stored}
+
+    def _read_chunk(
+        self, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
+    ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
+        if self._batch_get:
+            reply = self._connection.post(
+                f"/openapi/v3/entity/{quote(entity_type, safe='')}/batchGet?systemMetadata=true",
+                dumps([{"urn": urn, **{name: {} for name in aspects}} for urn in urns]),
+            )
+            if reply.status not in NO_SUCH_CALL:
+                return self._from_batch(reply, urns, aspects)
+            self._batch_get = False
+            log.info("the service has no batch read (%d); reading one by one", reply.status)
+        return self._one_by_one(urns, aspects)
+
+    def _from_batch(
+        self, reply: Reply, urns: Sequence[str], aspects: Sequence[str]
+    ) -> Iterator[tuple[str, dict[str, StoredAspect]]]:
+        if not reply.ok:
+            only = urns[0] if len(urns) == 1 else None
+            raise self._connection.refusal(reply, what=f"reading {len(urns)} entities", urn=only)
+        body = reply.json()
+        if not isinstance(body, list):
+            raise _unknown_shape(reply)
+        for entity in body:
+            if not isinstance(entity, dict) or not isinstance(entity.get("urn"), str):
+                raise _unknown_shape(reply)
+            yield entity["urn"], _stored(entity, aspects, reply)
+
+    def _one_by_one(
+        self, urns: Sequence[str], aspects: Sequence[str]
+    ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
+        with ThreadPoolExecutor(min(self._connection.connections, len(urns))) as pool:
+            return list(pool.map(lambda urn: (urn, self._read_one(urn, aspects)), urns))
+
+    def _read_one(self, urn: str, aspects: Sequence[str]) -> dict[str, StoredAspect]:
+        names = ",".join(quote(name, safe="") for name in aspects)
+        reply = self._connection.get(f"/entitiesV2/{quote(urn, safe='')}?aspects=List({names})")
+        if reply.status == 404:
+            return {}
+        if not reply.ok:
+            raise self._connection.refusal(reply, what="reading an entity", urn=urn)
+        body = reply.json()
+        entity = body.get("aspects") if isinstance(body, dict) else None
+        if not isinstance(entity, dict):
+            raise _unknown_shape(reply)
+        stored = _stored(entity, aspects, reply)
+        # This endpoint makes up the key aspect of entities that do not exist.
+        if len(stored) == 1 and (name := next(iter(stored))).endswith("Key"):
+            return stored if self.get_aspect(urn, name) is not None else {}
+        return stored
+
+
+def _stored(
+    entity: Mapping[str, Any], aspects: Sequence[str], reply: Reply
+) -> dict[str, StoredAspect]:
+    stored: dict[str, StoredAspect] = {}
+    for name in aspects:
+        envelope = entity.get(name)
+        if envelope is None:
+            continue
+        value = envelope.get("value") if isinstance(envelope, dict) else None
+        if not isinstance(value, dict):
+            raise _unknown_shape(reply)
+        system = envelope.get("systemMetadata")
+        version = system.get("version") if isinstance(system, dict) else None
+        stored[name] = StoredAspect(value, None if version is None else str(version))
+    return stored
+
+
+def _unknown_shape(reply: Reply) -> ProtocolMismatchError:
+    return ProtocolMismatchError(
+        f"{reply.peer} at {reply.url} answered in an unknown shape",
+        hint="is it a DataHub-compatible service?",
+    )
+
+
+def chunks(urns: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield `urns` in pieces of at most `size`."""
+    for start in range(0, len(urns), size):
+        yield urns[start : start + size]

@@ -1,0 +1,361 @@
+"""The one HTTP seam: a pooled session with retries, TLS, proxies, timeouts and plain errors.
+
+Every request of this package to MLflow or to a catalog service goes through `Http`. There is one
+retry loop: urllib3's `Retry` for connects and statuses, and, out of the same budget, bodies that
+break off or stall while they are read, which `Retry` does not see. All methods are retried, since
+proposals are idempotent upserts and everything else only reads.
+"""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+import requests
+import urllib3
+from requests.auth import AuthBase, HTTPBasicAuth
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    CodecError,
+    MlcatError,
+    ProtocolMismatchError,
+    RateLimitedError,
+    RecipeError,
+    RetryableError,
+)
+from mlcat_ingest.http_session import (
+    MAX_BACKOFF_S,
+    BudgetedAdapter,
+    NoAuth,
+    OwnSession,
+    attempts_of,
+    loopback_without_proxy,
+)
+from mlcat_ingest.metadata.codec import loads
+
+log = logging.getLogger(__name__)
+
+_BROKEN_BODY: Final = (
+    requests.ConnectionError,
+    requests.exceptions.ChunkedEncodingError,
+    requests.exceptions.ContentDecodingError,
+)
+_UNUSABLE_URL: Final = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
+)
+_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
+
+Params = Mapping[str, str] | list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply, read to its end; `peer` and `url` (without credentials) are for messages."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    peer: str
+    url: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is below 400."""
+        return self.status < 400
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the body is a web page: by its header, and by how it begins."""
+        kind = self.headers.get("Content-Type", "").lower()
+        # MLflow's own /version calls its plain text HTML.
+        return kind.startswith("text/html") and self.content.lstrip()[:1] == b"<"
+
+    def json(self) -> Any:
+        """Return the body as JSON.
+
+        Raises:
+            ProtocolMismatchError: the body is not JSON.
+        """
+        try:
+            return loads(self.content)
+        except CodecError as error:
+            start = self.content[:60].decode("utf-8", "replace")
+            raise ProtocolMismatchError(
+                f"{self.peer} answered {self.status} with something that is not JSON at "
+                f"{self.url}: {start!r}",
+                hint="is the address that of the service itself?",
+            ) from error
+
+
+class Http:
+    """One service at one base address, over at most `connections` kept-alive connections.
+
+    `peer` names the service in messages; `unavailable` is raised when it does not answer.
+    `connect_timeout_s` and `read_timeout_s` bound each attempt; `retries` bounds the attempts
+    after the first, `backoff_s` is the first pause between them and doubles. A user name and
+    password in the address serve where no `auth` is given, and are in no message. The proxies of
+    the environment are used for all but this machine's loopback addresses. Safe to use from
+    several threads.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        peer: str,
+        unavailable: type[RetryableError],
+        auth: AuthBase | None = None,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str = True,
+        cert: str | tuple[str, str] | None = None,
+        connect_timeout_s: float = 5.0,
+        read_timeout_s: float = 30.0,
+        retries: int = 5,
+        connections: int = 8,
+        backoff_s: float = 0.3,
+    ) -> None:
+        """Prepare the session; nothing is contacted yet."""
+        self.base_url, user_auth = _without_user_info(base_url.rstrip("/"))
+        self.peer = peer
+        self._unavailable = unavailable
+        self._timeout = (connect_timeout_s, read_timeout_s)
+        self._retries = retries
+        self._backoff_s = backoff_s
+        self._lock = threading.Lock()
+        self._requests_made = 0
+        self._session = OwnSession()
+        self._session.auth = auth or user_auth or NoAuth()
+        self._session.headers.update({"Accept": "application/json", **(headers or {})})
+        self._verify = verify
+        self._session.cert = cert
+        self._proxies = loopback_without_proxy(self.base_url)
+        self._adapter = BudgetedAdapter(connections, backoff_s)
+        self._session.mount("http://", self._adapter)
+        self._session.mount("https://", self._adapter)
+        if verify is False:
+            log.warning("the TLS certificate of %s is not checked", peer)
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+    @property
+    def requests_made(self) -> int:
+        """How many requests were sent, retries and redirects included."""
+        return self._requests_made
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Return the reply to one request, after as many attempts as the budget allows.
+
+        `path` is appended to the base address as it is, already percent-encoded. Statuses that
+        are not listed below are returned for the caller to judge.
+
+        Raises:
+            RetryableError: of the class given as `unavailable`: no answer, or a broken one.
+            RateLimitedError: still 429 after the last attempt.
+            AuthenticationError: 401, or an HTML page where the service itself would send JSON, or
+                a redirect to another page.
+            ProtocolMismatchError: a redirect that would change the request.
+            RecipeError: the address, or a header, cannot be sent.
+        """
+        url = self.base_url + path
+        sent = {"Content-Type": "application/json"} if body is not None else {}
+        left = self._retries
+        while True:
+            try:
+                response = self._send(method, url, params, body, {**sent, **(headers or {})}, left)
+            except _BodyBrokenError as broken:
+                left -= broken.attempts
+                if left < 0:
+                    raise self._no_answer(url, broken.cause) from broken.cause
+                done = self._retries - left
+                time.sleep(min(MAX_BACKOFF_S, self._backoff_s * 2 ** (done - 1)))
+            except (requests.RequestException, ValueError) as error:
+                failure = self._failure(url, error)
+                if failure is None:
+                    raise
+                # The causes of a RecipeError repeat the address or header, secrets included.
+                raise failure from None if isinstance(failure, RecipeError) else error
+            else:
+                return self._judged(
+                    Reply(
+                        response.status_code,
+                        response.headers,
+                        response.content,
+                        self.peer,
+                        public_url(url),
+                    )
+                )
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        params: Params | None,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        left: int,
+    ) -> requests.Response:
+        self._adapter.allow(left)
+        try:
+            response = self._session.request(
+                method,
+                url,
+                params=params,
+                data=body,
+                headers=headers,
+                timeout=self._timeout,
+                verify=self._verify,
+                proxies=self._proxies,
+                # requests turns a redirected POST into a GET, which would look like a success.
+                allow_redirects=method in {"GET", "HEAD"},
+                stream=True,
+            )
+        except requests.RequestException:
+            self._count(self._adapter.failures())
+            raise
+        attempts = sum(attempts_of(one) for one in (response, *response.history))
+        self._count(attempts)
+        try:
+            _ = response.content
+        except _BROKEN_BODY as error:
+            response.close()
+            raise _BodyBrokenError(attempts, error) from error
+        return response
+
+    def _count(self, attempts: int) -> None:
+        with self._lock:
+            self._requests_made += attempts
+
+    def _judged(self, reply: Reply) -> Reply:
+        if reply.status == 401:
+            raise AuthenticationError(
+                f"{self.peer} at {reply.url} refused the credentials (401)",
+                hint="check the token, or the user name and password",
+                context={"status": reply.status},
+            )
+        if reply.is_page and reply.status in {200, 403}:
+            raise AuthenticationError(
+                f"{self.peer} at {reply.url} answered with a web page instead of JSON",
+                hint="a login page in front of the service? give credentials that it accepts",
+                context={"status": reply.status},
+            )
+        if reply.status == 429:
+            raise RateLimitedError(
+                f"{self.peer} at {reply.url} still asks for fewer requests (429)",
+                hint="try again later, or use fewer connections",
+            )
+        if 300 <= reply.status < 400:
+            raise self._redirected(reply)
+        return reply
+
+    def _redirected(self, reply: Reply) -> MlcatError:
+        target = public_url(urljoin(reply.url, reply.headers.get("Location", "")))
+        said = f"{self.peer} at {reply.url} redirects to {target}"
+        if urlsplit(target).path.rstrip("/") == urlsplit(reply.url).path.rstrip("/"):
+            return ProtocolMismatchError(said, hint="use that address")
+        return AuthenticationError(
+            said,
+            hint="a login page in front of the service? give credentials that it accepts",
+            context={"status": reply.status},
+        )
+
+    def _failure(self, url: str, error: Exception) -> MlcatError | None:
+        """Return the error that stands for one of requests; None for a fault of our own."""
+        if isinstance(error, _UNUSABLE_URL):
+            return RecipeError(f"the address of {self.peer} cannot be used: {public_url(url)}")
+        if isinstance(error, requests.exceptions.InvalidHeader | UnicodeEncodeError) or (
+            str(error).startswith("Invalid header")
+        ):
+            return RecipeError(
+                f"a credential or header for {self.peer} holds characters that HTTP cannot carry",
+                hint="look for a line break at the end of a token",
+            )
+        return self._no_answer(url, error) if isinstance(error, requests.RequestException) else None
+
+    def _no_answer(self, url: str, error: Exception) -> RetryableError:
+        # After a redirect it is another address than ours that does not answer.
+        asked = getattr(getattr(error, "request", None), "url", None) or url
+        return self._unavailable(
+            f"{self.peer} at {public_url(asked)} does not answer: {_cause(error)}",
+            hint="is it running, and is the address right?",
+        )
+
+    def close(self) -> None:
+        """Close all connections; safe to call twice."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving the block closes the connections."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close all connections."""
+        self.close()
+
+
+class _BodyBrokenError(Exception):
+    """Never leaves this module: a body broke off or stalled after `attempts` requests."""
+
+    def __init__(self, attempts: int, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.attempts = attempts
+        self.cause = cause
+
+
+def public_url(url: str) -> str:
+    """Return `url` without user name, password and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _without_user_info(url: str) -> tuple[str, AuthBase | None]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url, None
+    user_info, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, None
+    user, _, password = user_info.partition(":")
+    bare = urlunsplit(parts._replace(netloc=host))
+    return bare, HTTPBasicAuth(unquote(user).encode(), unquote(password).encode())
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of a chain of wrapped network errors, as a short sentence."""
+    reason: Any = error
+    while True:
+        inner = getattr(reason, "reason", None)
+        if not isinstance(inner, BaseException):
+            inner = next((arg for arg in reason.args if isinstance(arg, BaseException)), None)
+        if inner is None:
+            break
+        reason = inner
+    text = str(reason) or type(reason).__name__
+    text = text.split(": ", 1)[1] if "object at 0x" in text and ": " in text else text
+    # The name in the address says it better than urllib3's wording of a failed look-up.
+    if "Name or service not known" in text or "Failed to resolve" in text:
+        text = "there is no host of that name"
+    return _USER_INFO.sub("//", text)

@@ -1,0 +1,122 @@
+"""The requests session behind `http.py`: whose credentials, which proxies, how often again."""
+
+import ipaddress
+import threading
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
+from urllib3.util.retry import Retry
+
+RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+MAX_RETRY_AFTER_S: Final = 60
+MAX_BACKOFF_S: Final = 30
+
+
+class NoAuth(AuthBase):
+    """Leaves a request as it is; its presence keeps requests from reading ~/.netrc."""
+
+    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Return the request."""
+        return r
+
+
+class OwnSession(requests.Session):
+    """A session that takes credentials from its owner only, on redirects too."""
+
+    def rebuild_auth(
+        self, prepared_request: requests.PreparedRequest, response: requests.Response
+    ) -> None:
+        """Take the credentials off a request that goes to another host."""
+        # The base class would then look the new host up in ~/.netrc.
+        old, new = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
+            prepared_request.headers.pop("Authorization", None)
+
+
+class CountedRetry(Retry):
+    """Retries connects and statuses, and waits no longer than `MAX_RETRY_AFTER_S` when asked to."""
+
+    # Every retry makes a new object, so what a thread's failures were is kept beside them.
+    failures: ClassVar[threading.local] = threading.local()
+
+    def increment(
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: Any = None,
+        error: Exception | None = None,
+        _pool: Any = None,
+        _stacktrace: Any = None,
+    ) -> Self:
+        """Return the budget after one more failure; a refused certificate ends it at once."""
+        self.failures.count = getattr(self.failures, "count", 0) + 1
+        if error is not None and "CERTIFICATE_VERIFY_FAILED" in str(error):
+            # No later attempt will meet another certificate.
+            raise urllib3.exceptions.MaxRetryError(_pool, url or "", error)
+        return super().increment(method, url, response, error, _pool, _stacktrace)
+
+    def get_retry_after(self, response: Any) -> float | None:
+        """Return the seconds that the server asks for, capped."""
+        asked = super().get_retry_after(response)
+        return None if asked is None else min(asked, MAX_RETRY_AFTER_S)
+
+
+class BudgetedAdapter(HTTPAdapter):
+    """An adapter whose retries each thread sets before it sends."""
+
+    def __init__(self, connections: int, backoff_s: float) -> None:
+        """Keep the first pause between attempts; a pool of `connections` blocks when used up."""
+        self._budget = threading.local()
+        self._backoff_s = backoff_s
+        super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
+
+    def allow(self, attempts: int) -> None:
+        """Let this thread's next request be tried again `attempts` times."""
+        self._budget.attempts = attempts
+        CountedRetry.failures.count = 0
+
+    def failures(self) -> int:
+        """Return how many attempts of this thread failed since `allow`."""
+        return int(getattr(CountedRetry.failures, "count", 0))
+
+    @property
+    def max_retries(self) -> Retry:
+        """What is left of this thread's budget."""
+        return CountedRetry(
+            total=getattr(self._budget, "attempts", 0),
+            status_forcelist=RETRIED_STATUSES,
+            allowed_methods=None,
+            raise_on_status=False,
+            redirect=False,
+            backoff_factor=self._backoff_s,
+            backoff_jitter=self._backoff_s,
+            backoff_max=MAX_BACKOFF_S,
+            respect_retry_after_header=True,
+        )
+
+    @max_retries.setter
+    def max_retries(self, value: object) -> None:
+        """Ignore what the base class sets: the budget is per thread."""
+
+
+def attempts_of(response: requests.Response) -> int:
+    """Return how many requests were sent for one response."""
+    retries = response.raw.retries
+    return 1 + (len(retries.history) if retries is not None else 0)
+
+
+def loopback_without_proxy(url: str) -> dict[str, str] | None:
+    """Return requests' way to say "no proxy" where `url` is on this machine's loopback."""
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return None
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost" or host.endswith(".localhost")
+    return {"no_proxy": host} if loopback else None

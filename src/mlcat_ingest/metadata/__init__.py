@@ -1,0 +1,1 @@
+"""Values without I/O: URNs, names, aspects, entities, proposals and their JSON."""

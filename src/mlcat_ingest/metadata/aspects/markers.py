@@ -1,0 +1,72 @@
+"""What `Annotated` fields of the aspects carry: units, widths, defaults, edges and URN kinds.
+
+The declarations in this package are read twice: by the type checker, and at run time by
+`metadata.validate` and `metadata.entities`, which find these markers through `typing`.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class UrnOf:
+    """The text (or each text of the list) is a URN, of one of `kinds` where any are given."""
+
+    kinds: tuple[str, ...]
+
+    def __init__(self, *kinds: str) -> None:
+        """Keep the entity types that the URN may have; none means any."""
+        object.__setattr__(self, "kinds", kinds)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Edge:
+    """The field holds the destinations of a relationship.
+
+    `at` names the field of the nested record that holds the URN, where the field itself holds a
+    list of records.
+    """
+
+    relationship: str
+    kinds: tuple[str, ...]
+    at: str | None
+
+    def __init__(self, relationship: str, *kinds: str, at: str | None = None) -> None:
+        """Keep the relationship's name, the entity types of its destinations, and the place."""
+        object.__setattr__(self, "relationship", relationship)
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "at", at)
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The service fills this JSON text in where the field is left out; null is refused."""
+
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """How wide a signed integer may be."""
+
+    width: Literal[32, 64]
+
+
+class OneOf:
+    """The object has exactly one of its keys: a union that is wrapped by the name of its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a number counts."""
+
+    name: str
+
+
+Millis: TypeAlias = Annotated[int, Unit("milliseconds since 1970-01-01 UTC")]
+DurationMillis: TypeAlias = Annotated[int, Unit("milliseconds")]
+Int32: TypeAlias = Annotated[int, Bits(32)]
+AnyUrn: TypeAlias = Annotated[str, UrnOf()]
+
+EMPTY_MAP: Final = Default("{}")
+EMPTY_LIST: Final = Default("[]")

@@ -1,0 +1,226 @@
+"""Aspects of models, model groups, features, feature tables, primary keys and deployments.
+
+Source: `com.linkedin.ml.metadata.*` of DataHub's metadata model. Texts are plain text unless said
+otherwise. "MLflow" names the place that this package's own mapping fills a field from.
+"""
+
+# ruff: noqa: N815 - fields are spelled as on the wire
+
+from typing import Annotated, Literal, NotRequired, Required, TypeAlias, TypedDict
+
+from mlcat_ingest.metadata.aspects.common import CustomProperties, TimeStamp, VersionTag
+from mlcat_ingest.metadata.aspects.markers import EMPTY_LIST, Edge, Int32, Millis, OneOf, UrnOf
+
+MLFeatureDataType: TypeAlias = Literal[
+    "USELESS", "NOMINAL", "ORDINAL", "BINARY", "COUNT", "TIME", "INTERVAL", "IMAGE", "VIDEO",
+    "AUDIO", "TEXT", "MAP", "SEQUENCE", "SET", "CONTINUOUS", "BYTE", "UNKNOWN",
+]  # fmt: skip
+"""What kind of values a feature has; a list of anything is a SEQUENCE."""
+
+JobUrns: TypeAlias = Annotated[list[str], Edge("TrainedBy", "dataJob", "dataProcessInstance")]
+UserUrns: TypeAlias = Annotated[list[str], Edge("UsedBy", "dataJob", "dataProcessInstance")]
+SourceUrns: TypeAlias = Annotated[list[str], Edge("DerivedFrom", "dataset")]
+
+
+class MLHyperParam(TypedDict):
+    """One hyperparameter; the value is text, as logged. MLflow: a run's param."""
+
+    name: str
+    description: NotRequired[str]
+    value: NotRequired[str]
+    createdAt: NotRequired[Millis]
+
+
+class MLMetric(TypedDict):
+    """One metric; the value is text, so that NaN and infinities survive. MLflow: a run's metric."""
+
+    name: str
+    description: NotRequired[str]
+    value: NotRequired[str]
+    createdAt: NotRequired[Millis]
+
+
+HyperParameterValue = TypedDict(  # noqa: UP013 - the names of two fields are names of types
+    "HyperParameterValue",
+    {"string": str, "int": Int32, "float": float, "double": float, "boolean": bool},
+    total=False,
+)
+"""A value of the older `hyperParameters`, wrapped by the name of its type."""
+
+
+class MLModelProperties(CustomProperties, total=False):
+    """What is known of a model: the outcome of one training run.
+
+    Attributes:
+        customProperties: what has no other field. MLflow: tags, ids, states.
+        externalUrl: absolute address of the run's page at its source.
+        trainingJobs: jobs and runs that made the model.
+        downstreamJobs: jobs and runs that use the model.
+        name: name to show. MLflow: the run's name.
+        description: Markdown. MLflow: `mlflow.note.content`.
+        date: when the model was made, ms; older twin of `created`.
+        created: when the model was made, and by whom. MLflow: the run's start and user.
+        lastModified: when it last changed. MLflow: the run's end.
+        version: version name. MLflow: the registered version behind the run.
+        type: free text naming the kind of model. MLflow: the flavour.
+        hyperParameters: older form of `hyperParams`; never written by this package.
+        hyperParams: keyed by name. MLflow: params.
+        trainingMetrics: keyed by name. MLflow: last values of the metrics.
+        onlineMetrics: keyed by name; measured in production.
+        mlFeatures: features that the model was trained on.
+        tags: older plain tags; the catalog's own are in `globalTags`.
+        deployments: where the model is served.
+        groups: groups that hold the model. MLflow: experiment and registered models.
+    """
+
+    externalUrl: str
+    trainingJobs: JobUrns
+    downstreamJobs: UserUrns
+    name: str
+    description: str
+    date: Millis
+    created: TimeStamp
+    lastModified: TimeStamp
+    version: VersionTag
+    type: str
+    hyperParameters: dict[str, Annotated[HyperParameterValue, OneOf]]
+    hyperParams: list[MLHyperParam]
+    trainingMetrics: list[MLMetric]
+    onlineMetrics: list[MLMetric]
+    mlFeatures: Annotated[list[str], Edge("Consumes", "mlFeature")]
+    tags: Annotated[list[str], EMPTY_LIST]
+    deployments: Annotated[list[str], Edge("DeployedTo", "mlModelDeployment")]
+    groups: Annotated[list[str], Edge("MemberOf", "mlModelGroup")]
+
+
+class MLModelGroupProperties(CustomProperties, total=False):
+    """What is known of a group: the container of all runs of one model.
+
+    Attributes:
+        customProperties: what has no other field. MLflow: experiment or registered-model tags.
+        trainingJobs: jobs and runs that made the members.
+        downstreamJobs: jobs and runs that use the members.
+        externalUrl: absolute address of the experiment's or registered model's page.
+        name: name to show. MLflow: the experiment's or registered model's name.
+        description: Markdown. MLflow: `mlflow.note.content`, the registered model's description.
+        createdAt: when the group was made, ms; older twin of `created`.
+        created: when the group was made, and by whom.
+        lastModified: when it last changed.
+        version: name of the newest version. MLflow: highest version number.
+    """
+
+    trainingJobs: JobUrns
+    downstreamJobs: UserUrns
+    externalUrl: str
+    name: str
+    description: str
+    createdAt: Millis
+    created: TimeStamp
+    lastModified: TimeStamp
+    version: VersionTag
+
+
+class MLFeatureProperties(CustomProperties, total=False):
+    """What is known of a feature; its name stands in its URN.
+
+    Attributes:
+        customProperties: what has no other field; feature stores' own tags and types.
+        description: Markdown; the feature store's description.
+        dataType: kind of the values, mapped from the feature store's type.
+        version: version name.
+        sources: datasets that the feature is computed from.
+    """
+
+    description: str
+    dataType: MLFeatureDataType
+    version: VersionTag
+    sources: SourceUrns
+
+
+class MLFeatureTableProperties(CustomProperties, total=False):
+    """What is known of a feature table: a feature view or feature group.
+
+    Attributes:
+        customProperties: what has no other field.
+        description: Markdown; the feature store's description.
+        mlFeatures: the features of the table, in its order.
+        mlPrimaryKeys: the keys that its rows are looked up by.
+    """
+
+    description: str
+    mlFeatures: Annotated[list[str], Edge("Contains", "mlFeature")]
+    mlPrimaryKeys: Annotated[list[str], Edge("KeyedBy", "mlPrimaryKey")]
+
+
+class MLPrimaryKeyProperties(CustomProperties, total=False):
+    """What is known of a primary key: an entity that features are looked up by.
+
+    Attributes:
+        customProperties: what has no other field.
+        description: Markdown; the feature store's description.
+        dataType: kind of the values.
+        version: version name.
+        sources: datasets that hold the key; required, may be empty.
+    """
+
+    description: str
+    dataType: MLFeatureDataType
+    version: VersionTag
+    sources: Required[SourceUrns]
+
+
+class MLModelDeploymentProperties(CustomProperties, total=False):
+    """What is known of a deployment: an endpoint that serves models.
+
+    Attributes:
+        customProperties: what has no other field.
+        externalUrl: absolute address of the endpoint's page.
+        description: Markdown.
+        createdAt: when it was made, ms.
+        version: version name.
+        status: whether it serves.
+    """
+
+    externalUrl: str
+    description: str
+    createdAt: Millis
+    version: VersionTag
+    status: Literal[
+        "OUT_OF_SERVICE", "CREATING", "UPDATING", "ROLLING_BACK", "IN_SERVICE", "DELETING",
+        "FAILED", "UNKNOWN",
+    ]  # fmt: skip
+
+
+class SourceCodeUrl(TypedDict):
+    """The address of code, and what the code does."""
+
+    type: Literal[
+        "ML_MODEL_SOURCE_CODE", "TRAINING_PIPELINE_SOURCE_CODE", "EVALUATION_PIPELINE_SOURCE_CODE"
+    ]
+    sourceCodeUrl: str
+
+
+class SourceCode(TypedDict):
+    """Where the code is. MLflow: git repository and commit of the run."""
+
+    sourceCode: list[SourceCodeUrl]
+
+
+class BaseData(TypedDict):
+    """One dataset of a model: why it was chosen, and how it was prepared."""
+
+    dataset: Annotated[str, UrnOf("dataset")]
+    motivation: NotRequired[str]
+    preProcessing: NotRequired[list[str]]
+
+
+class TrainingData(TypedDict):
+    """What the model was trained on. MLflow: dataset inputs of training contexts."""
+
+    trainingData: list[BaseData]
+
+
+class EvaluationData(TypedDict):
+    """What the model was evaluated on. MLflow: dataset inputs of evaluation contexts."""
+
+    evaluationData: list[BaseData]

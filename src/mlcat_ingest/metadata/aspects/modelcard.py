@@ -1,0 +1,85 @@
+"""Aspects of a model card: what a model is for, what it was judged by, what to beware of.
+
+Source: `com.linkedin.ml.metadata.*` and `com.linkedin.common.Cost` of DataHub's metadata model.
+All are free text that people write; this package reads and keeps them and writes none.
+"""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class IntendedUse(TypedDict, total=False):
+    """What the model is for, whom it is for, and what it is not for."""
+
+    primaryUses: list[str]
+    primaryUsers: list[Literal["ENTERPRISE", "HOBBY", "ENTERTAINMENT"]]
+    outOfScopeUses: list[str]
+
+
+class MLModelFactors(TypedDict, total=False):
+    """Groups of people, instruments and surroundings that the model's quality depends on."""
+
+    groups: list[str]
+    instrumentation: list[str]
+    environment: list[str]
+
+
+class MLModelFactorPrompts(TypedDict, total=False):
+    """Factors that matter, and those that the evaluation looked at."""
+
+    relevantFactors: list[MLModelFactors]
+    evaluationFactors: list[MLModelFactors]
+
+
+class Metrics(TypedDict, total=False):
+    """Measures that the model was judged by, and its decision thresholds."""
+
+    performanceMeasures: list[str]
+    decisionThreshold: list[str]
+
+
+class QuantitativeAnalyses(TypedDict, total=False):
+    """Addresses of results, by single factor and by several at once."""
+
+    unitaryResults: str
+    intersectionalResults: str
+
+
+class EthicalConsiderations(TypedDict, total=False):
+    """Sensitive data, risks, and what was done about them."""
+
+    data: list[str]
+    humanLife: list[str]
+    mitigations: list[str]
+    risksAndHarms: list[str]
+    useCases: list[str]
+
+
+class CaveatDetails(TypedDict, total=False):
+    """What was not tested, and who is not represented in the data."""
+
+    needsFurtherTesting: bool
+    caveatDescription: str
+    groupsNotRepresented: list[str]
+
+
+class CaveatsAndRecommendations(TypedDict, total=False):
+    """Caveats, recommendations, and what data would be ideal for evaluation."""
+
+    caveats: CaveatDetails
+    recommendations: str
+    idealDatasetCharacteristics: list[str]
+
+
+class CostCost(TypedDict):
+    """An amount (`costId`) or a code, as `fieldDiscriminator` says."""
+
+    fieldDiscriminator: Literal["costId", "costCode"]
+    costId: NotRequired[float]
+    costCode: NotRequired[str]
+
+
+class Cost(TypedDict):
+    """What the entity costs its organisation."""
+
+    costType: Literal["ORG_COST_TYPE"]
+    cost: CostCost

@@ -1,0 +1,90 @@
+"""Proposals: the intent to write one aspect of one entity; and entities as a source says them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.urn import entity_type_of
+
+Aspect = Mapping[str, Any]
+"""One aspect as a JSON object; the typed forms are in `metadata.aspects`."""
+
+_JSON = "application/json"
+
+ChangeType = Literal["UPSERT", "CREATE", "CREATE_ENTITY", "UPDATE", "PATCH", "DELETE", "RESTATE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The intent to write one aspect of one entity."""
+
+    entity_urn: str
+    aspect_name: str
+    aspect: Aspect
+    change_type: ChangeType = "UPSERT"
+    headers: Mapping[str, str] | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """Return the proposal as the service's emit endpoints take it.
+
+        The aspect travels as a JSON text inside the JSON; non-ASCII text stays UTF-8.
+
+        Raises:
+            CodecError: the aspect has no faithful JSON form.
+            InvalidUrnError: the entity's URN names no entity type.
+
+        Source: `MetadataChangeProposal`, wire protocol of DataHub's Rest.li `/aspects` resource.
+        """
+        content_type = "application/json-patch+json" if self.change_type == "PATCH" else _JSON
+        body: dict[str, Any] = {
+            "entityType": entity_type_of(self.entity_urn),
+            "entityUrn": self.entity_urn,
+            "changeType": self.change_type,
+            "aspectName": self.aspect_name,
+            "aspect": {"value": dumps(self.aspect).decode(), "contentType": content_type},
+        }
+        if self.headers:
+            body["headers"] = dict(self.headers)
+        return body
+
+    def record(self) -> dict[str, Any]:
+        """Return the proposal as a line of a file, the aspect in the open.
+
+        Source: the file sink and source of DataHub.
+        """
+        body: dict[str, Any] = {
+            "entityType": entity_type_of(self.entity_urn),
+            "entityUrn": self.entity_urn,
+            "changeType": self.change_type,
+            "aspectName": self.aspect_name,
+            "aspect": {"json": self.aspect},
+        }
+        if self.headers:
+            body["headers"] = dict(self.headers)
+        return body
+
+
+class Note(NamedTuple):
+    """Something the mapping had to leave out or change; the report counts notes by `kind`."""
+
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """What a source says about one entity in this pass.
+
+    `aspects` maps aspect names to values, in the order they are written. Per field, a value is
+    either complete or left out. Complete: the source has exactly this, and null or an empty
+    collection says that it has nothing there, so that what came from it before goes. Left out: not
+    read, or not all of it was, in this pass; what is stored stays. The same holds of whole aspects.
+    An entity that is `only_if_absent` is merely referred to: it is created where the catalog has
+    none and never changed.
+    """
+
+    urn: str
+    aspects: Mapping[str, Aspect]
+    only_if_absent: bool = False
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,311 @@
+"""URNs: how an entity's identity is spelled, read and checked.
+
+A URN is a plain `str` everywhere; this module builds and reads them. Our own entities (the ML
+kinds) percent-encode ``,`` ``(`` ``)`` ``%``, U+241F and control characters in a part, so that
+every name survives. All other kinds follow the rule of the DataHub SDK, which encodes only
+``,`` ``(`` ``)`` and U+241F and never ``%``: with any other spelling they would not join to what
+other tools write. A foreign name that holds a literal ``%2C`` therefore reads as one with a comma.
+
+The text is the identity: what others wrote is kept as it is, never taken apart and put together
+again, because one name can be spelled in several ways.
+
+Source: DataHub's URN rules (512 bytes once URL-encoded, no reserved character in a part).
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, unquote
+
+from mlcat_ingest.errors import InvalidUrnError
+
+MAX_URN_BYTES: Final = 512
+"""Longest URN in bytes, counted after URL-encoding, that a DataHub server accepts."""
+
+FABRICS: Final = frozenset(
+    {
+        *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG", "NON_PROD", "PROD", "CORP"),
+        *("RVW", "PRD", "TST", "SIT", "SBX", "SANDBOX", "CERT"),
+    }
+)
+"""The 17 environments (`FabricType`) that the third part of a model's or dataset's URN may name."""
+
+PREFIX: Final = "urn:li:"
+
+_SHAPE = re.compile("urn:li:([A-Za-z][A-Za-z0-9]*):.", re.DOTALL)
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+_OWN_UNSAFE = re.compile("[,()%\x00-\x1f\x7f-\x9f\u2028\u2029\u241f]")
+_FOREIGN_UNSAFE = re.compile("[,()\u241f]")
+_ALONE_UNSAFE = re.compile("[()\u241f]")
+_FOREIGN_ESCAPES = re.compile("%2C|%28|%29|%E2%90%9F")
+
+
+class Part(Enum):
+    """What one part of a URN holds."""
+
+    NAME = "name"
+    FABRIC = "environment"
+    PLATFORM = "dataPlatform"
+    DATA_FLOW = "dataFlow"
+
+
+@dataclass(frozen=True, slots=True)
+class UrnKind:
+    """How the URNs of one entity type are built; `own` kinds encode every unsafe character."""
+
+    entity_type: str
+    parts: tuple[Part, ...]
+    own: bool = False
+
+
+_MODEL_PARTS = (Part.PLATFORM, Part.NAME, Part.FABRIC)
+_SINGLE = (Part.NAME,)
+
+KINDS: Final = {
+    kind.entity_type: kind
+    for kind in (
+        UrnKind("mlModel", _MODEL_PARTS, own=True),
+        UrnKind("mlModelGroup", _MODEL_PARTS, own=True),
+        UrnKind("mlModelDeployment", _MODEL_PARTS, own=True),
+        UrnKind("mlFeature", (Part.NAME, Part.NAME), own=True),
+        UrnKind("mlPrimaryKey", (Part.NAME, Part.NAME), own=True),
+        UrnKind("mlFeatureTable", (Part.PLATFORM, Part.NAME), own=True),
+        UrnKind("dataset", _MODEL_PARTS),
+        UrnKind("dataPlatform", _SINGLE),
+        UrnKind("dataPlatformInstance", (Part.PLATFORM, Part.NAME)),
+        UrnKind("dataFlow", (Part.NAME, Part.NAME, Part.NAME)),
+        UrnKind("dataJob", (Part.DATA_FLOW, Part.NAME)),
+        UrnKind("dataProcessInstance", _SINGLE),
+        UrnKind("versionSet", (Part.NAME, Part.NAME)),
+        UrnKind("container", _SINGLE),
+        UrnKind("tag", _SINGLE),
+        UrnKind("glossaryTerm", _SINGLE),
+        UrnKind("domain", _SINGLE),
+        UrnKind("structuredProperty", _SINGLE),
+        UrnKind("corpuser", _SINGLE),
+        UrnKind("corpGroup", _SINGLE),
+        UrnKind("test", _SINGLE),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Urn:
+    """A URN taken apart: its entity type and its parts, decoded (nested URNs stay text)."""
+
+    entity_type: str
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the text that `parse` reads back to an equal value."""
+        return build(self.entity_type, *self.parts)
+
+
+def encode_own(text: str) -> str:
+    """Return `text` as one part of a URN of ours, every unsafe character percent-encoded."""
+    if _OWN_UNSAFE.search(text) is None:
+        return text
+    return _OWN_UNSAFE.sub(lambda found: quote(found[0], safe=""), text)
+
+
+def encode_foreign(text: str) -> str:
+    """Return `text` as one part of a URN that others write too, encoded as the SDK does it."""
+    if _FOREIGN_UNSAFE.search(text) is None:
+        return text
+    return _FOREIGN_UNSAFE.sub(lambda found: quote(found[0], safe=""), text)
+
+
+def encoded_bytes(text: str) -> int:
+    """Return how many bytes `text` has at most once URL-encoded.
+
+    Encoders differ over ``~``, ``*`` and the space; each of them counts as three bytes here.
+
+    Raises:
+        InvalidUrnError: `text` holds half a surrogate pair.
+    """
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidUrnError(f"{text!r} holds half a surrogate pair") from error
+    return len(raw) + 2 * len(raw.translate(None, _UNRESERVED))
+
+
+def build(entity_type: str, *parts: str) -> str:
+    """Return the URN of `entity_type` with `parts` (decoded text; nested URNs as they are).
+
+    Raises:
+        InvalidUrnError: the kind is unknown, a part is empty or of the wrong kind, or the URN has
+            more than 512 bytes once URL-encoded.
+    """
+    kind = _kind(entity_type)
+    if len(parts) != len(kind.parts):
+        raise InvalidUrnError(
+            f"a URN of {entity_type} has {len(kind.parts)} parts, not {len(parts)}"
+        )
+    encode = encode_own if kind.own else encode_foreign
+    spelled = [
+        encode(part) if role is Part.NAME else part
+        for role, part in zip(kind.parts, parts, strict=True)
+    ]
+    body = spelled[0] if len(spelled) == 1 else f"({','.join(spelled)})"
+    urn = f"{PREFIX}{entity_type}:{body}"
+    _check_parts(urn, kind, tuple(spelled))
+    return urn
+
+
+def check(urn: str) -> tuple[str, ...]:
+    """Return the parts of `urn` verbatim, still encoded, once they are known to be sound.
+
+    An entity type that is not in `KINDS` has to keep the rules for all URNs only.
+
+    Raises:
+        InvalidUrnError: `urn` is no URN, or breaks a rule of its kind.
+    """
+    entity_type = entity_type_of(urn)
+    raw = raw_parts(urn)
+    kind = KINDS.get(entity_type)
+    if kind is None:
+        _check_whole(urn)
+        return raw
+    if len(raw) != len(kind.parts) or (len(raw) == 1 and urn.endswith(f":({raw[0]})")):
+        raise InvalidUrnError(f"{_shown(urn)} does not have {len(kind.parts)} parts")
+    _check_parts(urn, kind, raw)
+    return raw
+
+
+def entity_type_of(urn: str) -> str:
+    """Return the entity type that `urn` names.
+
+    Raises:
+        InvalidUrnError: `urn` does not read `urn:li:<entity type>:<id>`.
+    """
+    found = _SHAPE.match(urn)
+    if found is None:
+        raise InvalidUrnError(f"{_shown(urn)} is not a URN", hint="urn:li:<entity type>:<id>")
+    return found[1]
+
+
+def raw_parts(urn: str) -> tuple[str, ...]:
+    """Return the parts of `urn` verbatim, still encoded; commas inside parentheses do not split.
+
+    Raises:
+        InvalidUrnError: `urn` is not a URN, is too long, or its parentheses do not match.
+    """
+    if len(urn) > MAX_URN_BYTES:
+        raise InvalidUrnError(f"{_shown(urn)} has more than {MAX_URN_BYTES} bytes")
+    body = urn[len(PREFIX) + len(entity_type_of(urn)) + 1 :]
+    if not body.startswith("("):
+        return (body,)
+    if not body.endswith(")"):
+        raise InvalidUrnError(f"{_shown(urn)} has unbalanced parentheses")
+    inner = body[1:-1]
+    if "(" not in inner and ")" not in inner:
+        return tuple(inner.split(","))
+    return _split_nested(urn, inner)
+
+
+def _split_nested(urn: str, inner: str) -> tuple[str, ...]:
+    cuts = [-1]
+    depth = 0
+    for at, char in enumerate(inner):
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            break
+        if char == "," and depth == 0:
+            cuts.append(at)
+    if depth:
+        raise InvalidUrnError(f"{_shown(urn)} has unbalanced parentheses")
+    ends = [*cuts[1:], len(inner)]
+    return tuple(inner[cut + 1 : end] for cut, end in zip(cuts, ends, strict=True))
+
+
+def parse(urn: str) -> Urn:
+    """Return `urn` taken apart and decoded.
+
+    Raises:
+        InvalidUrnError: `urn` is no URN of a known kind, or breaks a rule of its kind.
+    """
+    entity_type = entity_type_of(urn)
+    kind = _kind(entity_type)
+    decode = unquote if kind.own else _decode_foreign
+    return Urn(
+        entity_type,
+        tuple(
+            decode(part) if role is Part.NAME else part
+            for role, part in zip(kind.parts, check(urn), strict=True)
+        ),
+    )
+
+
+def _decode_foreign(part: str) -> str:
+    return _FOREIGN_ESCAPES.sub(lambda found: unquote(found[0]), part)
+
+
+def _kind(entity_type: str) -> UrnKind:
+    kind = KINDS.get(entity_type)
+    if kind is None:
+        raise InvalidUrnError(f"{entity_type!r} is not an entity type with a known URN shape")
+    return kind
+
+
+def _check_parts(urn: str, kind: UrnKind, raw: tuple[str, ...]) -> None:
+    # Servers tolerate a comma where a URN has one part only.
+    unsafe = _FOREIGN_UNSAFE if len(raw) > 1 else _ALONE_UNSAFE
+    for role, part in zip(kind.parts, raw, strict=True):
+        if not part:
+            raise InvalidUrnError(f"{_shown(urn)} has an empty part")
+        if role is Part.NAME:
+            if unsafe.search(part) is not None:
+                raise InvalidUrnError(f"{_shown(urn)} holds a reserved character: {part!r}")
+        elif role is Part.FABRIC:
+            if part not in FABRICS:
+                hint = f"one of {', '.join(sorted(FABRICS))}"
+                raise InvalidUrnError(f"{_shown(part)} is not an environment", hint=hint)
+        else:
+            _check_nested(part, role.value)
+    _check_whole(urn)
+
+
+@lru_cache(maxsize=256)
+def _check_nested(urn: str, entity_type: str) -> None:
+    if entity_type_of(urn) != entity_type:
+        raise InvalidUrnError(f"{_shown(urn)} is not a URN of a {entity_type}")
+    check(urn)
+
+
+def _check_whole(urn: str) -> None:
+    if urn != urn.strip():
+        raise InvalidUrnError(f"{_shown(urn)} ends with white space")
+    if (len(urn) * 3 > MAX_URN_BYTES or not urn.isascii()) and encoded_bytes(urn) > MAX_URN_BYTES:
+        raise InvalidUrnError(f"{_shown(urn)} has more than {MAX_URN_BYTES} bytes URL-encoded")
+
+
+def _shown(urn: str) -> str:
+    return repr(urn) if len(urn) <= MAX_URN_BYTES else f"{urn[:80]!r}…"
+
+
+def data_platform(name: str) -> str:
+    """Return the URN of a data platform."""
+    return build("dataPlatform", name)
+
+
+def data_platform_instance(platform: str, instance: str) -> str:
+    """Return the URN of an installation of the platform named `platform`."""
+    return build("dataPlatformInstance", data_platform(platform), instance)
+
+
+def tag(name: str) -> str:
+    """Return the URN of a tag."""
+    return build("tag", name)
+
+
+def corp_user(name: str) -> str:
+    """Return the URN of a user."""
+    return build("corpuser", name)
+
+
+def dataset(platform: str, name: str, env: str) -> str:
+    """Return the URN of a dataset on the platform named `platform`, as the SDK spells it."""
+    return build("dataset", data_platform(platform), name, env)

@@ -1,0 +1,274 @@
+"""Checks aspects against their declarations in `metadata.aspects`.
+
+Each declaration is compiled once into closures, so that a check costs microseconds. Fields that a
+declaration does not know are kept: newer servers and other tools write them.
+"""
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
+from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, allows
+from mlcat_ingest.metadata.shapes import Field, bare, fields
+from mlcat_ingest.metadata.urn import MAX_URN_BYTES, check, entity_type_of
+
+MAX_PROBLEMS: Final = 20
+"""How many problems of one aspect are told; any further ones are left out."""
+
+_SHOWN_CHARS = 60
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: where (`trainingMetrics[2].name`, "" for all of it), and what."""
+
+    path: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.sentence}" if self.path else self.sentence
+
+
+_Problems: TypeAlias = list[Problem] | None
+_Check: TypeAlias = Callable[[Any], _Problems]
+_Markers: TypeAlias = tuple[object, ...]
+
+
+def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[Problem]:
+    """Return what is wrong with an aspect of an entity type; an empty list where nothing is.
+
+    Checked are JSON types, enum values, required fields, integer widths, and URNs with their
+    entity types. Aspects of open entity types, and those without a typed form, only have to be
+    objects.
+
+    Cost: about 1 µs a nested record.
+    """
+    if not allows(entity_type, aspect_name):
+        return [Problem("", f"{entity_type} has no aspect {_shown(aspect_name)}")]
+    spec = ASPECTS.get(aspect_name)
+    if entity_type not in ENTITIES or spec is None or spec.type is None:
+        return _check_object(value) or []
+    return (_record(spec.type)(value) or [])[:MAX_PROBLEMS]
+
+
+# --- compiling a declaration ---------------------------------------------------------------------
+
+
+@cache
+def _record(record: Any, edge: Edge | None = None) -> _Check:
+    """Return the check of a record; `edge` says what the URN in its field `edge.at` has to be."""
+    declared = fields(record).values()
+    checks = {
+        field.name: _field(field, (edge,) if edge and field.name == edge.at else ())
+        for field in declared
+    }
+    required = tuple(field.name for field in declared if field.required)
+
+    def check_record(value: Any) -> _Problems:
+        if not isinstance(value, dict):
+            return _wrong("an object", value)
+        problems: _Problems = None
+        for key, item in value.items():
+            field_check = checks.get(key)
+            if field_check is not None and (found := field_check(item)) is not None:
+                problems = _add(problems, key, found)
+        for key in required:
+            if key not in value:
+                problems = _add(problems, key, [Problem("", "is required")])
+        return problems
+
+    return check_record
+
+
+def _field(field: Field, more: _Markers) -> _Check:
+    check_value = _compile(field.hint, (*more, *field.markers))
+    if field.required or any(isinstance(marker, Default) for marker in field.markers):
+        return check_value
+
+    def check_nullable(value: Any) -> _Problems:
+        return None if value is None else check_value(value)
+
+    return check_nullable
+
+
+def _compile(hint: Any, markers: _Markers) -> _Check:
+    if OneOf in markers:
+        return _union(hint)
+    if hasattr(hint, "__required_keys__"):
+        return _record(hint, next((m for m in markers if isinstance(m, Edge) and m.at), None))
+    origin = get_origin(hint)
+    if origin is Literal:
+        return _enum(frozenset(get_args(hint)))
+    if origin in (list, dict):
+        item, item_markers = bare(get_args(hint)[-1])
+        check_item = _compile(item, (*item_markers, *markers))
+        return _array(check_item) if origin is list else _map(check_item)
+    return _scalar(hint, markers)
+
+
+def _scalar(hint: Any, markers: _Markers) -> _Check:
+    for marker in markers:
+        if isinstance(marker, Edge | UrnOf):
+            return _urn(frozenset(marker.kinds))
+        if isinstance(marker, Bits):
+            return _integer(marker.width)
+    return _SCALARS[hint]
+
+
+def _array(check_item: _Check) -> _Check:
+    def check_array(value: Any) -> _Problems:
+        if not isinstance(value, list):
+            return _wrong("an array", value)
+        problems: _Problems = None
+        for index, item in enumerate(value):
+            if (found := check_item(item)) is not None:
+                problems = _add(problems, f"[{index}]", found)
+                if len(problems) >= MAX_PROBLEMS:
+                    break
+        return problems
+
+    return check_array
+
+
+def _map(check_item: _Check) -> _Check:
+    def check_map(value: Any) -> _Problems:
+        if not isinstance(value, dict):
+            return _wrong("an object", value)
+        problems: _Problems = None
+        for key, item in value.items():
+            if (found := check_item(item)) is not None:
+                problems = _add(problems, f"[{_shown(key)}]", found)
+                if len(problems) >= MAX_PROBLEMS:
+                    break
+        return problems
+
+    return check_map
+
+
+def _union(record: Any) -> _Check:
+    checks = {field.name: _compile(field.hint, field.markers) for field in fields(record).values()}
+    names = ", ".join(checks)
+
+    def check_union(value: Any) -> _Problems:
+        if not isinstance(value, dict):
+            return _wrong("an object", value)
+        if len(value) != 1 or (key := next(iter(value))) not in checks:
+            return [Problem("", f"has to have exactly one of the keys {names}")]
+        found = checks[key](value[key])
+        return None if found is None else _add(None, key, found)
+
+    return check_union
+
+
+# --- checks of single values ---------------------------------------------------------------------
+
+
+def _check_object(value: Any) -> _Problems:
+    return None if isinstance(value, dict) else _wrong("an object", value)
+
+
+def _check_string(value: Any) -> _Problems:
+    return None if isinstance(value, str) else _wrong("a string", value)
+
+
+def _check_boolean(value: Any) -> _Problems:
+    return None if isinstance(value, bool) else _wrong("a boolean", value)
+
+
+def _check_number(value: Any) -> _Problems:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return None
+    return _wrong("a number", value)
+
+
+def _integer(width: int) -> _Check:
+    most = 2 ** (width - 1)
+
+    def check_integer(value: Any) -> _Problems:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return _wrong("an integer", value)
+        if -most <= value < most:
+            return None
+        return [Problem("", f"has to fit into {width} bits")]
+
+    return check_integer
+
+
+_SCALARS: Final[dict[Any, _Check]] = {
+    str: _check_string,
+    bool: _check_boolean,
+    int: _integer(64),
+    float: _check_number,
+}
+
+
+def _enum(symbols: frozenset[str]) -> _Check:
+    def check_enum(value: Any) -> _Problems:
+        if not isinstance(value, str):
+            return _wrong("a string", value)
+        if value in symbols:
+            return None
+        return [Problem("", f"is {_shown(value)}, not one of {', '.join(sorted(symbols))}")]
+
+    return check_enum
+
+
+def _urn(kinds: frozenset[str]) -> _Check:
+    def check_urn(value: Any) -> _Problems:
+        if not isinstance(value, str):
+            return _wrong("a URN", value)
+        if len(value) > MAX_URN_BYTES:
+            return [Problem("", f"is no URN: it has more than {MAX_URN_BYTES} bytes")]
+        fault = _urn_fault(value, kinds)
+        return None if fault is None else [Problem("", fault)]
+
+    return check_urn
+
+
+@lru_cache(maxsize=8192)
+def _urn_fault(urn: str, kinds: frozenset[str]) -> str | None:
+    try:
+        entity_type = entity_type_of(urn)
+        check(urn)
+    except InvalidUrnError as error:
+        return f"is no URN: {error.message}"
+    if kinds and entity_type not in kinds:
+        return f"has to be a URN of {' or '.join(sorted(kinds))}, not of {entity_type}"
+    return None
+
+
+# --- telling what is wrong -----------------------------------------------------------------------
+
+
+def _add(problems: _Problems, place: str, found: list[Problem]) -> list[Problem]:
+    """Return `problems` with those `found` at `place`, whose paths get it in front."""
+    placed = [] if problems is None else problems
+    for path, sentence in found:
+        dot = "." if path and not path.startswith("[") else ""
+        placed.append(Problem(f"{place}{dot}{path}", sentence))
+    return placed
+
+
+def _wrong(wanted: str, value: object) -> list[Problem]:
+    return [Problem("", f"has to be {wanted}, not {_kind_of(value)}")]
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case list() | tuple():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")

@@ -1,0 +1,99 @@
+"""Dead letters: what a run could not bring into the catalog, a JSON object a line."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from mlcat_ingest.errors import SkippableError
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.pipeline.delivered import Delivered
+from mlcat_ingest.pipeline.printable import printable
+
+log = logging.getLogger(__name__)
+
+
+class DeadLetters:
+    """The file of one run's dead letters; every method may be called from any thread.
+
+    It holds what the last run could not deliver: the first letter of a run replaces what an
+    earlier one left, and a run that comes to its end without any takes the file away.
+    """
+
+    def __init__(self, path: Path | None = None, mask: Callable[[str], str] = str) -> None:
+        """Write to `path`, or nowhere; `mask` hides secrets."""
+        self.path = path
+        self.written = 0
+        self._mask = mask
+        self._lock = threading.Lock()
+        self._file: TextIO | None = None
+
+    def refused(self, one: Delivered) -> None:
+        """Keep each proposal of an entity that the catalog refused."""
+        for refusal in one.refusals:
+            self._write(
+                urn=one.merged.urn,
+                aspect=refusal.proposal.aspect_name,
+                reason=refusal.reason,
+                attempt=refusal.attempt,
+                proposal=refusal.proposal,
+            )
+
+    def unusable(self, reference: str, reason: str) -> None:
+        """Keep which record of a source could not be mapped."""
+        self._write(record=reference, reason=reason)
+
+    def close(self, *, complete: bool) -> None:
+        """Close the file; after a `complete` run without letters there is none any more."""
+        with self._lock:
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
+            elif complete and self.path is not None and not self.written:
+                self.path.unlink(missing_ok=True)
+
+    def _write(
+        self,
+        *,
+        reason: str,
+        urn: str | None = None,
+        aspect: str | None = None,
+        record: str | None = None,
+        attempt: int = 1,
+        proposal: Proposal | None = None,
+    ) -> None:
+        letter = {
+            "urn": urn and printable(urn),
+            "aspect": aspect,
+            "record": record and printable(record),
+            "reason": printable(reason),
+            "attempt": attempt,
+            "at_ms": time.time_ns() // 1_000_000,
+        }
+        line = self._mask(_line(letter, proposal))
+        with self._lock:
+            self.written += 1
+            if self.path is None:
+                return
+            try:
+                if self._file is None:
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
+                self._file.write(f"{line}\n")
+                self._file.flush()
+            except OSError as error:
+                log.warning("dead letters cannot be kept in %s: %s", self.path, error.strerror)
+                self.path = None
+
+
+def _line(letter: dict[str, Any], proposal: Proposal | None) -> str:
+    try:
+        said = None if proposal is None else proposal.record()
+        return dumps({**letter, "proposal": said}).decode()
+    except SkippableError:
+        # It has no JSON form, which is the very reason why it is here.
+        shown = None if proposal is None else repr(proposal.aspect)
+        return dumps({**letter, "proposal": None, "shown": shown}).decode()

@@ -1,0 +1,194 @@
+"""From merged entities to acknowledged ones: each whole, and over nobody else's write.
+
+What was read is merged and written under the condition that nobody wrote in between. Where
+somebody did, all of the entity is read and merged again, a bounded number of times. Where the
+catalog refuses an entity for what it says, its aspects are tried one by one, each with its base,
+until the one at fault stands alone.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mlcat_ingest.errors import AspectChangedError, AspectRejectedError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.delivered import Delivered, Refusal
+from mlcat_ingest.pipeline.merge import (
+    MergedEntity,
+    MergeRules,
+    merge_entity,
+    properties_aspect,
+)
+from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.stored import read_stored
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.versions import Versions
+from mlcat_ingest.sinks.base import Sink
+
+BATCH_SIZE: Final = 200
+"""Proposals in one write request."""
+
+ROUNDS: Final = 8
+"""How often an entity is written before it counts as one that never keeps still.
+
+Each round writes batches of half the size, so that in the end a contested entity stands alone.
+"""
+
+PAUSE_S: Final = 0.02
+"""The longest pause before the second round; it doubles with each, and a random part is taken."""
+
+
+class Delivery:
+    """Writes batches of merged entities. Safe to use from several threads."""
+
+    def __init__(self, sink: Sink, rules: MergeRules, tally: Tally, gate: Gate) -> None:
+        """Write to `sink`, and merge again by `rules`."""
+        self._sink = sink
+        self._rules = rules
+        self._tally = tally
+        self._gate = gate
+        self._versions = Versions(sink, rules, tally)
+
+    def deliver(self, batch: Sequence[MergedEntity]) -> list[Delivered]:
+        """Write `batch` and return what became of each entity, in no particular order.
+
+        Cost: one write request for up to 200 proposals; one more in a run, to learn whether the
+        catalog checks versions; one read an entity type after each write where it does not. Where
+        somebody else writes the same entities, one read an entity type and one write a round.
+        """
+        self._versions.learn(batch)
+        return self._in_rounds(batch, apart=True)
+
+    def _in_rounds(self, batch: Sequence[MergedEntity], *, apart: bool) -> list[Delivered]:
+        """Write until every entity is settled; what is refused is taken `apart`, if asked for."""
+        done: dict[str, Delivered] = {}
+        waiting = list(batch)
+        for attempt in range(1, ROUNDS + 1):
+            waiting = self._round(waiting, attempt, done, apart=apart)
+            if not waiting:
+                break
+            self._gate.pause(random.uniform(0, PAUSE_S * 2**attempt))  # noqa: S311 - no secret
+        for one in waiting:
+            done.setdefault(one.urn, _given_up(one))
+        return list(done.values())
+
+    def _round(
+        self,
+        waiting: Sequence[MergedEntity],
+        attempt: int,
+        done: dict[str, Delivered],
+        *,
+        apart: bool,
+    ) -> list[MergedEntity]:
+        """Write each of `waiting` once; return those to be written again, merged anew."""
+        again: list[MergedEntity] = []
+        moved: list[MergedEntity] = []
+        for part in _parts(waiting, max(1, BATCH_SIZE >> (attempt - 1))):
+            refused = self._write(part)
+            arrived = [one for one in part if one.urn not in refused]
+            done.update((one.urn, Delivered(one)) for one in arrived)
+            again.extend(self._versions.overtaken(arrived))
+            for one in part if refused else ():
+                errors = refused.get(one.urn)
+                if errors and isinstance(errors[0], AspectChangedError):
+                    moved.append(one)
+                elif errors:
+                    done[one.urn] = self._settle_refused(one, errors, attempt, apart=apart)
+        again.extend(self._merged_again(moved, done))
+        return again
+
+    def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
+        """Write `part` and return what was refused, by URN."""
+        self._gate.check()
+        proposals = [proposal for one in part for proposal in one.proposals]
+        refused: dict[str, list[AspectRejectedError]] = {}
+        for error in self._sink.write(self._versions.conditioned(proposals)):
+            refused.setdefault(error.urn, []).append(error)
+        return refused
+
+    def _merged_again(
+        self, moved: Sequence[MergedEntity], done: dict[str, Delivered]
+    ) -> Iterator[MergedEntity]:
+        """Read `moved` again and yield them merged anew, but for those that are done with that."""
+        stored = read_stored(self._sink, [one.entity for one in moved])
+        changed = 0
+        for one in moved:
+            again = merge_entity(one.entity, stored.get(one.urn), self._rules)
+            if again.proposals == one.proposals:
+                yield one  # it was only in one request with what had changed
+                continue
+            changed += 1
+            if again.proposals:
+                yield again
+            else:
+                # A request that was sent twice has met what it had written itself.
+                done[one.urn] = Delivered(one)
+        self._tally.conflicts(changed)
+
+    def _settle_refused(
+        self,
+        one: MergedEntity,
+        errors: Sequence[AspectRejectedError],
+        attempt: int,
+        *,
+        apart: bool,
+    ) -> Delivered:
+        home = properties_aspect(entity_type_of(one.urn))
+        several = len(one.proposals) > 1 and not one.entity.only_if_absent
+        if not apart or not several or home is None:
+            return _refused(one, errors, attempt)
+        # The properties first: without them there is no base for any of the others.
+        names = [proposal.aspect_name for proposal in one.proposals]
+        names.sort(key=lambda name: name != home)
+        refusals: list[Refusal] = []
+        for name in names:
+            fresh = one.entity.aspects.get(name)
+            if fresh is not None:
+                refusals.extend(self._deliver_alone(Entity(one.urn, {name: fresh})))
+            if refusals and name == home:
+                return _refused(one, errors, attempt)
+        return Delivered(one, tuple(refusals))
+
+    def _deliver_alone(self, alone: Entity) -> Iterator[Refusal]:
+        """Write one aspect of an entity, with its base; yield its refusal."""
+        stored = read_stored(self._sink, [alone])
+        merged = merge_entity(alone, stored.get(alone.urn), self._rules)
+        if merged.proposals:
+            for settled in self._in_rounds([merged], apart=False):
+                yield from settled.refusals[:1]
+
+
+def _parts(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedEntity]]:
+    """Yield `entities` in parts of at most `size` proposals, each entity whole."""
+    part: list[MergedEntity] = []
+    count = 0
+    for one in entities:
+        if part and count + len(one.proposals) > size:
+            yield part
+            part, count = [], 0
+        part.append(one)
+        count += len(one.proposals)
+    if part:
+        yield part
+
+
+def _refused(one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int) -> Delivered:
+    reasons = {error.aspect: _reason(error) for error in errors}
+    first = _reason(errors[0])
+    return Delivered(
+        one,
+        tuple(
+            Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt)
+            for proposal in one.proposals
+        ),
+    )
+
+
+def _given_up(one: MergedEntity) -> Delivered:
+    reason = f"somebody else wrote it each time; given up after {ROUNDS} attempts"
+    return Delivered(one, tuple(Refusal(proposal, reason, ROUNDS) for proposal in one.proposals))
+
+
+def _reason(error: AspectRejectedError) -> str:
+    return f"{error.status} {error.reason}" if error.status else error.reason

@@ -1,0 +1,129 @@
+"""The recipe's enrich rules, applied to what the sources say before it is merged; pure."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from mlcat_ingest.metadata.entities import ENTITIES
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.pipeline.merge import MergeRules, merge_aspect, properties_aspect
+from mlcat_ingest.recipe.enrich import EnrichRule, Match, OwnerRule
+
+Facts = tuple[str, Entity]
+"""An entity and its type."""
+
+# The record demands a stamp. A time of its own for every run would be a change in every run.
+_NO_TIME: Final = {"time": 0, "actor": "urn:li:corpuser:unknown"}
+
+_UNION: Final = MergeRules(writer=None)
+
+_ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
+    "glossaryTerms": {"terms": []},
+    "domains": {"domains": []},
+    "structuredProperties": {"properties": []},
+}
+"""Aspects that no source says anything about: without a rule for them they are empty."""
+
+
+class Enricher:
+    """Applies rules, in their order, to every entity that they match."""
+
+    def __init__(self, rules: Sequence[EnrichRule]) -> None:
+        """Compile the rules."""
+        self._rules = [(_condition(rule.match), _additions(rule)) for rule in rules]
+
+    def apply(self, entities: Iterable[Entity]) -> Iterator[Entity]:
+        """Yield `entities` with what the rules add, each with the tags before it that it got.
+
+        What no rule adds any more is said to be empty, so that the merge takes it back. An entity
+        that is merely referred to, or that only says whether it is there, gets nothing.
+        """
+        for entity in entities:
+            entity_type = entity_type_of(entity.urn)
+            if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
+                yield entity
+            else:
+                yield from self._enriched(entity, entity_type)
+
+    def _enriched(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
+        aspects = {**_ONLY_FROM_RULES, **entity.aspects}
+        for holds, additions in self._rules:
+            if not holds((entity_type, entity)):
+                continue
+            for entry in additions.get("globalTags", {}).get("tags", ()):
+                (name,) = parse(entry["tag"]).parts
+                yield Entity(entry["tag"], {"tagProperties": {"name": name}}, only_if_absent=True)
+            for name, added in additions.items():
+                said = merge_aspect(name, aspects.get(name), added, _UNION).value
+                aspects[name] = added if said is None else said
+        allowed = ENTITIES[entity_type].aspects
+        fitting = {name: value for name, value in aspects.items() if name in allowed}
+        yield replace(entity, aspects=fitting)
+
+
+def _condition(match: Match) -> Callable[[Facts], bool]:
+    """Return the test of one `match`, its patterns compiled."""
+    types = frozenset(match.entity)
+    name, urn = (pattern and re.compile(pattern) for pattern in (match.name, match.urn))
+    properties = {key: re.compile(pattern) for key, pattern in match.properties.items()}
+
+    def holds(facts: Facts) -> bool:
+        entity_type, entity = facts
+        if types and entity_type not in types:
+            return False
+        if urn and not urn.match(entity.urn):
+            return False
+        if name and not name.match(_name(entity_type, entity)):
+            return False
+        held = _properties(entity_type, entity).get("customProperties") or {}
+        return all(pattern.match(held.get(key, "")) for key, pattern in properties.items())
+
+    return holds
+
+
+def _additions(rule: EnrichRule) -> Mapping[str, Aspect]:
+    """Return the aspects that one rule adds, by name."""
+    added: dict[str, Aspect] = {}
+    if rule.add_tags:
+        added["globalTags"] = {"tags": [{"tag": tag} for tag in rule.add_tags]}
+    if rule.add_terms:
+        added["glossaryTerms"] = {
+            "terms": [{"urn": urn} for urn in rule.add_terms],
+            "auditStamp": _NO_TIME,
+        }
+    if rule.set_domain:
+        added["domains"] = {"domains": [rule.set_domain]}
+    if rule.add_owners:
+        added["ownership"] = {"owners": [_owner(owner) for owner in rule.add_owners]}
+    if rule.structured_properties:
+        added["structuredProperties"] = {
+            "properties": [
+                {"propertyUrn": urn, "values": [_value(value) for value in values]}
+                for urn, values in rule.structured_properties.items()
+            ]
+        }
+    return added
+
+
+def _owner(rule: OwnerRule) -> dict[str, str]:
+    if rule.type.startswith("urn:"):
+        return {"owner": rule.owner, "type": "CUSTOM", "typeUrn": rule.type}
+    return {"owner": rule.owner, "type": rule.type}
+
+
+def _value(value: float | str) -> dict[str, Any]:
+    return {"string": value} if isinstance(value, str) else {"double": value}
+
+
+def _properties(entity_type: str, entity: Entity) -> Aspect:
+    return entity.aspects[properties_aspect(entity_type) or ""]
+
+
+def _name(entity_type: str, entity: Entity) -> str:
+    named = _properties(entity_type, entity).get("name")
+    if named:
+        return str(named)
+    parts = parse(entity.urn).parts
+    return parts[0] if len(parts) == 1 else parts[1]

@@ -1,0 +1,83 @@
+"""Evaluation: the metadata tests of what was written, in batches, once it is durable."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.sinks.base import Evaluation, Sink
+
+BATCH_SIZE: Final = 200
+
+EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
+"""Entity types whose metadata tests are evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateOptions:
+    """What a recipe says about evaluation; no `test_urns` means every test that applies."""
+
+    enabled: bool = True
+    should_push: bool = True
+    test_urns: tuple[str, ...] = ()
+    unchanged_too: bool = False
+    """Evaluate every entity of the run, not only those that were written."""
+
+
+class Evaluator:
+    """Evaluates entities in batches of 200 until the service says that it cannot."""
+
+    def __init__(
+        self, sink: Sink, options: EvaluateOptions, tracker: Tracker, tally: Tally, gate: Gate
+    ) -> None:
+        """Evaluate through `sink`; nothing is called if `options` switch it off."""
+        self._sink = sink
+        self._options = options
+        self._tracker = tracker
+        self._tally = tally
+        self._gate = gate
+        self._lock = threading.Lock()
+        self._waiting: list[str] = []
+        self._over = not options.enabled
+        if self._over:
+            tally.evaluated(Evaluation(not_evaluated="switched off in the recipe"))
+
+    def add(self, urns: Iterable[str]) -> None:
+        """Take URNs that were written, and evaluate each batch that they fill."""
+        if self._over:
+            return
+        full = []
+        with self._lock:
+            self._waiting.extend(urn for urn in urns if entity_type_of(urn) in EVALUATED)
+            while len(self._waiting) >= BATCH_SIZE:
+                full.append(self._waiting[:BATCH_SIZE])
+                del self._waiting[:BATCH_SIZE]
+        for batch in full:
+            self._evaluate(batch)
+
+    def add_unchanged(self, urns: Iterable[str]) -> None:
+        """Take URNs that had nothing to write, where the recipe's scope is every entity."""
+        if self._options.unchanged_too:
+            self.add(urns)
+
+    def flush(self) -> None:
+        """Evaluate what still waits for its batch to fill."""
+        with self._lock:
+            batch, self._waiting = self._waiting, []
+        if batch:
+            self._evaluate(batch)
+
+    def _evaluate(self, batch: list[str]) -> None:
+        self._gate.check()
+        if self._over:
+            return
+        evaluation = self._sink.evaluate(
+            batch, should_push=self._options.should_push, test_urns=self._options.test_urns
+        )
+        self._over = evaluation.not_evaluated is not None
+        self._tally.evaluated(evaluation)
+        self._tracker.evaluated(evaluation)

@@ -1,0 +1,30 @@
+"""The merge: what a source says, united with what the catalog holds; pure.
+
+`stored` is what the catalog holds, `fresh` what the source says in this pass. Beside the entries
+that a recipe adds to an entity stands which ones they are, the base, so that what the source drops
+goes and what others wrote stays.
+"""
+
+from mlcat_ingest.pipeline.merge.aspects import merge_aspect
+from mlcat_ingest.pipeline.merge.entity import (
+    IF_VERSION_MATCH,
+    MergedEntity,
+    Outcome,
+    merge_entity,
+)
+from mlcat_ingest.pipeline.merge.fold import fold
+from mlcat_ingest.pipeline.merge.rebase import rebase_aspect
+from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.merge.shape import properties_aspect
+
+__all__ = [
+    "IF_VERSION_MATCH",
+    "MergeRules",
+    "MergedEntity",
+    "Outcome",
+    "fold",
+    "merge_aspect",
+    "merge_entity",
+    "properties_aspect",
+    "rebase_aspect",
+]

@@ -1,0 +1,200 @@
+"""The merge of one entity: its aspects, the base that travels with them, and what to write."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.aspects import MergedAspect, merge_aspect, says_nothing
+from mlcat_ingest.pipeline.merge.base import (
+    NOTHING,
+    Base,
+    Bases,
+    Claims,
+    applied_key,
+    encode,
+    read_bases,
+)
+from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.merge.shape import properties_aspect
+from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties, with_all_sources
+from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
+
+Outcome = Literal["created", "updated", "removed", "unchanged"]
+
+IF_VERSION_MATCH: Final = "If-Version-Match"
+"""The header of a proposal that names the version it was merged with; "-1" for none."""
+
+_IF_ABSENT: Final = {IF_VERSION_MATCH: "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedEntity:
+    """What has to be written of one entity: only aspects that change something, properties last.
+
+    Each proposal names the version that it was merged with, where the catalog told one.
+    `stored` is what `entity` was merged with.
+    `no_base` says that the catalog held the entity without a base of ours, so that nothing could
+    be taken away; `kept` names aspects that had to stay although the source has them no more.
+    """
+
+    entity: Entity
+    stored: StoredEntity
+    outcome: Outcome
+    proposals: tuple[Proposal, ...] = ()
+    no_base: bool = False
+    kept: tuple[str, ...] = ()
+
+    @property
+    def urn(self) -> str:
+        """The URN of the entity."""
+        return self.entity.urn
+
+
+def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules) -> MergedEntity:
+    """Return what to write so that the catalog holds `entity` beside what others put there.
+
+    `stored` is None or empty for an entity that the catalog does not have. An entity that is only
+    referred to, or whose type has no properties aspect for a base, is created and never changed.
+
+    Raises:
+        RecipeError: the stored entity comes from another server of the same type.
+    """
+    home = properties_aspect(entity_type_of(entity.urn))
+    if entity.only_if_absent or home is None:
+        proposals = () if stored else tuple(_plain(entity, rules))
+        outcome: Outcome = "created" if proposals else "unchanged"
+        return MergedEntity(entity, stored or NOTHING, outcome, proposals)
+    return _Merge(entity, stored or NOTHING, rules, home).merged()
+
+
+def _plain(entity: Entity, rules: MergeRules) -> Iterator[Proposal]:
+    for name, fresh in entity.aspects.items():
+        value = merge_aspect(name, None, fresh, rules).value
+        if value is not None:
+            yield Proposal(entity.urn, name, value, headers=_IF_ABSENT)
+
+
+def _condition(before: StoredAspect | None) -> Mapping[str, str] | None:
+    """Return the header that keeps a write from going over anybody else's, None for no version."""
+    if before is None:
+        return _IF_ABSENT
+    return None if before.version is None else {IF_VERSION_MATCH: before.version}
+
+
+class _Merge:
+    """One entity on its way; `home` is the aspect that the base lives in."""
+
+    def __init__(self, entity: Entity, stored: StoredEntity, rules: MergeRules, home: str) -> None:
+        self._entity = entity
+        self._stored = stored
+        self._rules = rules
+        self._home = home
+        before = stored.get(home)
+        self._properties = NOTHING if before is None else custom_properties(before.value)
+        self._bases: Bases = read_bases(self._properties, rules.writer)
+        self._ours: Base = self._bases.ours or NOTHING
+        self._claims: dict[str, Claims] = {}
+        self._proposals: list[Proposal] = []
+        self._kept: list[str] = []
+
+    def merged(self) -> MergedEntity:
+        """Return the entity merged."""
+        for name, fresh in self._entity.aspects.items():
+            if name == "status":
+                self._put_status(fresh)
+            elif name != self._home:
+                self._put(name, fresh)
+        # Who only says whether the entity is there adds nothing that would have to be told apart.
+        speaks = any(name != "status" for name in self._entity.aspects)
+        if speaks:
+            self._put_home()
+        return MergedEntity(
+            self._entity,
+            self._stored,
+            self._outcome(),
+            tuple(self._proposals),
+            no_base=self._lacks_base() and speaks,
+            kept=tuple(self._kept),
+        )
+
+    def _lacks_base(self) -> bool:
+        return bool(self._stored) and self._rules.writer is not None and self._bases.ours is None
+
+    def _outcome(self) -> Outcome:
+        if not self._proposals:
+            return "unchanged"
+        if not self._stored:
+            return "created"
+        status = next((one.aspect for one in self._proposals if one.aspect_name == "status"), {})
+        return "removed" if status.get("removed") else "updated"
+
+    def _put_status(self, fresh: Aspect) -> None:
+        before = self._stored.get("status")
+        value = before.value if before is not None else NOTHING
+        # Only an entity that was removed has to be said to be there.
+        if bool(value.get("removed")) != bool(fresh.get("removed")):
+            self._propose("status", {**value, **fresh})
+
+    def _put(self, name: str, fresh: Aspect) -> None:
+        before = self._stored.get(name)
+        if before is None and name not in self._ours and says_nothing(fresh):
+            return  # most entities lack most aspects, and nobody said otherwise
+        merged = self._aspect(name, fresh)
+        if merged.value is None:
+            if before is not None:
+                self._propose(name, None)
+        elif before is None or merged.value is not before.value:
+            self._propose(name, merged.value)
+
+    def _aspect(self, name: str, fresh: Aspect) -> MergedAspect:
+        before = self._stored.get(name)
+        merged = merge_aspect(
+            name,
+            None if before is None else before.value,
+            fresh,
+            self._rules,
+            self._ours.get(name, NOTHING),
+            self._bases.others.get(name, NOTHING),
+        )
+        if merged.claims:
+            self._claims[name] = merged.claims
+        if merged.kept:
+            self._kept.append(name)
+        return merged
+
+    def _put_home(self) -> None:
+        """Put the properties aspect last, with the base of all that is ours on the entity now."""
+        before = self._stored.get(self._home)
+        fresh = self._entity.aspects.get(self._home, NOTHING)
+        merged = self._aspect(
+            self._home, with_all_sources(self._entity.urn, fresh, self._properties)
+        )
+        value: Aspect = NOTHING if merged.value is None else merged.value
+        if self._rules.writer is not None:
+            value = self._with_base(value, self._rules.writer)
+        # An entity that the source has is there even if nothing more is said of it.
+        if before is None:
+            changes = self._home in self._entity.aspects or bool(self._proposals)
+        else:
+            changes = value is not before.value
+        if changes:
+            self._propose(self._home, value)
+
+    def _with_base(self, value: Aspect, writer: str) -> Aspect:
+        for name, claims in self._ours.items():
+            if name not in self._entity.aspects:
+                self._claims[name] = claims
+        key, text = applied_key(writer), encode(self._claims)
+        if self._properties.get(key) == text:
+            return value
+        return {**value, CUSTOM: {**custom_properties(value), key: text}}
+
+    def _propose(self, name: str, value: Aspect | None) -> None:
+        condition = _condition(self._stored.get(name))
+        if value is None:
+            one = Proposal(self._entity.urn, name, {}, "DELETE", condition)
+        else:
+            one = Proposal(self._entity.urn, name, value, headers=condition)
+        self._proposals.append(one)

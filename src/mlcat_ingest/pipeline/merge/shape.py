@@ -1,0 +1,61 @@
+"""What the aspects' declared types say about merging: what is one value, and what must be there."""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from mlcat_ingest.metadata.entities import implied_aspect
+from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.shapes import Field, fields
+
+ONE_VALUE: Final = frozenset({("browsePathsV2", "path")})
+"""Lists that are one value, since their order is their meaning: ours replaces the stored one."""
+
+SERVICE_OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"versionProperties": frozenset({"isLatest", "metadataCreatedTimestamp"})}
+)
+"""Fields that the service fills in by itself, so that nobody's entry is lost with them."""
+
+
+FIRST_WRITERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"glossaryTerms": frozenset({"auditStamp"})}
+)
+"""Fields that an aspect needs and nobody owns: what is stored there stays."""
+
+
+@cache
+def single_fields(aspect_name: str) -> frozenset[str]:
+    """Return the fields of an aspect whose list or object is one value, not a collection."""
+    declared = (
+        field.name for field in _fields(aspect_name) if hasattr(field.hint, "__required_keys__")
+    )
+    return frozenset((*declared, *(field for aspect, field in ONE_VALUE if aspect == aspect_name)))
+
+
+@cache
+def required_values(aspect_name: str) -> frozenset[str]:
+    """Return the fields without which an aspect is not valid and for which no empty value stands.
+
+    A required list is not among them: it may be empty.
+    """
+    return frozenset(
+        field.name
+        for field in _fields(aspect_name)
+        if field.required and getattr(field.hint, "__origin__", None) not in {list, dict}
+    )
+
+
+@cache
+def properties_aspect(entity_type: str) -> str | None:
+    """Return the aspect of an entity type that has custom properties, None where none has."""
+    name = implied_aspect(entity_type)
+    if name is None or all(field.name != "customProperties" for field in _fields(name)):
+        return None
+    return name
+
+
+def _fields(aspect_name: str) -> tuple[Field, ...]:
+    spec = ASPECTS.get(aspect_name)
+    declared: Any = None if spec is None else spec.type
+    return () if declared is None else tuple(fields(declared).values())

@@ -1,0 +1,85 @@
+"""From chunks to merged entities: read what is stored, merge, pass on what changed."""
+
+import threading
+
+from mlcat_ingest.errors import LimitError
+from mlcat_ingest.pipeline.evaluate import Evaluator
+from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
+from mlcat_ingest.pipeline.queues import InFlight
+from mlcat_ingest.pipeline.reading import Chunk
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.stored import read_stored
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.writing import Writer
+from mlcat_ingest.sinks.base import Sink
+
+
+class NewEntityLimit:
+    """Lets at most so many entities through that the catalog does not have yet."""
+
+    def __init__(self, limit: int | None) -> None:
+        """Let `limit` entities through; None is no limit."""
+        self._limit = limit
+        self._admitted = 0
+        self._lock = threading.Lock()
+
+    def admit(self, count: int) -> None:
+        """Return if `count` more may be created.
+
+        Raises:
+            LimitError: they would pass the limit; none of them counts as admitted.
+        """
+        with self._lock:
+            if self._limit is not None and self._admitted + count > self._limit:
+                raise LimitError(
+                    f"more than {self._limit:,} entities would be new to the catalog; "
+                    "nothing beyond that was written",
+                    hint="raise limits.max_new_entities, or read less of the source",
+                )
+            self._admitted += count
+
+
+class Merger:
+    """Reads what the catalog holds of a chunk, merges, and passes on what changed."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        writer: Writer,
+        in_flight: InFlight,
+        evaluator: Evaluator,
+        tracker: Tracker,
+        limit: NewEntityLimit,
+        tally: Tally,
+        rules: MergeRules,
+    ) -> None:
+        """Read from `sink`, merge by `rules`, and hand changed entities to `writer`."""
+        self._sink = sink
+        self._writer = writer
+        self._evaluator = evaluator
+        self._tracker = tracker
+        self._in_flight = in_flight
+        self._limit = limit
+        self._tally = tally
+        self._rules = rules
+
+    def merge(self, chunk: Chunk) -> None:
+        """Merge the entities of `chunk` with what is stored.
+
+        Raises:
+            LimitError: too many of them are new to the catalog.
+
+        Cost: one read request, and the write and evaluation requests that it fills.
+        """
+        stored = read_stored(self._sink, chunk.entities.values())
+        merged = [
+            merge_entity(one, stored.get(urn), self._rules) for urn, one in chunk.entities.items()
+        ]
+        changed = [one for one in merged if one.proposals]
+        self._limit.admit(sum(one.outcome == "created" for one in changed))
+        self._tally.entities_merged(chunk.entity_type, merged)
+        unchanged = [one.urn for one in merged if not one.proposals]
+        self._tracker.settled(unchanged, {})
+        self._in_flight.release(unchanged)
+        self._writer.add(changed)
+        self._evaluator.add_unchanged(unchanged)

@@ -1,0 +1,92 @@
+"""A recipe made ready to run: its sources, its sink and its options, put together."""
+
+from typing import Final
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.pipeline.evaluate import EvaluateOptions
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.resolve import Resolved, resolve
+from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.recipe import secrets
+from mlcat_ingest.recipe.fields import seconds_in
+from mlcat_ingest.recipe.merge import by_aspect
+from mlcat_ingest.recipe.model import Recipe
+
+
+class Pipeline:
+    """A recipe made ready to run, as often as wanted.
+
+    Example:
+        `Pipeline(Recipe.load("recipe.yml")).run().exit_code`
+    """
+
+    def __init__(self, recipe: Recipe | Resolved) -> None:
+        """Resolve the recipe's types and check their configuration; nothing is contacted.
+
+        Raises:
+            RecipeError: a type is not installed, a configuration is wrong, or there is no sink.
+        """
+        resolved = recipe if isinstance(recipe, Resolved) else resolve(recipe)
+        if resolved.sink is None:
+            raise RecipeError(
+                f"the recipe {resolved.recipe.name!r} does not say where to write",
+                hint="add `sink: {type: rest, config: {server: …}}`",
+            )
+        self._resolved = resolved
+        self._sink = resolved.sink
+
+    def run(
+        self,
+        progress: OnProgress | None = None,
+        keep: OnReport | None = None,
+        *,
+        full: bool = False,
+        accept_renaming: bool = False,
+    ) -> Report:
+        """Run once and return the report; what ended it early is in it (`raise_for_failure`).
+
+        `progress` is called from the calling thread, about five times a second, at least once;
+        `keep` takes the report as it stands, at the start and every few seconds.
+        `full` reads and compares everything, whatever is remembered; `accept_renaming` goes on
+        where the recipe names things another way than before.
+        """
+        recipe = self._resolved.recipe
+        options = RunOptions(
+            name=recipe.name,
+            enrich=recipe.enrich,
+            evaluate=EvaluateOptions(
+                enabled=recipe.evaluate.enabled,
+                should_push=recipe.evaluate.should_push,
+                test_urns=tuple(recipe.evaluate.test_urns),
+                unchanged_too=recipe.evaluate.scope == "all",
+            ),
+            max_new_entities=recipe.limits.max_new_entities,
+            policies=by_aspect(recipe.merge),
+            dead_letters=recipe.dead_letter_file,
+            state=_state_of(recipe, full=full, accept_renaming=accept_renaming),
+        )
+        sources = [source.build() for source in self._resolved.sources]
+        # Links from runs are checked against the features that this run wrote.
+        sources.sort(key=lambda source: not getattr(source, "reads_features", False))
+        sink = self._sink.build(dialect=recipe.evaluate.dialect)
+        return Run(sources, sink, options).execute(progress, keep)
+
+
+_NOT_OF_CONTENT: Final = frozenset(
+    {"name", "sources", "sink", "evaluate", "limits", "state", "dead_letters"}
+)
+"""What of a recipe does not decide which aspects an entity gets; sources speak for themselves."""
+
+
+def _state_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> State:
+    options = MemoryOptions(
+        recipe=recipe.name,
+        settings=content_hash(recipe.model_dump(mode="json", exclude=set(_NOT_OF_CONTENT))),
+        full_every_s=seconds_in(recipe.state.full_every) or 0,
+        full=full,
+        accept_renaming=accept_renaming,
+    )
+    return State(recipe.state.url, options, secrets.mask)

@@ -1,0 +1,135 @@
+"""From records to chunks: pages are read in a thread, mapped one record at a time, and grouped."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from mlcat_ingest.errors import RecordError, SkippableError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.enrich import Enricher
+from mlcat_ingest.pipeline.merge import fold
+from mlcat_ingest.pipeline.queues import Channel
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.sources.base import Memory, Source
+
+log = logging.getLogger(__name__)
+
+CHUNK_SIZE: Final = 200
+"""Entities that are read from the catalog in one request."""
+
+REMEMBERED_REFERENCES: Final = 20_000
+"""Entities merely referred to that are not looked up again in the same run."""
+
+_WRITTEN_EARLY: Final = frozenset({"mlModelGroup", "mlFeatureTable"})
+_NAMING_FIELDS: Final = ("run_id", "model_id", "experiment_id", "name", "urn", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Entities of one type, each URN once, that are read, merged and written together."""
+
+    entity_type: str
+    entities: dict[str, Entity]
+
+
+def read_pages(source: Source[Any], memory: Memory, pages: Channel[Sequence[Any]]) -> None:
+    """Put every page of `source` into `pages`, and close it at the end."""
+    for page in source.read(memory):
+        pages.put(page)
+    pages.close()
+
+
+def map_page(
+    source: Source[Any],
+    page: Sequence[Any],
+    enricher: Enricher,
+    tracker: Tracker,
+    tally: Tally,
+    pass_over: Callable[[Sequence[str]], None],
+) -> Iterator[Entity]:
+    """Yield the enriched entities of each record of `page` that changed since acknowledged.
+
+    A record that cannot be mapped is counted; the URNs of unchanged ones go to `pass_over`.
+    """
+    tally.records_read(len(page))
+    found = tracker.sort(source, page)
+    pass_over(found.unchanged)
+    for traced in found.changed:
+        record = traced.record
+        try:
+            entities = list(enricher.apply(source.map(record)))
+        except SkippableError as error:
+            reference = error.record_ref if isinstance(error, RecordError) else name_of(record)
+            failed = (reference, str(error))
+        except Exception as error:  # one record must not end the run
+            log.debug("mapping %s failed", name_of(record), exc_info=True)
+            failed = (name_of(record), f"{type(error).__name__}: {error}")
+        else:
+            if tracker.expect(traced, entities):
+                yield from entities
+            else:
+                pass_over([one.urn for one in entities])
+            continue
+        tally.record_failed(*failed)
+        tracker.failed(traced, failed[1])
+
+
+def name_of(record: object) -> str:
+    """Return a short name of `record` for messages: its class and its first naming field."""
+    kind = type(record).__name__
+    for field in _NAMING_FIELDS:
+        value = getattr(record, field, None)
+        if value:
+            return f"{kind} {value}"
+    return kind
+
+
+class Chunker:
+    """Groups entities by type into chunks of at most 200, each URN once a chunk."""
+
+    def __init__(self, tally: Tally) -> None:
+        """Count notes of entities in `tally`."""
+        self._tally = tally
+        self._buffers: dict[str, dict[str, Entity]] = {}
+        self._references: dict[str, None] = {}
+
+    def chunks(self, entities: Iterable[Entity]) -> Iterator[Chunk]:
+        """Yield the chunks that `entities` fill; the rest stays for the next call or `rest`."""
+        for entity in entities:
+            if entity.notes:
+                self._tally.notes(entity)
+            if entity.only_if_absent and self._seen(entity.urn):
+                continue
+            entity_type = entity_type_of(entity.urn)
+            buffer = self._buffers.setdefault(entity_type, {})
+            earlier = buffer.get(entity.urn)
+            buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
+            if len(buffer) >= CHUNK_SIZE:
+                yield from self._containers()
+                if entity_type in self._buffers:
+                    yield Chunk(entity_type, self._buffers.pop(entity_type))
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yield what is left, containers first."""
+        yield from self._containers()
+        for entity_type in list(self._buffers):
+            yield Chunk(entity_type, self._buffers.pop(entity_type))
+
+    def _containers(self) -> Iterator[Chunk]:
+        # A run that breaks off should not leave members without their group.
+        for entity_type in _WRITTEN_EARLY & self._buffers.keys():
+            yield Chunk(entity_type, self._buffers.pop(entity_type))
+
+    def _seen(self, urn: str) -> bool:
+        if urn in self._references:
+            return True
+        self._references[urn] = None
+        if len(self._references) > REMEMBERED_REFERENCES:
+            # The oldest half goes: dropping one at a time would walk the holes it leaves.
+            for old in list(islice(self._references, REMEMBERED_REFERENCES // 2)):
+                del self._references[old]
+        return False

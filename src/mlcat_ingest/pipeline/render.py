@@ -1,0 +1,147 @@
+"""Forms of a report: text for people, JSON for programs. Prometheus' comes with its command."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from mlcat_ingest.pipeline.report import Report
+
+
+def as_text(report: Report, *, cause: bool = True) -> str:
+    """Return the report as plain lines, the outcome first.
+
+    Without `cause` it does not say what made a run fail, for where that is said beside it.
+    """
+    return "\n".join(
+        [
+            _headline(report, cause=cause),
+            *(f"  source       {one.source}: {one.why}" for one in report.passes),
+            *_entities(report),
+            *_merging(report),
+            *_evaluation(report),
+            *_notes(report),
+            *_examples("not usable", report.failed_records, report.failed_examples),
+            *_examples("refused", report.rejected, report.rejected_examples),
+            *_letters(report),
+            _requests(report),
+        ]
+    )
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Return the report as JSON data; keys are the report's own field names."""
+    return {
+        "name": report.name,
+        "finished": report.finished,
+        "exit_code": report.exit_code if report.finished else None,
+        "started_at_ms": report.started_at_ms,
+        "finished_at_ms": report.finished_at_ms,
+        "duration_s": report.duration_s,
+        "catalog": report.catalog,
+        "passes": [asdict(one) for one in report.passes],
+        "records": report.records,
+        "entities": {kind: asdict(counts) for kind, counts in report.entities.items()},
+        "proposals_sent": report.proposals_sent,
+        "without_base": report.without_base,
+        "kept_aspects": report.kept_aspects,
+        "conflicts": report.conflicts,
+        "unverified": report.unverified,
+        "dead_letters": report.dead_letters,
+        "dead_letter_file": report.dead_letter_file,
+        "failed_records": report.failed_records,
+        "failed_examples": [asdict(one) for one in report.failed_examples],
+        "rejected": report.rejected,
+        "rejected_examples": [asdict(one) for one in report.rejected_examples],
+        "notes": dict(report.notes),
+        "note_examples": {kind: list(some) for kind, some in report.note_examples.items()},
+        "source_requests": report.source_requests,
+        "catalog_requests": report.catalog_requests,
+        "evaluation": asdict(report.evaluation),
+        "failure": None if report.failure is None else asdict(report.failure),
+        "interrupted": report.interrupted,
+    }
+
+
+def as_json(report: Report) -> str:
+    """Return the report as indented JSON, ending in a line break."""
+    return json.dumps(as_data(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def _headline(report: Report, *, cause: bool) -> str:
+    took = f"after {report.duration_s:.1f} s"
+    if report.interrupted:
+        return f"{report.name}: interrupted {took}; what is counted here was acknowledged"
+    if report.failure is not None:
+        what = f": {report.failure}" if cause else "; what is counted here was acknowledged"
+        return f"{report.name}: failed {took}{what}"
+    if report.failed_records or report.rejected:
+        return f"{report.name}: finished {took}, but not everything arrived"
+    return f"{report.name}: everything arrived {took}"
+
+
+def _requests(report: Report) -> str:
+    source, catalog = report.source_requests, report.catalog_requests
+    return f"  requests     {source:,} to the source, {catalog:,} to the catalog"
+
+
+def _entities(report: Report) -> Iterator[str]:
+    where = f" → {report.catalog}" if report.catalog else ""
+    yield f"  records      {report.records:,} read{where}"
+    width = max(map(len, report.entities), default=0)
+    for kind, counts in report.entities.items():
+        line = (
+            f"  {kind:<{max(width, 12)}} {counts.created:,} created, {counts.updated:,} updated, "
+            f"{counts.unchanged:,} unchanged"
+        )
+        line += f", {counts.removed:,} removed" if counts.removed else ""
+        yield f"{line}, {counts.rejected:,} refused" if counts.rejected else line
+    yield f"  proposals    {report.proposals_sent:,} sent"
+
+
+def _merging(report: Report) -> Iterator[str]:
+    if report.without_base:
+        yield (
+            f"  merge        {report.without_base:,} entities without a base: nothing taken away"
+        )
+    if report.kept_aspects:
+        yield f"  merge        {report.kept_aspects:,} aspects kept: others have entries in them"
+    if report.conflicts:
+        yield f"  merge        {report.conflicts:,} conflicts: merged again with what others wrote"
+    if report.unverified:
+        yield f"  merge        {report.unverified:,} unverified: the catalog tells no versions"
+
+
+def _evaluation(report: Report) -> Iterator[str]:
+    tests = report.evaluation
+    if tests.evaluated or tests.not_evaluated is None:
+        yield (
+            f"  tests        {tests.evaluated:,} entities evaluated: "
+            f"{tests.passing:,} results passing, {tests.failing:,} failing"
+        )
+    if tests.not_evaluated is not None:
+        yield f"  tests        not evaluated: {tests.not_evaluated}"
+    for urn, count in tests.failing_tests.items():
+        yield f"    {urn} fails on {count:,}"
+
+
+def _notes(report: Report) -> Iterator[str]:
+    for kind, count in report.notes.items():
+        yield f"  note         {kind}: {count:,}"
+        for example in report.note_examples.get(kind, ())[:3]:
+            yield f"    {example}"
+
+
+def _letters(report: Report) -> Iterator[str]:
+    if report.dead_letter_file is not None:
+        yield f"  dead letters {report.dead_letters:,} in {report.dead_letter_file}"
+
+
+def _examples(what: str, count: int, examples: tuple[Any, ...]) -> Iterator[str]:
+    if not count:
+        return
+    yield f"  {what:<12} {count:,}"
+    for one in examples:
+        yield f"    {one.reference}: {one.reason}"
+    if count > len(examples):
+        yield f"    … and {count - len(examples):,} more"

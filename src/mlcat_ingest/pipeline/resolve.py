@@ -1,0 +1,173 @@
+"""A recipe's types to their configurations and classes; one JSON Schema of all of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.recipe.disclosure import disclose
+from mlcat_ingest.recipe.draft import Draft, read_draft
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.validate import validated
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sinks.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig
+from mlcat_ingest.sources.base import Source
+from mlcat_ingest.sources.plugins import config_class, load, source_class, source_types
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSource:
+    """A source of the recipe: its type and its configuration, checked."""
+
+    type: str
+    config: BaseModel
+
+    def build(self) -> Source[Any]:
+        """Import the source's class and return it made; nothing is contacted yet."""
+        source: Source[Any] = source_class(self.type)(self.config)
+        return source
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSink:
+    """The sink of the recipe: its type (never an alias) and its configuration, checked."""
+
+    type: str
+    config: BaseModel
+
+    def build(self, *, dialect: str = "auto") -> Sink:
+        """Import the sink's class and return it made; nothing is contacted yet.
+
+        `dialect` names the parameters of a catalog service's evaluate endpoint.
+        """
+        sink_class = load(SINKS[self.type][1])
+        sink: Sink = (
+            sink_class(self.config, dialect=dialect)
+            if self.type == "rest"
+            else sink_class(self.config)
+        )
+        return sink
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A recipe with every type in it resolved; `sink` is None where the recipe has none."""
+
+    recipe: Recipe
+    sources: tuple[ResolvedSource, ...]
+    sink: ResolvedSink | None
+
+
+def resolve(recipe: Recipe) -> Resolved:
+    """Return `recipe` with its sources and its sink resolved and their configurations checked.
+
+    Raises:
+        RecipeValidationError: a type is not installed or a configuration is wrong; all is listed.
+    """
+    data = {
+        "sources": [{"type": spec.type, "config": spec.config} for spec in recipe.sources],
+        "sink": recipe.sink and {"type": recipe.sink.type, "config": recipe.sink.config},
+    }
+    return _finished(recipe, [], data, recipe.origin)
+
+
+def load_resolved(path: str | Path, environ: Mapping[str, str] | None = None) -> Resolved:
+    """Return the recipe in a file, resolved; `-` reads standard input.
+
+    Unlike `resolve(Recipe.load(path))` it lists what is wrong in the recipe and in its plug-ins'
+    configurations together.
+
+    Raises:
+        RecipeError: the file cannot be read.
+        RecipeSyntaxError: it is not YAML or JSON.
+        RecipeValidationError: something in it is wrong; all of it is listed.
+    """
+    draft: Draft = read_draft(path, environ)
+    recipe, problems = Recipe.from_draft(draft)
+    return _finished(recipe, problems, draft.data, draft.origin)
+
+
+def embedded_sink(folder: Path) -> ResolvedSink:
+    """Return the sink of a recipe that names none: the embedded catalog in `folder`."""
+    return ResolvedSink("embedded", EmbeddedSinkConfig(db=f"sqlite:///{folder / DEFAULT_CATALOG}"))
+
+
+DEFAULT_CATALOG = "mlcat-catalog.db"
+
+
+def _finished(
+    recipe: Recipe | None, problems: list[Problem], data: Mapping[str, Any], origin: Origin
+) -> Resolved:
+    found = list(problems)
+    sources: list[ResolvedSource] = []
+    for loc, spec in _source_specs(data):
+        kind = str(spec["type"]).strip()
+        model = _source_model(kind, loc, origin, found)
+        config = _config(model, spec, loc, origin, found)
+        if config is not None:
+            sources.append(ResolvedSource(kind, config))
+    sink = _sink(data.get("sink"), origin, found)
+    if recipe is None or found:
+        raise origin.error(found)
+    return Resolved(recipe, tuple(sources), sink)
+
+
+def _source_specs(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Mapping[str, Any]]]:
+    """Yield the sources that have a type, whatever else may be wrong with them."""
+    specs = data.get("sources")
+    for i, spec in enumerate(specs if isinstance(specs, list) else []):
+        if isinstance(spec, Mapping) and isinstance(spec.get("type"), str):
+            yield ("sources", i), spec
+
+
+def _source_model(
+    kind: str, loc: Loc, origin: Origin, found: list[Problem]
+) -> type[BaseModel] | None:
+    try:
+        return config_class(kind)
+    except UnknownPluginError as error:
+        known = source_types()
+        sentence = str(error) if kind in known else _unknown("source", kind, known)
+        found.append(origin.problem((*loc, "type"), sentence))
+        return None
+
+
+def _sink(spec: Any, origin: Origin, found: list[Problem]) -> ResolvedSink | None:
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
+        return None
+    written = str(spec["type"]).strip()
+    kind = SINK_ALIASES.get(written, written)
+    if kind not in SINKS:
+        known = sorted({*SINKS, *SINK_ALIASES})
+        found.append(origin.problem(("sink", "type"), _unknown("sink", kind, known)))
+        return None
+    config = _config(SINKS[kind][0], spec, ("sink",), origin, found)
+    return None if config is None else ResolvedSink(kind, config)
+
+
+def _config(
+    model: type[BaseModel] | None,
+    spec: Mapping[str, Any],
+    loc: Loc,
+    origin: Origin,
+    found: list[Problem],
+) -> BaseModel | None:
+    raw = spec.get("config")
+    raw = {} if raw is None else raw
+    if model is None or not isinstance(raw, Mapping):
+        return None
+    config, problems = validated(model, raw, (*loc, "config"), origin)
+    found.extend(problems)
+    if config is not None:
+        disclose(config, raw)
+    return config
+
+
+def _unknown(what: str, kind: str, known: list[str]) -> str:
+    meant = nearest(kind, known)
+    cure = f"did you mean `{meant}`?" if meant else f"there are {', '.join(known)}"
+    return f"is not a {what} that is installed; {cure}"

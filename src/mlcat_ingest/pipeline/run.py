@@ -1,0 +1,227 @@
+"""One run of a recipe: sources are read one after another, their entities merged and written.
+
+    source ─ reader thread ─▶ pages ─ conductor thread: map, chunk ─▶ chunks ─▶ workers
+    workers: read stored, merge, pack; who fills a batch writes it, then evaluates what it wrote
+
+Everything is bounded, so memory does not grow with the number of runs. The calling thread only
+waits, tells the progress, and takes Ctrl-C.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from mlcat_ingest import threads
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.delivery import Delivery
+from mlcat_ingest.pipeline.enrich import Enricher
+from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
+from mlcat_ingest.pipeline.merge import MergeRules
+from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
+from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
+from mlcat_ingest.pipeline.reading import Chunk, Chunker, map_page, read_pages
+from mlcat_ingest.pipeline.report import Progress, Report
+from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.tally import Mask, Tally
+from mlcat_ingest.pipeline.writing import Writer
+from mlcat_ingest.recipe import secrets
+from mlcat_ingest.recipe.enrich import EnrichRule
+from mlcat_ingest.recipe.merge import Policy
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Source
+
+log = logging.getLogger(__name__)
+
+WORKERS: Final = 3
+"""Chunks that are read, merged and written at the same time, so that latencies overlap."""
+
+GRACE_S: Final = 3.0
+"""Seconds that a stopped run waits for requests under way, to report what they achieved."""
+
+KEEP_EVERY_S: Final = 5.0
+"""Seconds between two reports of a run that goes on."""
+
+_TICK_S: Final = 0.2
+
+OnProgress = Callable[[Progress], None]
+OnReport = Callable[[Report], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a run needs beside its sources and its sink."""
+
+    name: str
+    evaluate: EvaluateOptions = field(default_factory=EvaluateOptions)
+    max_new_entities: int | None = None
+    policies: Mapping[str, Mapping[str, Policy]] = field(default_factory=dict)
+    dead_letters: Path | None = None
+    mask: Mask = secrets.mask
+    state: State = field(default_factory=State)
+    enrich: Sequence[EnrichRule] = ()
+
+
+class Run:
+    """One run over sources and a sink that are built already; used once."""
+
+    def __init__(self, sources: Sequence[Source[Any]], sink: Sink, options: RunOptions) -> None:
+        """Prepare the stages; nothing is contacted before `execute`."""
+        self._sources = sources
+        self._sink = sink
+        self._state = options.state
+        self._gate = Gate()
+        self._letters = DeadLetters(options.dead_letters, options.mask)
+        self._tally = Tally(options.name, options.mask, self._letters)
+        self._in_flight = InFlight(self._gate)
+        self._enricher = Enricher(options.enrich)
+        self._chunker = Chunker(self._tally)
+        # One chunk waits while the workers are busy: more would only take memory.
+        self._chunks: Channel[Chunk] = Channel(self._gate, 1)
+        self._evaluator = Evaluator(
+            sink, options.evaluate, self._state.tracker, self._tally, self._gate
+        )
+        rules = MergeRules(options.name, options.policies)
+        self._writer = Writer(
+            Delivery(sink, rules, self._tally, self._gate),
+            self._in_flight,
+            self._evaluator,
+            self._state.tracker,
+            self._tally,
+        )
+        self._merger = Merger(
+            sink,
+            self._writer,
+            self._in_flight,
+            self._evaluator,
+            self._state.tracker,
+            NewEntityLimit(options.max_new_entities),
+            self._tally,
+            rules,
+        )
+        self._threads: list[Future[None]] = []
+        self._catalog = ""
+
+    def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
+        """Read, merge, write and evaluate, and return what came of it.
+
+        Errors and Ctrl-C end the run and are in the report; nothing is raised for them. `keep`
+        takes the report as it stands, now and then, so that something is left of a run that is
+        killed.
+        """
+        try:
+            self._state.open(self._sink)
+            self._catalog = self._sink.open()
+            log.info("writing to %s", self._catalog)
+            workers = [self._start("write", self._work) for _ in range(WORKERS)]
+            conductor = self._start("map", lambda: self._conduct(workers))
+            self._threads = [*workers, conductor]
+            self._wait(conductor, progress, keep)
+        except BaseException as error:  # noqa: BLE001 - it is in the report, Ctrl-C too
+            self._gate.stop(error)
+        self._let_finish()
+        self._close()
+        return self._report(finished=True)
+
+    def _report(self, *, finished: bool) -> Report:
+        return self._tally.report(
+            catalog=self._catalog,
+            passes=self._state.passes(),
+            source_requests=sum(source.requests_made() for source in self._sources),
+            catalog_requests=self._sink.requests_made(),
+            error=self._gate.cause,
+            finished=finished,
+        )
+
+    def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
+        return threads.start(work, f"mlcat-{name}", on_error=self._failed)
+
+    def _failed(self, error: BaseException) -> None:
+        """A thread's error is the run's error, unless the run was stopped already."""
+        if not isinstance(error, StoppedError):
+            log.debug("%s failed", threading.current_thread().name, exc_info=error)
+            self._gate.stop(error)
+
+    def _wait(
+        self, conductor: Future[None], progress: OnProgress | None, keep: OnReport | None
+    ) -> None:
+        going = True
+        kept_s = -KEEP_EVERY_S
+        while going:
+            wait([conductor], _TICK_S)
+            going = not conductor.done() and not self._gate.stopped
+            if progress is not None:
+                progress(self._tally.progress())
+            if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
+                kept_s = time.monotonic()
+                keep(self._report(finished=False))
+
+    def _conduct(self, workers: Sequence[Future[None]]) -> None:
+        failure = None
+        for source in self._sources:
+            failure = self._read(source)
+            if failure is not None:
+                break  # what was read before is still written and evaluated
+        self._chunks.close()
+        wait(workers)
+        self._evaluator.flush()
+        if failure is not None:
+            self._gate.stop(failure)
+
+    def _read(self, source: Source[Any]) -> BaseException | None:
+        """Bring all of `source` into the catalog; return what made its reading end early."""
+        pages: Channel[Sequence[Any]] = Channel(self._gate, 1)
+        threads.start(
+            lambda: read_pages(source, self._state.memory, pages), "mlcat-read", pages.close
+        )
+        tracker = self._state.tracker
+        for page in pages:
+            entities = map_page(source, page, self._enricher, tracker, self._tally, self._pass_over)
+            self._dispatch(self._chunker.chunks(entities))
+        self._dispatch(self._chunker.rest())
+        while not self._in_flight.settle():
+            self._writer.flush()
+        if pages.error is None:
+            self._state.commit()
+        return pages.error
+
+    def _pass_over(self, urns: Sequence[str]) -> None:
+        """Count entities whose records did not change since the catalog acknowledged them."""
+        for entity_type, count in Counter(map(entity_type_of, urns)).items():
+            self._tally.entities_passed_over(entity_type, count)
+        self._evaluator.add_unchanged(urns)
+
+    def _dispatch(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            while not self._in_flight.claim(chunk.entities):
+                self._writer.flush()
+            self._chunks.put(chunk)
+
+    def _work(self) -> None:
+        for chunk in self._chunks:
+            self._merger.merge(chunk)
+
+    def _let_finish(self) -> None:
+        """Give requests under way a moment, so that what they achieve is counted."""
+        try:
+            wait(self._threads, GRACE_S)
+        except KeyboardInterrupt:
+            log.debug("not waiting for requests under way")
+
+    def _close(self) -> None:
+        closings: list[Callable[[], None]] = [source.close for source in self._sources]
+        closings.append(lambda: self._sink.close(complete=self._gate.cause is None))
+        closings.append(self._state.close)
+        closings.append(lambda: self._letters.close(complete=self._gate.cause is None))
+        for close in closings:
+            try:
+                close()
+            except BaseException as error:  # a file that cannot be finished is a failed run
+                log.debug("closing failed", exc_info=True)
+                self._gate.stop(error)

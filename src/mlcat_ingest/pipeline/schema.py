@@ -1,0 +1,133 @@
+"""One JSON Schema of a whole recipe, with the configuration of every source and sink by type."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sinks.config import SINK_ALIASES, SINKS
+from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = {"$ref": "#/$defs/Substitution"}
+_SUBSTITUTION = {
+    "description": "Text with ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path} in it.",
+    "type": "string",
+    "pattern": r"\$\{",
+}
+_ABOUT = ("description", "default", "deprecated")
+_NARROW = ("enum", "const", "pattern")
+
+
+def json_schema(*, plugins: bool = True) -> dict[str, Any]:
+    """Return the JSON Schema of recipes; `plugins=False` leaves out sources that are not built in.
+
+    Wherever a value is narrower than text, a text with `${...}` in it is allowed as well.
+    """
+    sources = _source_models(source_types() if plugins else sorted(SOURCES))
+    sinks = {name: SINKS[SINK_ALIASES.get(name, name)][0] for name in (*SINKS, *SINK_ALIASES)}
+    models: dict[type[BaseModel], None] = dict.fromkeys(
+        [Recipe, *(model for model in sources.values() if model), *sinks.values()]
+    )
+    references, schema = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/$defs/{model}"
+    )
+    definitions: dict[str, Any] = schema["$defs"]
+    named = {model: references[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
+    _by_type(
+        definitions["SourceSpec"],
+        {t: named[m] if m else None for t, m in sources.items()},
+        definitions,
+    )
+    _by_type(definitions["SinkSpec"], {t: named[m] for t, m in sinks.items()}, definitions)
+    recipe = _with_other_spellings(definitions.pop(named[Recipe]))
+    definitions["Substitution"] = _SUBSTITUTION
+    for name, definition in definitions.items():
+        if name != "Substitution":
+            definitions[name] = _tidied(definition)
+    return {
+        "$schema": _DIALECT,
+        "title": "mlcat-ingest recipe",
+        **_tidied(recipe),
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _source_models(types: Iterable[str]) -> dict[str, type[BaseModel] | None]:
+    """Return the configuration of each type; None for a plug-in that cannot be used here."""
+    models: dict[str, type[BaseModel] | None] = {}
+    for name in types:
+        try:
+            models[name] = config_class(name)
+        except UnknownPluginError:
+            models[name] = None
+    return models
+
+
+def _by_type(
+    spec: dict[str, Any], models: Mapping[str, str | None], definitions: Mapping[str, Any]
+) -> None:
+    """Let `type` in `spec` decide what `config` has to be."""
+    spec["properties"]["type"]["enum"] = list(models)
+    spec["properties"]["config"] = {"description": spec["properties"]["config"]["description"]}
+    spec["allOf"] = [
+        _branch(name, model, definitions[model]) for name, model in models.items() if model
+    ]
+
+
+def _branch(name: str, model: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    reference = {"$ref": f"#/$defs/{model}"}
+    demanding = "required" in definition or "allOf" in definition
+    then: dict[str, Any] = {"properties": {"config": reference}, "required": ["config"]}
+    if not demanding:
+        then = {"properties": {"config": {"anyOf": [reference, {"type": "null"}]}}}
+    return {
+        "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
+        "then": then,
+    }
+
+
+def _with_other_spellings(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return the recipe's schema with `source`, `pipeline_name` and `$schema`."""
+    properties = recipe["properties"]
+    properties["source"] = {"$ref": "#/$defs/SourceSpec", "description": "The only source."}
+    properties["pipeline_name"] = {**properties["name"], "deprecated": True}
+    properties["$schema"] = {"type": "string", "description": "For editors; not used."}
+    recipe.pop("required")  # only `sources`, which `source` may stand for
+    recipe["oneOf"] = [{"required": ["sources"]}, {"required": ["source"]}]
+    recipe["not"] = {"required": ["name", "pipeline_name"]}
+    return recipe
+
+
+def _tidied(schema: Any) -> Any:
+    """Return `schema` without titles, with `${...}` allowed wherever it could stand."""
+    if isinstance(schema, list):
+        return [_tidied(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {key: _tidied_part(key, value) for key, value in schema.items() if key != "title"}
+    return _or_substitution(out)
+
+
+def _tidied_part(key: str, value: Any) -> Any:
+    if key in {"if", "enum", "const", "default", "required", "examples"}:
+        return value
+    if key in {"properties", "$defs"}:
+        return {name: _tidied(item) for name, item in value.items()}
+    if key == "description":
+        return " ".join(value.split())
+    return _tidied(value)
+
+
+def _or_substitution(schema: dict[str, Any]) -> dict[str, Any]:
+    kind = schema.get("type")
+    if kind not in {"integer", "number", "boolean"} and not (
+        kind == "string" and any(word in schema for word in _NARROW)
+    ):
+        return schema
+    about = {key: value for key, value in schema.items() if key in _ABOUT}
+    narrow = {key: value for key, value in schema.items() if key not in _ABOUT}
+    return {"anyOf": [narrow, _REFERENCE], **about}

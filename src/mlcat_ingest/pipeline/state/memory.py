@@ -1,0 +1,211 @@
+"""What a run remembers of each part that it reads, and whether it has to read all of it."""
+
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Engine
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state.database import told
+from mlcat_ingest.pipeline.state.parts import PartKey, PartRow
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Part
+
+log = logging.getLogger(__name__)
+
+SAMPLE: Final = 100
+"""Records whose entities have to be in the catalog still, before a pass believes its state."""
+
+DIRTY: Final = 2_000
+"""Dirty records that a pass asks for one by one; where there are more it reads everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """What decides how far state is believed; `settings` is a digest of the recipe's own."""
+
+    recipe: str
+    settings: str = ""
+    full_every_s: float = 86_400.0
+    full: bool = False
+    accept_renaming: bool = False
+
+
+class PartPass:
+    """One pass over a part: a `sources.base.PartState` that also says how it is to be read."""
+
+    def __init__(self, engine: Engine, row: PartRow, full: str | None) -> None:
+        """Read everything if `full` gives a reason."""
+        self._engine = engine
+        self._row = row
+        self.full = full
+        self.began_at_ms = time.time_ns() // 1_000_000
+        self.finished: tuple[Mapping[str, Any], bool] | None = None
+
+    @property
+    def key(self) -> PartKey:
+        """What the part is kept under."""
+        return self._row.key
+
+    @property
+    def part_id(self) -> int:
+        """The number its rows carry."""
+        return self._row.key.id
+
+    @property
+    def number(self) -> int:
+        """The number of this pass."""
+        return self._row.pass_number
+
+    @property
+    def why(self) -> str:
+        """Why the part is read the way it is, as words for the user."""
+        return self.full or "what changed since the last run"
+
+    @property
+    def checkpoint(self) -> Mapping[str, Any] | None:
+        """What `finish` was given after the last pass; None: everything has to be read."""
+        return None if self.full else self._row.checkpoint
+
+    def marks(self, kind: str) -> Mapping[str, str]:
+        """Return the marks of records of a kind that have one."""
+        return self._column(kind, "mark")
+
+    def joins(self, kind: str) -> Mapping[str, str]:
+        """Return the join digests of records of a kind that have one."""
+        return self._column(kind, "joined")
+
+    def dirty(self, kind: str) -> Sequence[str]:
+        """Return the records of a kind that could not be mapped, or that the catalog refused."""
+        return list(self._column(kind, "reason"))
+
+    def _column(self, kind: str, name: str) -> Mapping[str, str]:
+        with told(self._engine.url):
+            return rows.column_of(self._engine, self.part_id, kind, name)
+
+    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
+        """Keep for `commit` that the part is read."""
+        self.finished = (checkpoint, complete)
+
+    def commit(self, engine: Engine) -> None:
+        """Let the checkpoint count: everything that was read is acknowledged."""
+        if self.finished is not None:
+            checkpoint, complete = self.finished
+            full = complete and self.full is not None
+            parts.finish(engine, self.key, checkpoint, self.began_at_ms, full=full)
+            self.finished = None
+
+
+class StateMemory:
+    """A `sources.base.Memory` in a database, of one run of one recipe into one catalog."""
+
+    def __init__(self, engine: Engine, sink: Sink, address: str, options: MemoryOptions) -> None:
+        """Remember for the catalog at `address`, which `sink` reads."""
+        self._engine = engine
+        self._sink = sink
+        self._address = address
+        self._options = options
+        self._passes: dict[PartKey, PartPass] = {}
+
+    @property
+    def passes(self) -> Sequence[PartPass]:
+        """The parts of this run so far."""
+        return list(self._passes.values())
+
+    def part(self, part: Part) -> PartPass:
+        """Return a pass over `part`.
+
+        Raises:
+            RecipeError: the URNs of its entities would change.
+
+        Cost: a few statements, and one read request an entity type of the catalog.
+        """
+        key = self._key(part)
+        settings = content_hash([self._options.settings, part.settings, part.identity])
+        with told(self._engine.url):
+            self._pin(key, part.identity)
+            row = parts.begin(self._engine, key, settings)
+            one = PartPass(self._engine, row, self._why_full(row))
+        log.info("%s: reading %s", key.source, one.why)
+        self._passes[key] = one
+        return one
+
+    def _key(self, part: Part) -> PartKey:
+        recipe, address = self._options.recipe, self._address
+        key = PartKey(recipe, address, part.key, part.instance)
+        again = 1
+        while key in self._passes:
+            # Two sources of a recipe may read one place, each with filters of its own.
+            again += 1
+            key = PartKey(recipe, address, f"{part.key}#{again}", part.instance)
+        return key
+
+    def _pin(self, key: PartKey, identity: Mapping[str, str]) -> None:
+        before = parts.pinned(self._engine, key)
+        changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
+        if changed and not self._options.accept_renaming:
+            raise self._renaming(key, before, identity, changed)
+        if before != identity:
+            parts.pin(self._engine, key, identity)
+
+    def _renaming(
+        self,
+        key: PartKey,
+        before: Mapping[str, str],
+        identity: Mapping[str, str],
+        changed: Sequence[str],
+    ) -> RecipeError:
+        count = sum(
+            found.records
+            for row in parts.parts_of(self._engine, key.recipe)
+            if (row.key.sink, row.key.source) == (key.sink, key.source)
+            for kind, found in parts.counts(self._engine, row.key).items()
+            if kind in changed
+        )
+        kind = changed[0]
+        return RecipeError(
+            f"the recipe {key.recipe!r} names things another way than before, "
+            f"{identity[kind]} instead of {before[kind]}: {count:,} entities would stand in the "
+            f"catalog a second time, under new URNs",
+            hint="undo the change of `naming`, `env` or `instance`, or run once with "
+            "--accept-renaming",
+        )
+
+    def _why_full(self, row: PartRow) -> str | None:
+        """Return why all of a part has to be read, None where what changed will do."""
+        if self._options.full:
+            return "everything, as asked for"
+        if row.checkpoint is None:
+            return "everything: nothing is remembered of it, or the recipe has changed"
+        age_s = time.time() - (row.full_at_ms or 0) / 1000
+        if not 0 <= age_s < self._options.full_every_s:
+            return "everything: the last time was longer ago than state.full_every"
+        if sum(found.dirty for found in parts.counts(self._engine, row.key).values()) > DIRTY:
+            return "everything: too many records were refused"
+        if self._lost(row.key):
+            return "everything: the catalog lacks what was written to it"
+        return None
+
+    def _lost(self, key: PartKey) -> bool:
+        """Return whether the catalog lacks some of a sample of what was written to it.
+
+        State would be believed for ever by who emptied the catalog behind it.
+        """
+        start = secrets.token_hex(16)
+        urns = rows.sample(self._engine, key.id, start, SAMPLE)
+        urns = urns or rows.sample(self._engine, key.id, "", SAMPLE)
+        by_type: dict[str, list[str]] = {}
+        for urn in urns:
+            by_type.setdefault(entity_type_of(urn), []).append(urn)
+        return any(
+            len(self._sink.read_many(some, [key_aspect_name(entity_type)])) < len(set(some))
+            for entity_type, some in by_type.items()
+        )

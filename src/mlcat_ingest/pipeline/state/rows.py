@@ -1,0 +1,125 @@
+"""The rows of records: what each was when the catalog acknowledged it, or why it was refused."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Engine, and_, select, text, update
+
+from mlcat_ingest.pipeline.state.tables import record
+from mlcat_ingest.sql.engine import write_transaction
+
+IN_LIST: Final = 500
+"""Most values in one IN list."""
+
+_COLUMNS: Final = tuple(column.name for column in record.columns)
+_KEY: Final = ("part_id", "kind", "id")
+_SAVE: Final = text(
+    f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
+    f" VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
+    f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY)
+)
+
+_KNOWN: Final = select(record.c.id, record.c.digest, record.c.mark, record.c.joined, record.c.urns)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record; `urns` are a line each, `reason` says why it is dirty, empty if it is not."""
+
+    part_id: int
+    kind: str
+    id: str
+    digest: str
+    urns: str
+    mark: str
+    joined: str
+    reason: str
+    seen_in_pass: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a pass compares with: a record as it was acknowledged, and its entities.
+
+    The digest of a dirty record is empty, and so equals none.
+    """
+
+    digest: str
+    mark: str
+    joined: str
+    urns: tuple[str, ...]
+
+
+def save(engine: Engine, rows: Sequence[Row]) -> None:
+    """Write `rows` durably, in one transaction."""
+    if rows:
+        with write_transaction(engine) as connection:
+            connection.execute(_SAVE, [asdict(row) for row in rows])
+
+
+def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, Known]:
+    """Return what is known of records of a kind, by id.
+
+    Cost: a statement for each 500 ids.
+    """
+    found: dict[str, Known] = {}
+    with engine.connect() as connection:
+        for some in _pieces(ids):
+            for one, digest, mark, joined, urns in connection.execute(
+                _KNOWN.where(_of_kind(part_id, kind), record.c.id.in_(some))
+            ):
+                found[one] = Known(digest, mark, joined, tuple(urns.split("\n")) if urns else ())
+    return found
+
+
+def see(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_number: int) -> None:
+    """Note that the source still lists records that did not change.
+
+    Cost: a statement for each 500 ids, all in one transaction.
+    """
+    with write_transaction(engine) as connection:
+        for some in _pieces(ids):
+            connection.execute(
+                update(record)
+                .where(_of_kind(part_id, kind), record.c.id.in_(some))
+                .values(seen_in_pass=pass_number)
+            )
+
+
+def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str, str]:
+    """Return a column of the records of a kind, by id, where it is not empty."""
+    value: ColumnElement[Any] = record.c[column]
+    with engine.connect() as connection:
+        rows = connection.execute(
+            select(record.c.id, value).where(_of_kind(part_id, kind), value != "")
+        )
+        return dict(rows.all())
+
+
+def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:
+    """Return the entities of at most `count` records that were acknowledged, from a digest on."""
+    picked = (
+        select(record.c.urns)
+        .where(
+            record.c.part_id == part_id,
+            record.c.urns != "",
+            record.c.reason == "",
+            record.c.digest >= from_digest,
+        )
+        .order_by(record.c.digest)
+        .limit(count)
+    )
+    with engine.connect() as connection:
+        return [urn for urns in connection.scalars(picked) for urn in urns.split("\n")]
+
+
+def _of_kind(part_id: int, kind: str) -> ColumnElement[bool]:
+    return and_(record.c.part_id == part_id, record.c.kind == kind)
+
+
+def _pieces(ids: Iterable[str]) -> Iterator[list[str]]:
+    distinct = list(dict.fromkeys(ids))
+    for start in range(0, len(distinct), IN_LIST):
+        yield distinct[start : start + IN_LIST]

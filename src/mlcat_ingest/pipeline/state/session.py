@@ -1,0 +1,80 @@
+"""The state of one run: opened and locked when it begins, committed source by source, closed."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from mlcat_ingest.errors import StateUnavailableError
+from mlcat_ingest.pipeline.report import PassSummary
+from mlcat_ingest.pipeline.state.database import file_of, open_state
+from mlcat_ingest.pipeline.state.lock import acquire
+from mlcat_ingest.pipeline.state.memory import MemoryOptions, StateMemory
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Forgetful, Memory
+
+log = logging.getLogger(__name__)
+
+
+class State:
+    """What one run remembers; nothing before `open`, and nothing for a sink that keeps none."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        options: MemoryOptions | None = None,
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        """Keep the address; without one nothing is remembered."""
+        self._url = url
+        self._options = options
+        self._held = ExitStack()
+        self._remembered: StateMemory | None = None
+        self.tracker = Tracker(mask)
+
+    @property
+    def memory(self) -> Memory:
+        """What sources ask for their parts."""
+        return self._remembered or Forgetful()
+
+    def open(self, sink: Sink) -> None:
+        """Open the database and take the recipe's lock, unless `sink` has nothing to remember of.
+
+        A state file that cannot be made or written is a warning: the run then reads everything.
+
+        Raises:
+            RecipeLockedError: another run of the recipe is at work.
+            RecipeError: the database is damaged, or a newer version made it.
+            StateUnavailableError: the database is a server's, and does not answer.
+        """
+        address = sink.address()
+        if self._url is None or self._options is None or address is None:
+            return
+        try:
+            with ExitStack() as held:
+                engine = open_state(self._url)
+                held.callback(engine.dispose)
+                held.callback(acquire(engine, self._url, self._options.recipe).release)
+                self._held = held.pop_all()
+        except StateUnavailableError as error:
+            if file_of(self._url) is None:
+                raise
+            log.warning("running without state, so reading everything: %s", error)
+            return
+        self._remembered = StateMemory(engine, sink, address, self._options)
+        self.tracker.start(engine, self._options.recipe, address)
+
+    def passes(self) -> list[PassSummary]:
+        """Return how each part of the run is, or was, read."""
+        passes = () if self._remembered is None else self._remembered.passes
+        return [PassSummary(one.key.source, one.full is not None, one.why) for one in passes]
+
+    def commit(self) -> None:
+        """Let the checkpoints of what was read count: the catalog is done with all of it."""
+        if self._remembered is not None:
+            self.tracker.commit(self._remembered.passes)
+
+    def close(self) -> None:
+        """Keep what was acknowledged, and let the next run begin; safe to call twice."""
+        self.tracker.stop()
+        self._held.close()

@@ -1,0 +1,134 @@
+"""The tables of the state, and the steps that made them; the same SQL on SQLite and PostgreSQL."""
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
+
+from mlcat_ingest.sql.migrations import Migration, statements
+
+COMPONENT: Final = "state"
+
+_METADATA = MetaData()
+
+# What one recipe reads from one workspace of one source, for one catalog.
+part = Table(
+    "state_part",
+    _METADATA,
+    # Follows from the four columns behind it: no sequence that the two databases spell differently.
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("recipe", Text, nullable=False),
+    Column("sink", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("instance", Text, nullable=False),
+    # A digest of all that decides what is read and how it is mapped.
+    Column("settings", Text, nullable=False),
+    # The source's own, as JSON; null until everything was read once.
+    Column("checkpoint", Text),
+    Column("pass_number", Integer, nullable=False),
+    Column("passed_at_ms", BigInteger),
+    Column("full_at_ms", BigInteger),
+)
+
+# How URNs of each kind are made: a change would make every entity of that kind a second time.
+identity = Table(
+    "state_identity",
+    _METADATA,
+    Column("recipe", Text, primary_key=True),
+    Column("sink", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("urn", Text, nullable=False),
+)
+
+# One row a record whose entities the catalog acknowledged, or refused: then `reason` says why.
+record = Table(
+    "state_record",
+    _METADATA,
+    Column("part_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("urns", Text, nullable=False),
+    Column("mark", Text, nullable=False),
+    Column("joined", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("seen_in_pass", Integer, nullable=False),
+)
+
+# The metadata tests that an entity failed when it was last evaluated.
+failing = Table(
+    "state_failing",
+    _METADATA,
+    Column("recipe", Text, primary_key=True),
+    Column("sink", Text, primary_key=True),
+    Column("urn", Text, primary_key=True),
+    Column("tests", Text, nullable=False),
+)
+
+# Who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock behind it.
+holder = Table(
+    "state_holder",
+    _METADATA,
+    Column("recipe", Text, primary_key=True),
+    Column("pid", Integer, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+
+# A released step never changes: what comes later is a further step.
+MIGRATIONS: Final = (
+    Migration(
+        "parts, identity, records, failing tests, lock holders",
+        statements(
+            """CREATE TABLE state_part (
+                id BIGINT PRIMARY KEY,
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                source TEXT NOT NULL,
+                instance TEXT NOT NULL,
+                settings TEXT NOT NULL,
+                checkpoint TEXT,
+                pass_number INTEGER NOT NULL,
+                passed_at_ms BIGINT,
+                full_at_ms BIGINT,
+                UNIQUE (recipe, sink, source, instance)
+            )""",
+            """CREATE TABLE state_identity (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                source TEXT NOT NULL,
+                kind TEXT NOT NULL,
+                urn TEXT NOT NULL,
+                PRIMARY KEY (recipe, sink, source, kind)
+            )""",
+            """CREATE TABLE state_record (
+                part_id BIGINT NOT NULL REFERENCES state_part (id) ON DELETE CASCADE,
+                kind TEXT NOT NULL,
+                id TEXT NOT NULL,
+                digest TEXT NOT NULL,
+                urns TEXT NOT NULL,
+                mark TEXT NOT NULL,
+                joined TEXT NOT NULL,
+                reason TEXT NOT NULL,
+                seen_in_pass INTEGER NOT NULL,
+                PRIMARY KEY (part_id, kind, id)
+            )""",
+            "CREATE INDEX state_record_marked ON state_record (part_id, kind) WHERE mark <> ''",
+            "CREATE INDEX state_record_joined ON state_record (part_id, kind) WHERE joined <> ''",
+            "CREATE INDEX state_record_dirty ON state_record (part_id, kind) WHERE reason <> ''",
+            """CREATE TABLE state_failing (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                urn TEXT NOT NULL,
+                tests TEXT NOT NULL,
+                PRIMARY KEY (recipe, sink, urn)
+            )""",
+            """CREATE TABLE state_holder (
+                recipe TEXT PRIMARY KEY,
+                pid INTEGER NOT NULL,
+                host TEXT NOT NULL,
+                since_ms BIGINT NOT NULL
+            )""",
+        ),
+    ),
+)

@@ -1,0 +1,256 @@
+"""From records to rows: which records changed, and which of them the catalog has acknowledged."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.state import rows
+from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.outcomes import save_outcomes
+from mlcat_ingest.pipeline.state.rows import Known, Row
+from mlcat_ingest.sinks.base import Evaluation
+from mlcat_ingest.sources.base import Source, Trace
+
+log = logging.getLogger(__name__)
+
+ROWS: Final = 500
+"""Rows that are written in one transaction."""
+
+REASON_CHARS: Final = 300
+"""Length of the reason that is kept of a dirty record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A record that has to be mapped, and what is known of it; no trace: it is not remembered."""
+
+    record: Any
+    trace: Trace | None = None
+    known: Known | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """A page: the records that have to be mapped, and the entities of those that did not change."""
+
+    changed: Sequence[Traced]
+    unchanged: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A record whose entities are on their way to the catalog."""
+
+    part: PartPass
+    trace: Trace
+    digest: str
+    urns: tuple[str, ...]
+    left: set[str]
+    reason: str = ""
+
+    def row(self) -> Row:
+        return Row(
+            part_id=self.part.part_id,
+            kind=self.trace.kind,
+            id=self.trace.id,
+            # Refused, it equals nothing, and so is merged again by whichever pass lists it.
+            digest="" if self.reason else self.digest,
+            urns="\n".join(self.urns),
+            mark=self.trace.mark,
+            joined=self.trace.joined,
+            reason=self.reason[:REASON_CHARS],
+            seen_in_pass=self.part.number,
+        )
+
+
+class Tracker:
+    """Remembers for one run; every method may be called from any thread.
+
+    A row is written only after the catalog has acknowledged, or refused, the entities of its
+    record: a run that is killed in between merges them again. A database that fails in the middle
+    of a run costs the rest of what would be remembered, with one warning, and not the run.
+    """
+
+    def __init__(self, mask: Callable[[str], str] = str) -> None:
+        """Remember nothing before `start`; `mask` hides secrets."""
+        self._engine: Engine | None = None
+        self._place = ("", "")
+        self._mask = mask
+        self._lock = threading.Lock()
+        self._pending: dict[str, deque[_Pending]] = {}
+        self._rows: list[Row] = []
+        self._untold = False
+
+    def start(self, engine: Engine, recipe: str, address: str) -> None:
+        """Remember in `engine`, what `recipe` writes to the catalog at `address`."""
+        self._engine = engine
+        self._place = (recipe, address)
+
+    def stop(self) -> None:
+        """Write what is left; remember nothing from now on."""
+        self.flush()
+        self._engine = None
+
+    def sort(self, source: Source[Any], page: Sequence[Any]) -> Sorted:
+        """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
+
+        Cost: two statements for each 500 records.
+        """
+        if self._engine is None:
+            return Sorted([Traced(record) for record in page])
+        traced = [(record, source.trace(record)) for record in page]
+        groups: dict[tuple[PartPass, str], list[str]] = {}
+        for _, trace in traced:
+            if trace is not None and isinstance(trace.part, PartPass):
+                groups.setdefault((trace.part, trace.kind), []).append(trace.id)
+        known = {group: self._known(*group, ids) for group, ids in groups.items()}
+        changed: list[Traced] = []
+        same: dict[tuple[PartPass, str], list[str]] = {}
+        urns: list[str] = []
+        for record, trace in traced:
+            if trace is None or not isinstance(trace.part, PartPass):
+                changed.append(Traced(record))
+                continue
+            group = (trace.part, trace.kind)
+            found = known[group].get(trace.id)
+            if found is not None and _unchanged(trace.part, trace, found, trace.digest):
+                same.setdefault(group, []).append(trace.id)
+                urns.extend(found.urns)
+            else:
+                changed.append(Traced(record, trace, found))
+        for (part, kind), ids in same.items():
+            self._see(part, kind, ids)
+        return Sorted(changed, urns)
+
+    def expect(self, traced: Traced, entities: Sequence[Entity]) -> bool:
+        """Take note of what became of a record; return whether its entities have to be merged."""
+        trace = traced.trace
+        if self._engine is None or trace is None or not isinstance(trace.part, PartPass):
+            return True
+        digest = trace.digest or _digest_of(entities)
+        if traced.known is not None and _unchanged(trace.part, trace, traced.known, digest):
+            self._see(trace.part, trace.kind, [trace.id])
+            return False
+        urns = tuple(dict.fromkeys(one.urn for one in entities if not one.only_if_absent))
+        pending = _Pending(trace.part, trace, digest, urns, set(urns))
+        with self._lock:
+            for urn in urns:
+                self._pending.setdefault(urn, deque()).append(pending)
+        if not urns:
+            self._keep([pending.row()])
+        return True
+
+    def failed(self, traced: Traced, reason: str) -> None:
+        """Keep that a record could not be mapped: the next pass asks for it again."""
+        trace = traced.trace
+        if trace is not None and isinstance(trace.part, PartPass):
+            urns = traced.known.urns if traced.known is not None else ()
+            said = self._mask(reason) or "not usable"
+            self._keep([_Pending(trace.part, trace, "", urns, set(), said).row()])
+
+    def settled(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
+        """Keep the records whose last entity is among `urns`, done with by the catalog.
+
+        `refused` says why it did not take some of them.
+        """
+        if self._engine is None:
+            return
+        ready = []
+        with self._lock:
+            for urn in urns:
+                waiting = self._pending.get(urn)
+                if not waiting:
+                    # Of no record in particular, a tag say: only a full pass comes back to it.
+                    self._untold |= urn in refused
+                    continue
+                # In the order they were read, which is the order in which they are written.
+                pending = waiting.popleft()
+                if not waiting:
+                    del self._pending[urn]
+                pending.left.discard(urn)
+                if urn in refused:
+                    pending.reason = self._mask(refused[urn]) or "refused"
+                if not pending.left:
+                    ready.append(pending.row())
+        self._keep(ready)
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Keep which metadata tests fail, and forget of the others that they did."""
+        failing = {urn: outcome.failing for urn, outcome in evaluation.outcomes.items()}
+        if failing:
+            self._tried(lambda engine: save_outcomes(engine, *self._place, failing))
+
+    def flush(self) -> bool:
+        """Write what waits for its transaction; return whether the database still takes it."""
+        with self._lock:
+            batch, self._rows = self._rows, []
+        if batch:
+            self._tried(lambda engine: rows.save(engine, batch))
+        return self._engine is not None
+
+    def commit(self, passes: Iterable[PartPass]) -> None:
+        """Let the checkpoints of `passes` count, now that all they read is acknowledged."""
+        with self._lock:
+            self._pending.clear()
+        if self.flush() and not self._untold:
+            for one in passes:
+                self._tried(one.commit)
+
+    def _keep(self, ready: Sequence[Row]) -> None:
+        with self._lock:
+            self._rows.extend(ready)
+            full = len(self._rows) >= ROWS
+        if full:
+            self.flush()
+
+    def _known(self, part: PartPass, kind: str, ids: Sequence[str]) -> dict[str, Known]:
+        found: dict[str, Known] = {}
+        self._tried(lambda engine: found.update(rows.known(engine, part.part_id, kind, ids)))
+        return found
+
+    def _see(self, part: PartPass, kind: str, ids: Sequence[str]) -> None:
+        self._tried(lambda engine: rows.see(engine, part.part_id, kind, ids, part.number))
+
+    def _tried(self, work: Callable[[Engine], None]) -> None:
+        engine = self._engine
+        if engine is None:
+            return
+        try:
+            work(engine)
+        except SQLAlchemyError as error:
+            self._engine = None
+            log.warning(
+                "the state database failed; the next run reads again what this one read: %s",
+                self._mask(" ".join(str(getattr(error, "orig", None) or error).split())),
+            )
+
+
+def _unchanged(part: PartPass, trace: Trace, known: Known, digest: str | None) -> bool:
+    return (
+        part.full is None
+        and bool(digest)
+        and (known.digest, known.mark, known.joined) == (digest, trace.mark, trace.joined)
+    )
+
+
+def _said(entity: Entity) -> Iterator[object]:
+    """Yield what `entity` says; a null says the same as an empty list, and is slow to encode."""
+    for name, aspect in entity.aspects.items():
+        yield name
+        yield {field: [] if value is None else value for field, value in aspect.items()}
+
+
+def _digest_of(entities: Sequence[Entity]) -> str:
+    try:
+        return content_hash([[one.urn, *_said(one)] for one in entities])
+    except CodecError:
+        return ""  # what has no JSON form is refused when it is written

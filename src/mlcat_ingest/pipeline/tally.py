@@ -1,0 +1,230 @@
+"""The tally: what the stages of a run count, from several threads, until it becomes the report."""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.delivered import Delivered
+from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.printable import printable
+from mlcat_ingest.pipeline.report import (
+    EntityCounts,
+    EvaluationSummary,
+    FailedRecord,
+    PassSummary,
+    Progress,
+    Report,
+    failure_of,
+)
+from mlcat_ingest.sinks.base import Evaluation
+
+log = logging.getLogger(__name__)
+
+EXAMPLES: Final = 10
+"""How many failed records, refused entities and notes of each kind a report shows."""
+
+Mask = Callable[[str], str]
+
+
+class Tally:
+    """Counts of one run; every method may be called from any thread."""
+
+    def __init__(self, name: str, mask: Mask = str, letters: DeadLetters | None = None) -> None:
+        """Count for the recipe `name`; `mask` hides secrets in every text that is kept.
+
+        What is refused or not usable goes to `letters`, too.
+        """
+        self._letters = letters or DeadLetters()
+        self._name = name
+        self._mask = mask
+        self._lock = threading.Lock()
+        self._started_at_ms = _now_ms()
+        self._started_s = time.monotonic()
+        self._records = 0
+        self._proposals = 0
+        self._without_base = 0
+        self._kept = 0
+        self._conflicts = 0
+        self._unverified = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._failed_records = 0
+        self._failed: list[FailedRecord] = []
+        self._rejected: list[FailedRecord] = []
+        self._notes: Counter[str] = Counter()
+        self._note_examples: dict[str, list[str]] = {}
+        self._evaluated: Counter[str] = Counter()
+        self._failing_tests: Counter[str] = Counter()
+        self._not_evaluated: str | None = None
+
+    def _clean(self, text: str) -> str:
+        return printable(self._mask(text))
+
+    def records_read(self, count: int) -> None:
+        """Count `count` records more."""
+        with self._lock:
+            self._records += count
+
+    def record_failed(self, reference: str, reason: str) -> None:
+        """Count a record that could not be mapped."""
+        failed = FailedRecord(self._clean(reference), self._clean(reason))
+        log.warning("%s could not be used: %s", failed.reference, failed.reason)
+        self._letters.unusable(reference, reason)
+        with self._lock:
+            self._failed_records += 1
+            if len(self._failed) < EXAMPLES:
+                self._failed.append(failed)
+
+    def notes(self, entity: Entity) -> None:
+        """Count what the mapping of `entity` left out or changed."""
+        with self._lock:
+            for note in entity.notes:
+                self._notes[note.kind] += 1
+                examples = self._note_examples.setdefault(note.kind, [])
+                if len(examples) < EXAMPLES:
+                    examples.append(self._clean(f"{entity.urn}: {note.detail}"))
+
+    def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
+        """Count entities of one type that were read and merged, and how the merge went."""
+        unchanged = sum(one.outcome == "unchanged" for one in merged)
+        with self._lock:
+            self._counts[entity_type, "read"] += len(merged)
+            self._counts[entity_type, "unchanged"] += unchanged
+            self._without_base += sum(one.no_base for one in merged)
+            self._kept += sum(len(one.kept) for one in merged)
+
+    def entities_passed_over(self, entity_type: str, count: int) -> None:
+        """Count entities that are not even merged, since nothing about them changed."""
+        with self._lock:
+            self._counts[entity_type, "read"] += count
+            self._counts[entity_type, "unchanged"] += count
+
+    def entities_written(self, delivered: Sequence[Delivered]) -> None:
+        """Count entities that the catalog is done with."""
+        outcomes = Counter(
+            (entity_type_of(one.merged.urn), "rejected" if one.refusals else one.merged.outcome)
+            for one in delivered
+        )
+        refused = [
+            FailedRecord(one.merged.urn, self._clean(str(one.refusals[0])))
+            for one in delivered
+            if one.refusals
+        ]
+        for failed in refused:
+            log.warning("%s was refused: %s", failed.reference, failed.reason)
+        for one in delivered:
+            self._letters.refused(one)
+        with self._lock:
+            self._counts.update(outcomes)
+            self._proposals += sum(len(one.merged.proposals) for one in delivered)
+            self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
+
+    def conflicts(self, count: int) -> None:
+        """Count entities that were merged again, since somebody else wrote at the same time."""
+        with self._lock:
+            self._conflicts += count
+
+    def unverified(self, count: int) -> None:
+        """Count entities written without being able to tell whether over somebody's write."""
+        with self._lock:
+            self._unverified += count
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Count the outcomes of one evaluation call."""
+        with self._lock:
+            for outcome in evaluation.outcomes.values():
+                self._evaluated["passing"] += len(outcome.passing)
+                self._evaluated["failing"] += len(outcome.failing)
+                self._failing_tests.update(outcome.failing)
+            self._evaluated["entities"] += len(evaluation.outcomes)
+            if evaluation.not_evaluated is not None:
+                self._not_evaluated = self._clean(evaluation.not_evaluated)
+
+    def progress(self) -> Progress:
+        """Return how far the run is."""
+        with self._lock:
+            done = Counter[str]()
+            for (_, outcome), count in self._counts.items():
+                done[outcome] += count
+            return Progress(
+                records=self._records,
+                entities=done["read"],
+                written=done["created"] + done["updated"] + done["removed"],
+                evaluated=self._evaluated["entities"],
+                elapsed_s=time.monotonic() - self._started_s,
+            )
+
+    def _dead_letter_file(self) -> str | None:
+        path = self._letters.path if self._letters.written else None
+        return None if path is None else self._clean(str(path))
+
+    def report(
+        self,
+        *,
+        catalog: str,
+        passes: Sequence[PassSummary],
+        source_requests: int,
+        catalog_requests: int,
+        error: BaseException | None,
+        finished: bool = True,
+    ) -> Report:
+        """Return the report of the run as it stands; `error` is what ended it early."""
+        interrupted = isinstance(error, KeyboardInterrupt)
+        failure = None if error is None or interrupted else failure_of(error, self._clean)
+        with self._lock:
+            return Report(
+                name=self._name,
+                started_at_ms=self._started_at_ms,
+                finished_at_ms=_now_ms(),
+                catalog=self._clean(catalog),
+                passes=tuple(passes),
+                records=self._records,
+                entities=_by_type(self._counts),
+                proposals_sent=self._proposals,
+                without_base=self._without_base,
+                kept_aspects=self._kept,
+                conflicts=self._conflicts,
+                unverified=self._unverified,
+                dead_letters=self._letters.written,
+                dead_letter_file=self._dead_letter_file(),
+                failed_records=self._failed_records,
+                failed_examples=tuple(self._failed),
+                rejected_examples=tuple(self._rejected),
+                notes=dict(self._notes.most_common()),
+                note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
+                source_requests=source_requests,
+                catalog_requests=catalog_requests,
+                evaluation=EvaluationSummary(
+                    evaluated=self._evaluated["entities"],
+                    passing=self._evaluated["passing"],
+                    failing=self._evaluated["failing"],
+                    failing_tests=dict(self._failing_tests.most_common()),
+                    not_evaluated=self._not_evaluated,
+                ),
+                failure=failure,
+                interrupted=interrupted,
+                finished=finished,
+                error=error,
+            )
+
+
+def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
+    types = sorted({entity_type for entity_type, _ in counts})
+    return {
+        entity_type: EntityCounts(
+            **{
+                outcome: counts.get((entity_type, outcome), 0)
+                for outcome in ("read", "created", "updated", "removed", "unchanged", "rejected")
+            }
+        )
+        for entity_type in types
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,69 @@
+"""From merged entities to batches: packed until they fill a request, delivered, evaluated."""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from mlcat_ingest.pipeline.delivery import BATCH_SIZE, Delivery
+from mlcat_ingest.pipeline.evaluate import Evaluator
+from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.queues import InFlight
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.tally import Tally
+
+
+class Writer:
+    """Packs whole entities into batches of at most 200 proposals; whoever fills one writes it."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        in_flight: InFlight,
+        evaluator: Evaluator,
+        tracker: Tracker,
+        tally: Tally,
+    ) -> None:
+        """Deliver batches, release what is written, and hand it to `evaluator`."""
+        self._delivery = delivery
+        self._in_flight = in_flight
+        self._evaluator = evaluator
+        self._tracker = tracker
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._pool: list[MergedEntity] = []
+        self._pooled_proposals = 0
+
+    def add(self, changed: Iterable[MergedEntity]) -> None:
+        """Take changed entities, and write each batch that they fill."""
+        full = []
+        with self._lock:
+            for one in changed:
+                if self._pool and self._pooled_proposals + len(one.proposals) > BATCH_SIZE:
+                    full.append(self._cut())
+                self._pool.append(one)
+                self._pooled_proposals += len(one.proposals)
+                if self._pooled_proposals >= BATCH_SIZE:
+                    full.append(self._cut())
+            self._in_flight.park([one.urn for one in self._pool])
+        for batch in full:
+            self._write(batch)
+
+    def flush(self) -> None:
+        """Write what still waits for its batch to fill."""
+        with self._lock:
+            batch = self._cut()
+        if batch:
+            self._write(batch)
+
+    def _cut(self) -> list[MergedEntity]:
+        batch, self._pool, self._pooled_proposals = self._pool, [], 0
+        self._in_flight.unpark([one.urn for one in batch])
+        return batch
+
+    def _write(self, batch: Sequence[MergedEntity]) -> None:
+        delivered = self._delivery.deliver(batch)
+        self._tally.entities_written(delivered)
+        refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
+        urns = [one.urn for one in batch]
+        self._tracker.settled(urns, refused)
+        self._in_flight.release(urns)
+        self._evaluator.add(urn for urn in urns if urn not in refused)

@@ -1,0 +1,212 @@
+"""The field types and the base class that every configuration in a recipe is made of.
+
+A value that was substituted into a recipe counts as secret, unless the field that it fills is
+public by its type: `PublicStr`, `RecipePath`, `RecipeUrl`, `ServiceUrl`, numbers, choices.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SecretStr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from mlcat_ingest.recipe.secrets import mask_tree
+
+
+class Public:
+    """Marks a field whose value may be printed, wherever it came from."""
+
+
+class PublicUrl(Public):
+    """Marks an address that may be printed, less the user name and password in it."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("has a line break or another control character in it")
+    return text
+
+
+def printable_secret(secret: SecretStr | None) -> SecretStr | None:
+    """Return `secret`, refused where it holds control characters."""
+    # An HTTP header cannot carry these, and its error would be about headers, not about the token.
+    if secret is not None and not secret.get_secret_value().isprintable():
+        raise ValueError("has a line break or another control character in it")
+    return secret
+
+
+def none_if_empty(value: Any) -> Any:
+    """Return None for an empty text, and anything else as it is."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _http_address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("has to be an address that begins with http:// or https://")
+    if parts.port == 0:
+        raise ValueError("has a port that cannot be used")
+    return text.rstrip("/")
+
+
+def _checked_address(text: str) -> str:
+    try:
+        return _http_address(text)
+    except ValueError as error:
+        # urlsplit's own sentences repeat parts of the address.
+        ours = str(error) if str(error).startswith("has ") else "is not a usable address"
+        raise ValueError(ours) from None
+
+
+PublicStr = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1),
+    AfterValidator(_printable),
+    Public(),
+]
+"""A text that is no secret: a name, a platform instance, a pattern."""
+
+_DURATION = re.compile(r"(\d{1,6})\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def seconds_in(text: str) -> int | None:
+    """Return the seconds of a duration such as `30m`, `12h` or `7d`, None where `text` is none."""
+    found = _DURATION.fullmatch(text)
+    return None if found is None else int(found[1]) * _SECONDS[found[2]]
+
+
+def _duration(text: str) -> str:
+    if seconds_in(text) is None:
+        raise ValueError("is not a duration (30s, 30m, 12h, 7d, 4w)")
+    return text
+
+
+Duration = Annotated[PublicStr, AfterValidator(_duration)]
+"""A number of seconds, minutes, hours, days or weeks: `30s`, `30m`, `12h`, `7d`, `4w`."""
+
+OptionalSecret = Annotated[
+    SecretStr | None, BeforeValidator(none_if_empty), AfterValidator(printable_secret)
+]
+"""A token or a password; an empty one is none."""
+
+ServiceUrl = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1),
+    AfterValidator(_checked_address),
+    PublicUrl(),
+]
+"""The http(s) address of a service, without a trailing slash."""
+
+
+def names_of(name: str, field: FieldInfo) -> list[str]:
+    """Return the keys that a field goes by in a recipe, the preferred one first."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [str(alias or name)]
+
+
+def field_named(model: type[BaseModel], key: str) -> FieldInfo | None:
+    """Return the field of `model` that `key` means in a recipe, None where there is none."""
+    for name, field in model.model_fields.items():
+        if key == name or key in names_of(name, field):
+            return field
+    return None
+
+
+def members(annotation: Any) -> Iterator[Any]:
+    """Yield what a type annotation may stand for, without `Annotated`, unions taken apart."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from members(get_args(annotation)[0])
+    elif origin in {Union, UnionType}:
+        for part in get_args(annotation):
+            yield from members(part)
+    else:
+        yield annotation
+
+
+def below(annotation: Any, step: str | int) -> Any:
+    """Return the type annotation of what stands under a key or index; None where it says none."""
+    for member in members(annotation):
+        origin, arguments = get_origin(member), get_args(member)
+        if isinstance(step, int):
+            if origin in {list, tuple, set, frozenset}:
+                return arguments[0]
+        elif isinstance(member, type) and issubclass(member, BaseModel):
+            field = field_named(member, step)
+            return None if field is None else _annotated(field)
+        elif origin in {dict, Mapping}:
+            return arguments[1]
+    return None
+
+
+def _annotated(field: FieldInfo) -> Any:
+    # Pydantic takes an outer Annotated apart; put together, one walk fits all.
+    annotated: Any = Annotated
+    return annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+class RecipeModel(BaseModel):
+    """Base of every configuration: strict, frozen, and masked wherever it is printed."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        validate_default=True,
+    )
+
+    key_hints: ClassVar[Mapping[str, str]] = {}
+    """Sentences for keys that other tools know here and we do not: what to do instead."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what `repr` shows of each field."""
+        for name, value in super().__repr_args__():
+            shown = {name or "": value}
+            yield name, value if isinstance(value, BaseModel) else mask_tree(shown)[name or ""]
+
+    @model_serializer(mode="wrap")
+    def _masked_json(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return dict(mask_tree(data)) if info.mode == "json" else data
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON Schema with every other name that a field goes by."""
+        reference = handler(core_schema)
+        schema = handler.resolve_ref_schema(reference)
+        properties = schema.get("properties", {})
+        for name, field in cls.model_fields.items():
+            first, *others = names_of(name, field)
+            for other in others:
+                properties[other] = {**properties[first], "deprecated": True}
+            if others and first in schema.get("required", ()):
+                schema["required"].remove(first)
+                choice = {"anyOf": [{"required": [key]} for key in (first, *others)]}
+                schema.setdefault("allOf", []).append(choice)
+        return reference

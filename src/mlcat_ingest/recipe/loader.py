@@ -1,0 +1,264 @@
+"""YAML or JSON text to plain data, with the line of every key; nothing is interpreted twice.
+
+Scalars follow the core rules of YAML 1.2: `NO`, `on`, `12:30`, `1_000`, `010` and dates are text.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from mlcat_ingest.errors import RecipeSyntaxError
+from mlcat_ingest.recipe.problems import Loc, Problem
+
+MAX_BYTES = 1_048_576
+MAX_DEPTH = 100
+MAX_NODES = 50_000
+"""Nodes after aliases are expanded: a few lines of aliases can stand for billions."""
+
+_STR, _MERGE = "tag:yaml.org,2002:str", "plain:merge"
+_KNOWN_TAGS = {_STR, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
+_NULLS = {"", "~", "null", "Null", "NULL"}
+_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,39})")
+_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+# PyYAML without its C part quotes the text; punctuation is what was expected, and stays.
+_QUOTED = re.compile(r"\s*(?:'[^'\s,\[\]{}:?-][^']*'|\"[^\"]*\")")
+_JSON_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)")
+_Entry = tuple[yaml.Node, yaml.Node]
+_BASE_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_BASE_LOADER):  # type: ignore[misc]  # the C loader where PyYAML has it
+    """Composes nodes; plain scalars get tags of ours in place of YAML 1.1's."""
+
+    depth = 0
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None:
+        """Count a level; called by PyYAML before each node, whose C code would recurse for ever."""
+        del current_node, current_index
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise RecursionError
+
+    def ascend_resolver(self) -> None:
+        """Count a level less; called by PyYAML after each node."""
+        self.depth -= 1
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        """Return the tag of a node that has none; called by PyYAML while it composes."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _plain_tag(value)
+        return str(super().resolve(kind, value, implicit))
+
+
+@dataclass(slots=True)
+class Parsed:
+    """Plain data, the line of every key and list item, and the problems found on the way."""
+
+    data: Any
+    lines: dict[Loc, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def parse(content: bytes | str, label: str) -> Parsed:
+    """Return the data of YAML or JSON text; `label` names the file in errors.
+
+    Raises:
+        RecipeSyntaxError: the text is neither, is empty, too large, or more than one document.
+    """
+    text = _prepared(_decoded(content, label))
+    node = _composed(text, label)
+    if node is None:
+        raise RecipeSyntaxError(
+            f"{label}: the file is empty", hint="mlcat-ingest init writes a recipe to start from"
+        )
+    return _Walk(label).run(node)
+
+
+def _decoded(content: bytes | str, label: str) -> str:
+    if len(content) > MAX_BYTES:
+        raise RecipeSyntaxError(f"{label}: larger than {MAX_BYTES} bytes")
+    try:
+        raw = content.encode() if isinstance(content, str) else content
+        return raw.decode("utf-8-sig")
+    except UnicodeError:
+        raise RecipeSyntaxError(f"{label}: not UTF-8 text", hint="save it as UTF-8") from None
+
+
+def _prepared(text: str) -> str:
+    """Return JSON as the YAML reader takes it: no tabs, and no character written as two."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    # Valid JSON has tabs between tokens only, so that none of these is inside a text.
+    return _JSON_ESCAPE.sub(_joined_escape, text.replace("\t", " "))
+
+
+def _joined_escape(match: re.Match[str]) -> str:
+    found = match[0]
+    return str(json.loads(f'"{found}"')) if len(found) > len(r"\uD83D") else found
+
+
+def _composed(text: str, label: str) -> yaml.Node | None:
+    try:
+        loader = _Loader(text)
+        try:
+            node: yaml.Node | None = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.reader.ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        raise RecipeSyntaxError(
+            f"{label}:{line}: a control character, which YAML does not allow"
+        ) from None
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, label) from None
+    except RecursionError:
+        raise RecipeSyntaxError(f"{label}: nested too deeply") from None
+    return node
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, label: str) -> RecipeSyntaxError:
+    mark = error.problem_mark or error.context_mark
+    number = mark.line if mark else 0
+    lines = text.split("\n")
+    line = lines[min(number, len(lines) - 1)]
+    problem = _QUOTED.sub("", str(error.problem))
+    hint = None
+    if "another document" in problem:
+        problem = "a second document begins here; a recipe is one"
+    elif "\t" in line[: len(line) - len(line.lstrip())]:
+        problem, hint = "a tab in the indentation", "YAML wants spaces"
+    elif "${" in line:
+        hint = "inside { } and [ ], quotes have to stand round ${…}"
+    return RecipeSyntaxError(f"{label}:{number + 1}: not valid YAML: {problem}", hint=hint)
+
+
+def _plain_tag(value: str) -> str:
+    if value in _NULLS:
+        return "plain:null"
+    if value in _BOOLS:
+        return "plain:bool"
+    if value == "<<":
+        return _MERGE
+    if value[0] in "+-.0123456789":
+        if _INT.fullmatch(value):
+            return "plain:int"
+        if _FLOAT.fullmatch(value) and math.isfinite(float(value)):
+            return "plain:float"
+    return _STR
+
+
+def is_typed(text: str) -> bool:
+    """Say whether `text` would be read as something else than text if it stood there unquoted."""
+    return _plain_tag(text) != _STR
+
+
+def _scalar(tag: str, value: str) -> Any:
+    match tag:
+        case "plain:null":
+            return None
+        case "plain:bool":
+            return _BOOLS[value]
+        case "plain:int":
+            return int(value)
+        case "plain:float":
+            return float(value)
+        case _:
+            return value
+
+
+def _is_list(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.SequenceNode)
+
+
+class _Walk:
+    """Turns composed nodes into data, and notes lines and problems."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._out = Parsed(None)
+        self._nodes = 0
+        self._open: set[int] = set()
+
+    def run(self, node: yaml.Node) -> Parsed:
+        self._out.data = self._value(node, ())
+        return self._out
+
+    def _value(self, node: yaml.Node, loc: Loc) -> Any:
+        self._count()
+        self._out.lines.setdefault(loc, node.start_mark.line + 1)
+        if self._is_inside(node, loc):
+            return None
+        if not node.tag.startswith("plain:") and node.tag not in _KNOWN_TAGS:
+            self._note(node, loc, "YAML tags (!) have no meaning in a recipe")
+        with self._inside(node):
+            match node:
+                case yaml.MappingNode():
+                    return self._mapping(node, loc)
+                case yaml.SequenceNode():
+                    return [self._value(item, (*loc, i)) for i, item in enumerate(node.value)]
+                case _:
+                    return _scalar(node.tag, node.value)
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for key, (key_node, value_node) in self._entries(node, loc).items():
+            self._out.lines[(*loc, key)] = key_node.start_mark.line + 1
+            data[key] = self._value(value_node, (*loc, key))
+        return data
+
+    def _entries(self, node: yaml.MappingNode, loc: Loc) -> dict[str, _Entry]:
+        """Return the key and value nodes of a mapping, its own first and then those it merges."""
+        entries: dict[str, _Entry] = {}
+        bases: list[yaml.Node] = []
+        for key_node, value_node in node.value:
+            self._count()
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._note(key_node, loc, "a key has to be plain text")
+            elif key_node.tag == _MERGE:
+                bases += value_node.value if _is_list(value_node) else [value_node]
+            elif (key := str(key_node.value)) in entries:
+                line = entries[key][0].start_mark.line + 1
+                self._note(key_node, (*loc, key), f"the key is there already, on line {line}")
+            else:
+                entries[key] = (key_node, value_node)
+        for base in bases:
+            if not isinstance(base, yaml.MappingNode):
+                self._note(base, loc, "a merge key (<<) takes a mapping or a list of mappings")
+            elif not self._is_inside(base, loc):
+                with self._inside(base):
+                    entries = self._entries(base, loc) | entries
+        return entries
+
+    def _is_inside(self, node: yaml.Node, loc: Loc) -> bool:
+        inside = id(node) in self._open
+        if inside:
+            self._note(node, loc, "an alias (*) stands inside its own anchor (&)")
+        return inside
+
+    @contextmanager
+    def _inside(self, node: yaml.Node) -> Iterator[None]:
+        # Aliases of aliases nest deeper than the text does.
+        if len(self._open) > MAX_DEPTH:
+            raise RecipeSyntaxError(f"{self._label}: nested too deeply")
+        self._open.add(id(node))
+        yield
+        self._open.discard(id(node))
+
+    def _count(self) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise RecipeSyntaxError(f"{self._label}: too large once its aliases are expanded")
+
+    def _note(self, node: yaml.Node, loc: Loc, sentence: str) -> None:
+        self._out.problems.append(Problem(loc, sentence, node.start_mark.line + 1))

@@ -1,0 +1,222 @@
+"""The recipe as a typed value; what stands in `config` is checked later, by the plug-in's type."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PrivateAttr
+
+from mlcat_ingest.recipe.disclosure import disclose
+from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
+from mlcat_ingest.recipe.enrich import EnrichRule
+from mlcat_ingest.recipe.fields import Duration, PublicStr, RecipeModel
+from mlcat_ingest.recipe.merge import FieldName, Policy
+from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl, file_stem
+from mlcat_ingest.recipe.problems import Origin, Problem
+from mlcat_ingest.recipe.secrets import mask_tree
+from mlcat_ingest.recipe.validate import validated
+
+_DATAHUB = "belongs to DataHub's own runner; delete it"
+ENRICH_FORM = (
+    "is called `enrich` here: a list of rules such as "
+    "{match: {entity: mlModel}, add_tags: [urn:li:tag:ml]}"
+)
+
+
+def _mapping_or_none(value: Any) -> Any:
+    return {} if value is None else value
+
+
+def _test_urn(urn: str) -> str:
+    if not urn.startswith("urn:li:test:"):
+        raise ValueError("has to be the URN of a metadata test: urn:li:test:<id>")
+    return urn
+
+
+class PluginSpec(RecipeModel):
+    """A type, and its configuration as it stands in the recipe."""
+
+    type: PublicStr
+    config: Annotated[
+        dict[str, Any],
+        BeforeValidator(_mapping_or_none),
+        PlainSerializer(mask_tree, return_type=dict[str, Any], when_used="json"),
+    ] = Field(default_factory=dict)
+    """The configuration of that type."""
+
+
+class SourceSpec(PluginSpec):
+    """One source: what to read."""
+
+    key_hints: ClassVar[Mapping[str, str]] = {"extractor": _DATAHUB, "extractor_config": _DATAHUB}
+
+    type: PublicStr
+    """What to read: `mlflow`, or the name of an installed plug-in."""
+
+
+class SinkSpec(PluginSpec):
+    """Where to write."""
+
+    type: PublicStr
+    """`rest` (a catalog service), `file`, or `embedded` (the catalog in the box)."""
+
+
+def _sink_for(to: str) -> SinkSpec:
+    if to.startswith(("http://", "https://")):
+        return SinkSpec(type="rest", config={"server": to})
+    if "://" in to or to.endswith(".db"):
+        return SinkSpec(type="embedded", config={"db": to})
+    return SinkSpec(type="file", config={"path": to})
+
+
+def _name_for(uri: str) -> str:
+    """Return a recipe's name for a tracking URI: its host, or the name of its file or folder."""
+    rest = uri.partition("://")[2].partition("?")[0]
+    host = rest.partition("/")[0].rpartition("@")[2]
+    place = host or Path(rest or uri).stem
+    return "mlflow-" + (re.sub(r"[^A-Za-z0-9.-]+", "-", place).strip("-")[:100] or "local")
+
+
+class EvaluateSpec(RecipeModel):
+    """Whether and how metadata tests are evaluated after the writing."""
+
+    enabled: bool = True
+    """Evaluate the metadata tests of what was written."""
+    should_push: bool = True
+    """Have the service store the results on the entities."""
+    test_urns: list[Annotated[PublicStr, AfterValidator(_test_urn)]] = Field(default_factory=list)
+    """Only these tests; all of them where the list is empty."""
+    dialect: Literal["auto", "shouldPush", "push"] = "auto"
+    """The parameter names the service takes; `auto` asks the service what it is."""
+    scope: Literal["written", "all"] = "written"
+    """`written` evaluates the entities of this run that changed; `all`, every entity of it."""
+
+
+class LimitsSpec(RecipeModel):
+    """Bounds on what one run may do; a run that would pass one stops with exit code 2."""
+
+    max_new_entities: int = Field(default=50_000, ge=0)
+    """How many entities that the catalog does not have yet a run may create."""
+    max_removed_ratio: float = Field(default=0.2, ge=0, le=1)
+    """Share of a recipe's entities that a run may remove. This version removes nothing."""
+
+
+class StateSpec(RecipeModel):
+    """Where a recipe remembers what it did, and how long that is believed."""
+
+    url: RecipeUrl = "sqlite:///.mlcat/state.db"
+    """Address of the state database: an SQLite file, or a PostgreSQL database. It is a cache: a
+    recipe that loses it reads everything again. A `file` sink keeps no state."""
+    full_every: Duration = "1d"
+    """How long a run may rely on what is remembered. The first run after that reads all of the
+    source and compares it with the catalog, so this is how late it finds what sources do not tell:
+    an edit long after a run has ended, or an entry that somebody's upsert wiped."""
+
+
+class Recipe(RecipeModel):
+    """What to read, where to write it, and what to do then."""
+
+    key_hints: ClassVar[Mapping[str, str]] = {
+        "transformers": ENRICH_FORM,
+        "datahub_api": "is not needed: the connection is that of `sink`; delete it",
+        **dict.fromkeys(("run_id", "reporting", "flags", "failure_log", "extractor"), _DATAHUB),
+    }
+
+    name: PublicStr = Field(default="recipe", max_length=200)
+    """Names the recipe in state, lock and reports; the file's name where it is not given."""
+    sources: list[SourceSpec] = Field(min_length=1)
+    """What to read, in this order; feature sources are read before run sources."""
+    enrich: list[EnrichRule] = Field(default_factory=list)
+    """Rules that add tags, owners and the like to what the sources say."""
+    sink: SinkSpec | None = None
+    """Where to write; on a terminal, the embedded catalog where it is left out."""
+    merge: dict[FieldName, Policy] = Field(default_factory=dict)
+    """Who decides over a field, `<aspect>.<field>`: `three_way` (what others wrote stays, what the
+    source dropped goes; the default), `union` (everything stays), `ours` (the source alone)."""
+    evaluate: EvaluateSpec = Field(default_factory=EvaluateSpec)
+    """Evaluation of metadata tests."""
+    limits: LimitsSpec = Field(default_factory=LimitsSpec)
+    """Bounds on what one run may do."""
+    # Validated like a written one, so that its relative address starts at the recipe's folder.
+    state: StateSpec = Field(default_factory=lambda: cast("StateSpec", {}))
+    """Where a recipe remembers what it did."""
+
+    dead_letters: RecipePath | None = None
+    """File for what the catalog refused in the last run, one JSON object a line. Default:
+    `.mlcat/<name>.dead.jsonl` in the recipe's folder. There is none where nothing was refused."""
+
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @property
+    def origin(self) -> Origin:
+        """Return where the recipe came from; without file and lines for one made in Python."""
+        return self._origin
+
+    @property
+    def base_dir(self) -> Path:
+        """Return the folder where relative paths of the recipe start."""
+        return self._origin.base_dir or Path.cwd()
+
+    @property
+    def dead_letter_file(self) -> Path:
+        """Return where the proposals are kept that the catalog refused."""
+        default = self.base_dir / ".mlcat" / f"{file_stem(self.name)}.dead.jsonl"
+        return self.dead_letters or default
+
+    @classmethod
+    def load(cls, path: str | Path, environ: Mapping[str, str] | None = None) -> Self:
+        """Return the recipe in a YAML or JSON file; `-` reads standard input.
+
+        `environ` takes the place of the process's environment for `${VAR}`.
+
+        Raises:
+            RecipeError: the file cannot be read.
+            RecipeSyntaxError: it is not YAML or JSON.
+            RecipeValidationError: it says something wrong; all of it is listed.
+        """
+        return cls._finished(read_draft(path, environ))
+
+    @classmethod
+    def parse(
+        cls,
+        text: str | bytes,
+        *,
+        label: str = "recipe.yml",
+        base_dir: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return the recipe in YAML or JSON text, as `load` does; `label` names it in errors."""
+        return cls._finished(draft_of(text, label, base_dir or Path.cwd(), environ))
+
+    @classmethod
+    def for_tracking_uri(cls, uri: str, to: str | None = None, limit: int | None = None) -> Self:
+        """Return the recipe of `mlcat-ingest <uri> [--to <to>] [--limit <limit>]`.
+
+        `to` is the address of a catalog service, of a database of the embedded catalog (an
+        address, or a path that ends in `.db`), or the path of a file of proposals.
+        """
+        config: dict[str, Any] = {"tracking_uri": uri}
+        if limit is not None:
+            config["limit"] = limit
+        sink = None if to is None else _sink_for(to)
+        source = SourceSpec(type="mlflow", config=config)
+        if sink is None:
+            return cls(name=_name_for(uri), sources=[source])
+        return cls(name=_name_for(uri), sources=[source], sink=sink)
+
+    @classmethod
+    def from_draft(cls, draft: Draft) -> tuple[Self | None, list[Problem]]:
+        """Return the recipe that `draft` says, or None, and every problem found so far."""
+        recipe, problems = validated(cls, draft.data, (), draft.origin)
+        if recipe is not None:
+            recipe._origin = draft.origin  # noqa: SLF001 - its own class sets it
+            disclose(recipe, draft.data)
+        return recipe, [*draft.problems, *problems]
+
+    @classmethod
+    def _finished(cls, draft: Draft) -> Self:
+        recipe, problems = cls.from_draft(draft)
+        if recipe is None or problems:
+            raise draft.origin.error(problems)
+        return recipe

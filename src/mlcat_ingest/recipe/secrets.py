@@ -1,0 +1,159 @@
+"""Secrets: what came into a recipe from outside, remembered and masked in text that goes out.
+
+Only the standard library is imported, so that the command line can mask from its first line on.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any, Self
+from urllib.parse import quote
+
+MASK = "***"
+SHORTEST_MASKED = 4
+"""Shorter values are never printed by a recipe, but masking them in text would destroy the text."""
+
+_SECRET_NAME = re.compile(
+    r"(?:^|[^a-z])(?:tokens?|passw(?:or)?d|passphrase|secrets?|headers|credentials?|authorization|cookie"
+    r"|pwd|(?:api|access|private|secret)[-_]?keys?)(?:$|[^a-z])"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_USERINFO = re.compile(r"(?<=://)[^\s/?#]*@")
+_BOTH = (False, True)
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+
+
+class Substituted(str):
+    """A text that came from outside the recipe; its `repr` is what the recipe says in its place."""
+
+    __slots__ = ("pieces", "template")
+    template: str
+    pieces: tuple[str, ...]
+
+    def __new__(cls, value: str, template: str, pieces: tuple[str, ...] = ()) -> Self:
+        """Keep the value, the recipe's own text of it, and the values that came from outside."""
+        text = super().__new__(cls, value)
+        text.template = template
+        text.pieces = pieces
+        return text
+
+    def __repr__(self) -> str:
+        return repr(self.template)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Substituted, (str(self), self.template, self.pieces)
+
+
+class SecretRegistry:
+    """The values to mask in text that goes out; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        """Start with nothing to mask."""
+        self._lock = threading.Lock()
+        self._certain: frozenset[str] = frozenset()
+        self._suspected: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self._stale = False
+
+    def add(self, *values: str) -> None:
+        """Mask `values` from now on, also as JSON and URLs spell them."""
+        with self._lock:
+            self._certain |= _spellings(values)
+            self._stale = True
+
+    def suspect(self, *values: str) -> None:
+        """Mask `values` until they are acquitted: they came from outside, and may be secret."""
+        with self._lock:
+            self._suspected |= _spellings(values)
+            self._stale = True
+
+    def acquit(self, *values: str) -> None:
+        """Stop masking suspected `values`: they fill fields that are public."""
+        with self._lock:
+            self._suspected -= _spellings(values)
+            self._stale = True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._certain = self._suspected = frozenset()
+            self._stale = True
+
+    def mask(self, text: str) -> str:
+        """Return `text` with every secret value, and user names and passwords in URLs, masked."""
+        if self._stale:
+            self._compile()
+        if (pattern := self._pattern) is not None:
+            text = pattern.sub(MASK, text)
+        return _USERINFO.sub(f"{MASK}@", text) if "@" in text else text
+
+    def _compile(self) -> None:
+        with self._lock:
+            values = self._certain | self._suspected
+            # Longest first: a secret that begins with another secret must go as a whole.
+            ordered = sorted(values, key=lambda value: (-len(value), value))
+            self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+            self._stale = False
+
+
+SECRETS = SecretRegistry()
+"""The registry of this process: loading a recipe fills it, everything that prints asks it."""
+
+
+def mask(text: str) -> str:
+    """Return `text` fit to be printed: every secret known to this process is `***`."""
+    return SECRETS.mask(text)
+
+
+def is_secret_name(name: str) -> bool:
+    """Say whether a field, header or variable of that name holds a secret."""
+    return _SECRET_NAME.search(_CAMEL.sub("_", name).lower()) is not None
+
+
+def mask_tree(value: Any, *, secret: bool = False) -> Any:
+    """Return a copy of a value of dicts and lists that can be printed.
+
+    What came from outside shows as the recipe's `${...}`; what stands under a secret name, as
+    `***`, and with `secret` everything does.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: mask_tree(item, secret=secret or is_secret_name(str(key)))
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        items = [mask_tree(item, secret=secret) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, Substituted):
+        return _shown(value, secret=secret)
+    if hasattr(value, "get_secret_value"):
+        return MASK if value.get_secret_value() else ""
+    if secret:
+        return MASK if isinstance(value, str | int | float) and value != "" else value
+    if isinstance(value, PurePath):
+        return type(value)(mask(str(value)))
+    return mask(value) if isinstance(value, str) else value
+
+
+def _shown(value: Substituted, *, secret: bool) -> str:
+    """Return the template; under a secret name only `${NAME}`, as a default may be a password."""
+    if not secret:
+        # Without a piece it is the recipe's own text, in which $${ hides a secret from the search.
+        hidden = not value.pieces and mask(value) != value
+        return MASK if hidden else mask(value.template)
+    whole = _REFERENCE.fullmatch(value.template)
+    return re.sub(r":[-?].+(?=\})", ":-", whole[0], flags=re.DOTALL) if whole else MASK
+
+
+def _spellings(values: Iterable[str]) -> frozenset[str]:
+    """Return `values` as they are, trimmed, and as paths, JSON and URLs write them."""
+    found: set[str] = set()
+    for value in values:
+        trimmed = value.strip()
+        for spelled in (value, trimmed, trimmed.rstrip("/"), str(PurePath(trimmed))):
+            if len(spelled) >= SHORTEST_MASKED:
+                found.update((spelled, quote(spelled), quote(spelled, safe="")))
+                found.update(json.dumps(spelled, ensure_ascii=ascii_)[1:-1] for ascii_ in _BOTH)
+    return frozenset(found)

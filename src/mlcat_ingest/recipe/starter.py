@@ -1,0 +1,87 @@
+"""The commented recipe that `mlcat-ingest init` writes."""
+
+import json
+
+from mlcat_ingest.errors import RecipeError
+
+_TEMPLATE = """\
+# A recipe of mlcat-ingest: what to read, where to write it, what to do then.
+#   mlcat-ingest check {file}     tries every connection and changes nothing
+#   mlcat-ingest {file}           runs it
+# ${{VAR}} and ${{VAR:-default}} are filled from the environment, ${{file:/run/secrets/x}} from a
+# file; $${{ is a literal. Relative paths start at this file's folder.
+# "mlcat-ingest schema > recipe.schema.json" gives editors completion for recipes.
+
+name: {name}          # names this recipe in reports
+
+sources:
+  - type: mlflow
+    config:
+      # An MLflow server, or any other tracking URI (with the extra `mlflow`): sqlite:///mlflow.db
+      tracking_uri: {tracking_uri}
+      # MLFLOW_TRACKING_USERNAME, _PASSWORD and _TOKEN are taken from the environment.
+      experiments:
+        allow: [".*"]            # regular expressions on the experiment's name
+        deny: []
+      runs:
+        select: all              # all, with_model (that logged or registered one), or registered
+        children: include        # nested runs: include, collapse or skip
+        # since: 30d             # only runs that began after a date, or not longer ago than this
+      env: PROD
+      # instance: team-a         # needed when several MLflow servers go into one catalog
+
+{sink}
+evaluate:
+  enabled: true                  # evaluate metadata tests on what was written
+  should_push: true              # and have the catalog store the results
+
+limits:
+  max_new_entities: 50000        # a run that would create more stops before it writes them
+"""
+
+_REST_SINK = """\
+sink:
+  type: rest                     # a catalog service: DataHub, or `mlcat-ingest catalog serve`
+  config:
+    server: {server}
+    token: "${{MLCAT_TOKEN:-}}"    # empty: none
+"""
+
+_NO_SINK = """\
+# Without a sink, a run on a terminal writes to the catalog in the box, ./mlcat-catalog.db.
+# sink:
+#   type: rest                   # a catalog service: DataHub, or `mlcat-ingest catalog serve`
+#   config:
+#     server: http://127.0.0.1:8080
+#     token: "${MLCAT_TOKEN:-}"
+"""
+
+DEFAULT_TRACKING_URI = "${MLFLOW_TRACKING_URI:-http://127.0.0.1:5000}"
+
+
+def starter_recipe(
+    *,
+    tracking_uri: str | None = None,
+    server: str | None = None,
+    name: str = "mlflow",
+    file: str = "recipe.yml",
+) -> str:
+    """Return the text of a commented recipe that loads as it is.
+
+    Raises:
+        RecipeError: an address holds a user name or a password, which belong in no file.
+    """
+    for what, address in (("tracking URI", tracking_uri), ("server", server)):
+        if address and "@" in address.partition("://")[2].partition("/")[0]:
+            raise RecipeError(
+                f"the {what} holds a user name or a password, and would put it into the recipe",
+                hint="leave it out and set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLCAT_TOKEN",
+            )
+    uri = f'"{DEFAULT_TRACKING_URI}"' if tracking_uri is None else _quoted(tracking_uri)
+    sink = _NO_SINK if server is None else _REST_SINK.format(server=_quoted(server))
+    return _TEMPLATE.format(file=file, name=_quoted(name), tracking_uri=uri, sink=sink)
+
+
+def _quoted(text: str) -> str:
+    """Return `text` as a quoted YAML scalar in which nothing is expanded."""
+    return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

@@ -1,0 +1,163 @@
+"""Raw data to a typed configuration; what is wrong with it becomes problems in our own words.
+
+Pydantic's own text is not used: it repeats input values, and a recipe's values may be secrets.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from mlcat_ingest.recipe.fields import RecipeModel, below, members, names_of
+from mlcat_ingest.recipe.paths import BASE_DIR
+from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.secrets import MASK, SHORTEST_MASKED, Substituted, is_secret_name, mask
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_SENTENCES = {
+    "missing": "is required",
+    "string_type": "has to be text; put quotes round it",
+    "string_too_short": "has to have {min_length} characters at least",
+    "string_too_long": "has to have {max_length} characters at most",
+    "string_pattern_mismatch": "has to match {pattern}",
+    "int_type": "has to be a whole number",
+    "int_parsing": "has to be a whole number",
+    "int_from_float": "has to be a whole number",
+    "float_type": "has to be a number",
+    "float_parsing": "has to be a number",
+    "finite_number": "has to be a finite number",
+    "bool_type": "has to be true or false",
+    "bool_parsing": "has to be true or false",
+    "list_type": "has to be a list",
+    "tuple_type": "has to be a list",
+    "set_type": "has to be a list",
+    "too_short": "has to have {min_length} entries at least",
+    "too_long": "has to have {max_length} entries at most",
+    "dict_type": "has to be a mapping of keys to values",
+    "model_type": "has to be a mapping of keys to values",
+    "path_type": "has to be the path of a file or folder",
+    "literal_error": "has to be {expected}",
+    "enum": "has to be {expected}",
+    "greater_than": "has to be more than {gt}",
+    "greater_than_equal": "has to be {ge} or more",
+    "less_than": "has to be less than {lt}",
+    "less_than_equal": "has to be {le} or less",
+    "none_required": "has to be left out",
+}
+_COMMON_HINTS = {
+    "stateful_ingestion": "belongs to DataHub's own runner; delete it",
+}
+_MOMENT = "has to be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
+
+
+def validated(
+    model: type[ModelT], raw: Mapping[str, Any], prefix: Loc, origin: Origin
+) -> tuple[ModelT | None, list[Problem]]:
+    """Return `raw` as a `model`, or None and what is wrong with it, each at its place.
+
+    `prefix` is where `raw` stands in the recipe. Places whose `${...}` already failed are left
+    out: their problem is reported as that.
+    """
+    try:
+        return model.model_validate(raw, context={BASE_DIR: origin.base_dir}), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    found: dict[Loc, list[str]] = {}
+    for detail in details:
+        loc = _place(detail, raw)
+        sentences = found.setdefault(loc, [])
+        if (sentence := _sentence(detail, loc, model, raw)) not in sentences:
+            sentences.append(sentence)
+    return None, [
+        origin.problem(prefix + loc, ", or ".join(sentences))
+        for loc, sentences in found.items()
+        if origin.as_written(prefix + loc) not in origin.broken
+    ]
+
+
+def _place(detail: ErrorDetails, raw: Any) -> Loc:
+    """Return where in `raw` the error is; steps that only name a union's member are left out."""
+    steps: list[str | int] = []
+    for step in detail["loc"]:
+        if _is_in(raw, step):
+            raw = raw[step]
+        elif not (detail["type"] == "missing" and step == detail["loc"][-1]):
+            continue
+        steps.append(step)
+    return tuple(steps)
+
+
+def _is_in(raw: Any, step: str | int) -> bool:
+    if isinstance(raw, Mapping):
+        return step in raw
+    return isinstance(raw, list | tuple) and isinstance(step, int) and step < len(raw)
+
+
+def _sentence(detail: ErrorDetails, loc: Loc, model: type[BaseModel], raw: Any) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return unknown_key(str(loc[-1]), _model_at(model, loc[:-1]))
+    if kind == "value_error":
+        return _scrubbed(str(context["error"]), detail["input"], raw)
+    if kind == "string_too_short" and context["min_length"] == 1:
+        return "must not be empty"
+    if kind.startswith(("date", "time")):
+        return _MOMENT
+    if (sentence := _SENTENCES.get(kind)) is not None:
+        return sentence.format_map({name: _short(value) for name, value in context.items()})
+    return f"is not usable ({kind.replace('_', ' ')})"
+
+
+def _short(bound: Any) -> Any:
+    """Return a bound as the recipe's author would write it: 3600 for 3600.0."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def unknown_key(key: str, model: type[BaseModel] | None) -> str:
+    """Return the sentence about a key that `model` does not have, with the key that was meant."""
+    if model is None:
+        return "is not a known key"
+    hints = model.key_hints if issubclass(model, RecipeModel) else {}
+    if (hint := {**_COMMON_HINTS, **hints}.get(key)) is not None:
+        return hint
+    for name, field in model.model_fields.items():
+        if key in names_of(name, field):
+            return f"says the same as `{names_of(name, field)[0]}`; keep one"
+    known = sorted(names_of(name, field)[0] for name, field in model.model_fields.items())
+    if (meant := nearest(key, known)) is not None:
+        return f"is not a known key; did you mean `{meant}`?"
+    return f"is not a known key; known here: {', '.join(known)}"
+
+
+def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
+    """Return the model of what stands at `loc` below `model`, None where it is not one."""
+    annotation: Any = model
+    for step in loc:
+        annotation = below(annotation, step)
+    found = (m for m in members(annotation) if isinstance(m, type) and issubclass(m, BaseModel))
+    return next(found, None)
+
+
+def _scrubbed(sentence: str, value: Any, raw: Any) -> str:
+    """Return a validator's sentence without the secrets and the value that it was about."""
+    hidden = set(_secrets(raw))
+    if isinstance(value, str) and len(value) >= SHORTEST_MASKED:
+        hidden.add(str(value))
+    for text in sorted(hidden, key=len, reverse=True):
+        sentence = sentence.replace(text, MASK)
+    return mask(sentence)
+
+
+def _secrets(raw: Any, *, secret: bool = False) -> Iterator[str]:
+    if isinstance(raw, Mapping):
+        for key, item in raw.items():
+            yield from _secrets(item, secret=secret or is_secret_name(str(key)))
+    elif isinstance(raw, list | tuple):
+        for item in raw:
+            yield from _secrets(item, secret=secret)
+    elif raw and isinstance(raw, str) and (secret or isinstance(raw, Substituted)):
+        yield str(raw)
+        if isinstance(raw, Substituted):
+            yield from filter(None, raw.pieces)

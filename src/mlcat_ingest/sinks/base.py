@@ -1,0 +1,81 @@
+"""What a sink is: it reads stored aspects in bulk, writes proposals, evaluates metadata tests."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from mlcat_ingest.client.results import Evaluation, StoredAspect, StoredEntity, TestOutcome
+from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+
+__all__ = ["Evaluation", "Sink", "StoredAspect", "StoredEntity", "TestOutcome"]
+
+
+class Sink(Protocol):
+    """Where proposals go. Built by `sink_class(config)`; nothing is contacted before `open`."""
+
+    def address(self) -> str | None:
+        """Return what tells this catalog from others; None for a sink that holds nothing.
+
+        What is remembered between runs is kept under it. Nothing is contacted.
+        """
+        ...
+
+    def open(self) -> str:
+        """Connect, and return one line for the user: where it writes.
+
+        Raises:
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+        """
+        ...
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        """Return the stored `aspects` of each of `urns`; URNs the catalog lacks are left out.
+
+        Cost: one request for up to 200 URNs of one entity type.
+        """
+        ...
+
+    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
+        """Return an earlier version of an aspect, None where the catalog keeps none.
+
+        Cost: one request.
+        """
+        ...
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        """Write `proposals` durably and return those refused; the others are acknowledged.
+
+        Neighbours of one URN are written together or refused together, with an
+        `AspectChangedError` each where one names another version than is stored.
+
+        Cost: one request for up to 200 proposals and 15 MiB; more where some are refused.
+        """
+        ...
+
+    def evaluate(
+        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
+    ) -> Evaluation:
+        """Evaluate the metadata tests of `urns`, and push the results if `should_push`.
+
+        Cost: one request for up to 200 URNs, or one a URN where the service has no batch call.
+        """
+        ...
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent to the catalog so far."""
+        ...
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        ...
+
+    def close(self, *, complete: bool = True) -> None:
+        """Release connections and child processes; safe to call twice.
+
+        A sink that shows its work only whole keeps back what is not `complete`.
+        """
+        ...

@@ -1,0 +1,179 @@
+"""The sink that writes proposals to a file: to look at them, or to bring them elsewhere.
+
+A line is one proposal in the shape of DataHub's own file sink, which its file source reads; a
+name that ends in ``.json`` gets one JSON list. The file appears whole or not at all: until
+`close` the lines are in ``<path>.partial``.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import BinaryIO
+
+from mlcat_ingest.client.results import Evaluation, StoredEntity
+from mlcat_ingest.errors import (
+    AspectRejectedError,
+    CatalogUnavailableError,
+    CodecError,
+    InvalidUrnError,
+    RecipeError,
+)
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.sinks.config import FileSinkConfig
+
+log = logging.getLogger(__name__)
+
+_NOT_SENT = 0
+
+
+class FileSink:
+    """Writes proposals to a file. Safe to use from several threads."""
+
+    def __init__(self, config: FileSinkConfig) -> None:
+        """Keep the path; nothing is opened yet."""
+        self._path = config.path
+        self._lock = threading.Lock()
+        self._file: BinaryIO | None = None
+        self._listed = config.path.suffix.lower() == ".json"
+        self._empty = True
+
+    @property
+    def _partial(self) -> Path:
+        return self._path.with_name(f"{self._path.name}.partial")
+
+    def address(self) -> None:
+        """Return None: each run makes the file anew, whole."""
+
+    def open(self) -> str:
+        """Open the file beside its final place, and return that place.
+
+        Raises:
+            RecipeError: the file cannot be made.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # A link stays a link: what it points to is replaced.
+            self._path = self._path.resolve()
+            if self._path.exists() and not self._path.is_file():
+                raise RecipeError(f"{self._path} is not a regular file", hint="name another path")
+            self._file = self._partial.open("wb")
+        except OSError as error:
+            raise RecipeError(f"cannot write {self._path}: {error.strerror}") from error
+        return f"the file {self._path}"
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        """Return nothing: a file has no stored aspects to merge with."""
+        del urns, aspects
+        return {}
+
+    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
+        """Return None: a file has no earlier versions."""
+        del urn, aspect, version
+        return None
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        """Write `proposals` and return those of entities without a faithful JSON form.
+
+        Raises:
+            CatalogUnavailableError: the file cannot be written any more.
+        """
+        lines: list[bytes] = []
+        refused: list[AspectRejectedError] = []
+        for _, some in groupby(proposals, lambda one: one.entity_urn):
+            neighbours = list(some)
+            try:
+                lines.extend([dumps(one.record()) for one in neighbours])
+            except (CodecError, InvalidUrnError) as error:
+                refused.extend(_unwritable(one, error) for one in neighbours)
+        if lines:
+            with self._lock:
+                self._append(lines)
+        return refused
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        if self._file is None:
+            raise CatalogUnavailableError(f"the file {self._path} is not open")
+        between = b",\n" if self._listed else b"\n"
+        before = b"[\n" if self._listed and self._empty else b"" if self._empty else between
+        self._empty = False
+        try:
+            self._file.write(before + between.join(lines))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def evaluate(
+        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
+    ) -> Evaluation:
+        """Return that nothing was evaluated: a file has no metadata tests."""
+        del urns, should_push, test_urns
+        return Evaluation(not_evaluated="a file cannot evaluate metadata tests")
+
+    def requests_made(self) -> int:
+        """Return 0: a file is asked nothing."""
+        return 0
+
+    def check(self) -> Iterator[Finding]:
+        """Yield whether the file's folder can be written, changing nothing."""
+        folder = next(one for one in (self._path.parent, *self._path.parents) if one.exists())
+        if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir() and not self._path.is_dir():
+            yield Finding("file", "ok", str(self._path))
+        else:
+            yield Finding("file", "failed", f"cannot write {self._path}", "name another path")
+
+    def close(self, *, complete: bool = True) -> None:
+        """Put the file in its place; where the run is not `complete`, leave ``<path>.partial``.
+
+        Raises:
+            CatalogUnavailableError: the file cannot be finished.
+        """
+        with self._lock:
+            file, self._file = self._file, None
+            if file is None:
+                return
+            try:
+                with file:
+                    file.write(self._end())
+                    file.flush()
+                    os.fsync(file.fileno())
+                if complete:
+                    self._partial.replace(self._path)
+                    _sync_folder(self._path.parent)
+                else:
+                    log.warning("the run did not complete; its proposals are in %s", self._partial)
+            except OSError as error:
+                raise self._failed(error) from error
+
+    def _end(self) -> bytes:
+        if self._listed:
+            return b"[]\n" if self._empty else b"\n]\n"
+        return b"" if self._empty else b"\n"
+
+    def _failed(self, error: OSError) -> CatalogUnavailableError:
+        return CatalogUnavailableError(
+            f"cannot write {self._partial}: {error.strerror}", hint="is the disk full?"
+        )
+
+
+def _unwritable(proposal: Proposal, error: CodecError | InvalidUrnError) -> AspectRejectedError:
+    return AspectRejectedError(
+        urn=proposal.entity_urn,
+        aspect=proposal.aspect_name,
+        status=_NOT_SENT,
+        reason=f"it was not written: {error}",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this a power cut could still take the new name away.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

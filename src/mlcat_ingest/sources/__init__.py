@@ -1,0 +1,1 @@
+"""Sources: what reads runs and feature definitions, a folder each."""

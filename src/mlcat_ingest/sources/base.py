@@ -1,0 +1,157 @@
+"""What a source is: it reads records, maps each to entities, and can be checked and closed."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.proposal import Entity
+
+RecordT = TypeVar("RecordT")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A place that a source reads as a whole, such as one workspace of one server.
+
+    `key` is what its entities carry as `mlcat.source`, `instance` the platform instance, empty for
+    none. `identity` maps each kind of record to one URN as this recipe makes it: if that text
+    changes, all URNs of the kind do. `settings` is a digest of all that decides what is read and
+    how it is mapped.
+    """
+
+    key: str
+    instance: str
+    identity: Mapping[str, str]
+    settings: str
+
+
+class PartState(Protocol):
+    """What is remembered of a part; records are told by kind and id, see `Trace`."""
+
+    @property
+    def checkpoint(self) -> Mapping[str, Any] | None:
+        """What `finish` was given after the last pass; None: everything has to be read."""
+        ...
+
+    def marks(self, kind: str) -> Mapping[str, str]:
+        """Return the marks of records of a kind that have one."""
+        ...
+
+    def joins(self, kind: str) -> Mapping[str, str]:
+        """Return the join digests of records of a kind that have one."""
+        ...
+
+    def dirty(self, kind: str) -> Sequence[str]:
+        """Return the records of a kind that could not be mapped, or that the catalog refused."""
+        ...
+
+    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
+        """Say that the part is read, `complete` if every record of it was listed.
+
+        The checkpoint counts once all that was read is acknowledged.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is remembered of one record once the catalog has acknowledged its entities.
+
+    `kind` and `id` name the record in its part, and `digest` stands for its content; None where
+    that is best taken from the entities. `mark` is the source's own word about the record,
+    `joined` its digest of what was joined to it from other listings; both may be empty.
+    """
+
+    part: PartState
+    kind: str
+    id: str
+    digest: str | None = None
+    mark: str = ""
+    joined: str = ""
+
+
+class Memory(Protocol):
+    """What a recipe remembers; a source asks for each part when it begins to read it."""
+
+    def part(self, part: Part) -> PartState:
+        """Return what is remembered of `part`.
+
+        Raises:
+            RecipeError: the URNs of its entities would change.
+        """
+        ...
+
+
+class Forgetful:
+    """A memory that keeps nothing, for sinks without state: each pass reads everything."""
+
+    checkpoint: Mapping[str, Any] | None = None
+
+    def part(self, part: Part) -> PartState:
+        """Return itself: it knows as little of a part."""
+        del part
+        return self
+
+    def marks(self, kind: str) -> Mapping[str, str]:
+        """Return nothing."""
+        del kind
+        return {}
+
+    def joins(self, kind: str) -> Mapping[str, str]:
+        """Return nothing."""
+        del kind
+        return {}
+
+    def dirty(self, kind: str) -> Sequence[str]:
+        """Return nothing."""
+        del kind
+        return ()
+
+    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
+        """Keep nothing."""
+        del checkpoint, complete
+
+
+class Source(Protocol[RecordT]):
+    """Reads one system. Built by `source_class(config)`; nothing is contacted before `read`."""
+
+    def read(self, memory: Memory) -> Iterator[Sequence[RecordT]]:
+        """Yield records in pages; each record once, groups before what belongs to them.
+
+        A source that can read only what changed asks `memory` for its checkpoint; one that cannot
+        need not look at it.
+
+        Raises:
+            SourceUnavailableError: the system does not answer, or broke off.
+            AuthenticationError, NotAuthorizedError: the credentials do not do.
+            ProtocolMismatchError: what answers is another system, or an unusable version.
+            RecipeError: the URNs of its entities would change.
+
+        Cost: one request a page; memory for a bounded number of pages.
+        """
+        ...
+
+    def trace(self, record: RecordT) -> Trace | None:
+        """Return what to remember of `record`, None where it is to be merged every time; pure."""
+        ...
+
+    def map(self, record: RecordT) -> Iterable[Entity]:
+        """Return the entities that `record` says something about; pure, no I/O.
+
+        Raises:
+            SkippableError: the record cannot be mapped; the caller counts it and goes on.
+        """
+        ...
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent to the system so far."""
+        ...
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        ...
+
+    def close(self) -> None:
+        """Release connections; safe to call twice."""
+        ...

@@ -1,0 +1,1 @@
+"""MLflow: runs become models, experiments and registered models become groups."""

@@ -1,0 +1,349 @@
+"""Reads what only MlflowClient can open: databases, folders, Databricks. Needs the extra `mlflow`.
+
+The records equal those of the REST reader over the same store. Opening a store changes nothing:
+MLflow would create a database or a folder that is not there, and migrate an older database.
+"""
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final, Self, TypeVar
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MissingExtraError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.sources.mlflow import entities
+from mlcat_ingest.sources.mlflow.checks import findings
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.listing import (
+    EXPERIMENTS_A_LISTING,
+    EXPERIMENTS_PAGE,
+    LOGGED_MODELS_ORDER,
+    LOGGED_MODELS_PAGE,
+    MODELS_PAGE,
+    VERSIONS_PAGE,
+    RunsQuery,
+    chunks,
+    models_filter,
+)
+from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow
+from mlcat_ingest.sources.mlflow.reader import (
+    ALL_MODELS,
+    ALL_RUNS,
+    DEFAULT_WORKSPACE,
+    ModelFilter,
+    RunFilter,
+    identity,
+)
+from mlcat_ingest.sources.mlflow.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.mlflow.stores import check_store, folder_of
+from mlcat_ingest.sources.mlflow.uris import public_text
+
+log = logging.getLogger(__name__)
+
+SUPPORTED: Final = ((3, 10), (4, 0))
+_ERRORS: Final[dict[str, type[MlcatError]]] = {
+    "UNAUTHENTICATED": AuthenticationError,
+    "CUSTOMER_UNAUTHORIZED": AuthenticationError,
+    "PERMISSION_DENIED": NotAuthorizedError,
+    "TEMPORARILY_UNAVAILABLE": SourceUnavailableError,
+    "REQUEST_LIMIT_EXCEEDED": SourceUnavailableError,
+    "INTERNAL_ERROR": SourceUnavailableError,
+}
+
+_NO_SUCH_LISTING: Final = frozenset({"ENDPOINT_NOT_FOUND", "NOT_FOUND", "NOT_IMPLEMENTED"})
+"""What MLflow says of servers and stores older than logged models."""
+
+ResultT = TypeVar("ResultT")
+
+
+class ClientReader:
+    """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open."""
+
+    def __init__(self, config: MlflowConfig) -> None:
+        """Import mlflow; the store is opened by the first call.
+
+        Raises:
+            MissingExtraError: mlflow is not installed.
+        """
+        if find_spec("mlflow") is None:
+            raise MissingExtraError(f"the tracking URI {config.public_uri}", "mlflow")
+        self._config = config
+        self._client: Any = None
+        self._calls = 0
+        self._identity: str | None = None
+        self._experiments: list[list[Experiment]] | None = None
+        self._models: list[list[RegisteredModel]] | None = None
+        self._prompts: set[str] = set()
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that the listings are of: the default one."""
+        return DEFAULT_WORKSPACE
+
+    def server_id(self) -> str:
+        """Return the identity of the store; see `Reader`."""
+        if self._identity is None:
+            created = None
+            if self._config.server_id is None:
+                every = (found for page in self.experiments() for found in page)
+                created = next((e.created_at_ms for e in every if e.experiment_id == "0"), None)
+            self._identity = identity(self._config, created)
+        return self._identity
+
+    def workspaces(self) -> Sequence[str]:
+        """Return the default workspace alone: MlflowClient has one a process."""
+        return (DEFAULT_WORKSPACE,)
+
+    def in_workspace(self, name: str) -> Self:
+        """Return itself for the default workspace.
+
+        Raises:
+            ProtocolMismatchError: for any other.
+        """
+        if name != DEFAULT_WORKSPACE:
+            raise ProtocolMismatchError(
+                f"workspace {name!r} cannot be read from {self._config.public_uri}",
+                hint="give the address of its MLflow server as `tracking_uri`",
+            )
+        return self
+
+    def experiments(self) -> Iterator[list[Experiment]]:
+        """Yield all experiments in pages; listed once and kept."""
+        if self._experiments is None:
+            seen = RecentIds()
+            self._experiments = []
+            for page in self._listed(
+                "experiments",
+                "search_experiments",
+                view_type=_stages("ALL"),
+                max_results=EXPERIMENTS_PAGE,
+                order_by=["creation_time ASC"],
+            ):
+                found = [entities.experiment(one) for one in page]
+                fresh = seen.new([one.experiment_id for one in found])
+                self._experiments.append([found[at] for at in fresh])
+        yield from self._experiments
+
+    def registered_models(self) -> Iterator[list[RegisteredModel]]:
+        """Yield all registered models in pages, without prompts; listed once and kept."""
+        if self._models is None:
+            seen = RecentIds()
+            self._models = []
+            for page in self._listed(
+                "registered-models", "search_registered_models", max_results=MODELS_PAGE
+            ):
+                found = [entities.registered_model(one) for one in page]
+                fresh = [found[at] for at in seen.new([one.name for one in found])]
+                self._prompts.update(one.name for one in fresh if is_prompt(one.tags))
+                self._models.append([one for one in fresh if not is_prompt(one.tags)])
+        yield from self._models
+
+    def model_versions(self) -> Iterator[list[ModelVersion]]:
+        """Yield the versions of all registered models in pages, prompts left out."""
+        models = [model for page in self.registered_models() for model in page]
+        if not models:
+            return
+        aliases = Aliases(models)
+        seen = RecentIds()
+        for page in self._listed(
+            "model-versions",
+            "search_model_versions",
+            max_results=VERSIONS_PAGE,
+            order_by=["name ASC", "version_number ASC"],
+        ):
+            found = [
+                entities.model_version(one, aliases.of(one.name, str(one.version))) for one in page
+            ]
+            fresh = [found[at] for at in seen.new([f"{v.name}/{v.version}" for v in found])]
+            yield [
+                one for one in fresh if one.name not in self._prompts and not is_prompt(one.tags)
+            ]
+
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        """Yield the logged models of some experiments in pages."""
+        seen = RecentIds()
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            pages = self._listed(
+                "logged-models",
+                "search_logged_models",
+                experiment_ids=list(ids),
+                filter_string=models_filter(only) or None,
+                max_results=LOGGED_MODELS_PAGE,
+                order_by=LOGGED_MODELS_ORDER,
+            )
+            try:
+                for page in pages:
+                    found = [entities.logged_model(one) for one in page]
+                    yield [found[at] for at in seen.new([one.model_id for one in found])]
+            except ProtocolMismatchError as error:
+                if error.context.get("code") not in _NO_SUCH_LISTING:
+                    raise
+                return
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in pages, in the order of their start."""
+        query = RunsQuery(only, self._config.page_size)
+        seen = RecentIds()
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            for page in self._listed(
+                "runs",
+                "search_runs",
+                experiment_ids=list(ids),
+                filter_string=query.filter,
+                run_view_type=_stages(query.view),
+                max_results=query.page_size,
+                order_by=query.order_by,
+            ):
+                found = [entities.run(one) for one in page]
+                yield query.taken([found[at] for at in seen.new([one.run_id for one in found])])
+                if query.satisfied():
+                    return
+
+    def clock_ms(self) -> int:
+        """Return the time by this machine's clock."""
+        return time.time_ns() // 1_000_000
+
+    def requests_made(self) -> int:
+        """Return how many pages were asked for so far."""
+        return self._calls
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        try:
+            self._open()
+        except MlcatError as error:
+            yield Finding("MLflow store", "failed", error.message, error.hint)
+            return
+        yield Finding("MLflow store", "ok", f"{self._config.public_uri} can be opened")
+        yield from findings(self, self._config, version=_installed(), how="those of MlflowClient")
+
+    def close(self) -> None:
+        """Forget the store; safe to call twice."""
+        self._client = None
+
+    def _listed(self, listing: str, method: str, **arguments: Any) -> Iterator[Sequence[Any]]:
+        def fetch(token: str | None) -> Page[Any]:
+            client = self._open()
+            self._calls += 1
+            page = self._called(lambda: getattr(client, method)(page_token=token, **arguments))
+            return Page(page, page.token or None)
+
+        return follow(fetch, listing=listing)
+
+    def _open(self) -> Any:
+        if self._client is None:
+            config = self._config
+            self._client = self._called(lambda: _client(config))
+        return self._client
+
+    def _called(self, call: Callable[[], ResultT]) -> ResultT:
+        """Return what `call` returns, MLflow's errors as ours and its log lines left out."""
+        with _quiet(), _as_default(self._config.tracking_uri):
+            from mlflow.exceptions import MlflowException
+
+            try:
+                return call()
+            except MlflowException as error:
+                raise self._failure(str(error), error.error_code) from error
+            except ImportError as error:
+                raise RecipeError(
+                    f"MLflow cannot read {self._config.public_uri}: {error}",
+                    hint="install the driver that its address names",
+                ) from error
+            except OSError as error:
+                raise self._failure(str(error), "TEMPORARILY_UNAVAILABLE") from error
+
+    def _failure(self, text: str, code: str) -> MlcatError:
+        kind = _ERRORS.get(code, ProtocolMismatchError)
+        said = public_text(" ".join(text.split())[:300])
+        return kind(f"MLflow cannot read {self._config.public_uri}: {said}", context={"code": code})
+
+
+def _client(config: MlflowConfig) -> Any:
+    from mlflow import MlflowClient
+
+    _say_version(_installed())
+    registry = config.registry_uri or config.tracking_uri
+    for uri in {config.tracking_uri, registry}:
+        check_store(uri)
+        if folder_of(uri) is not None:
+            # Since 3.13 MLflow refuses folders unless told; reading one is all that is wanted.
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    return MlflowClient(tracking_uri=config.tracking_uri, registry_uri=config.registry_uri)
+
+
+def _installed() -> str:
+    from mlflow.version import VERSION
+
+    return str(VERSION)
+
+
+@cache
+def _say_version(version: str) -> None:
+    """Warn once a process about an MLflow that is not among the supported ones."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if not SUPPORTED[0] <= (major, minor) < SUPPORTED[1]:
+        log.warning("mlflow %s is installed; tested are 3.10 and later, before 4", version)
+
+
+def _stages(view: str) -> int:
+    from mlflow.entities import ViewType
+
+    return int(ViewType.from_string(view.lower()))
+
+
+@contextmanager
+def _as_default(uri: str) -> Iterator[None]:
+    """Make a folder MLflow's default store meanwhile.
+
+    The registry of a folder looks logged models up there, and MLflow makes a default store in the
+    working directory where there is none.
+    """
+    if folder_of(uri) is None or "MLFLOW_TRACKING_URI" in os.environ:
+        yield
+        return
+    os.environ["MLFLOW_TRACKING_URI"] = uri
+    try:
+        yield
+    finally:
+        del os.environ["MLFLOW_TRACKING_URI"]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep MLflow's and Alembic's lines below errors, and their warnings, off the terminal."""
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

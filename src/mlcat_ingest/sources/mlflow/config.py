@@ -1,0 +1,326 @@
+"""The configuration of the MLflow source, as the recipe spells it. Cheap to import."""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Field,
+    SecretStr,
+    model_validator,
+)
+
+from mlcat_ingest.metadata.naming import Templates
+from mlcat_ingest.metadata.urn import FABRICS
+from mlcat_ingest.recipe.fields import (
+    Duration,
+    OptionalSecret,
+    PublicStr,
+    RecipeModel,
+    ServiceUrl,
+    seconds_in,
+)
+from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
+from mlcat_ingest.recipe.values import Pattern
+from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, public_uri
+from mlcat_ingest.sources.owners import OwnersConfig
+
+DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
+
+RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
+ReaderName = Literal["auto", "rest", "database", "client"]
+RunSelect = Literal["all", "with_model", "registered"]
+
+
+def _fabric(text: str) -> str:
+    if text.upper() not in FABRICS:
+        raise ValueError(f"is not an environment; one of {', '.join(sorted(FABRICS))}")
+    return text.upper()
+
+
+def _moment(text: str) -> str:
+    if seconds_in(text) is None:
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(
+                "is neither an ISO date or time (2026-01-31, 2026-01-31T08:00Z) "
+                "nor an age (30m, 12h, 7d, 4w)"
+            ) from None
+    return text
+
+
+Fabric = Annotated[
+    PublicStr, AfterValidator(_fabric), Field(json_schema_extra={"enum": sorted(FABRICS)})
+]
+"""One of the catalog's 17 environments, in any case."""
+
+
+class PatternFilter(RecipeModel):
+    """Which names to take: a name that `allow` matches and `deny` does not.
+
+    A pattern matches from the start of the name, case-sensitively; end it with `$` for all of it.
+    """
+
+    allow: tuple[Pattern, ...] = (".*",)
+    """Regular expressions; a name has to match one of them."""
+
+    deny: tuple[Pattern, ...] = ()
+    """Regular expressions; a name that matches one of them is left out."""
+
+    def allows(self, name: str) -> bool:
+        """Return whether a thing of this name is wanted."""
+        return any(re.match(pattern, name) for pattern in self.allow) and not any(
+            re.match(pattern, name) for pattern in self.deny
+        )
+
+
+class RunsConfig(RecipeModel):
+    """Which runs become models."""
+
+    select: RunSelect = "all"
+    """`all` runs, those `with_model` logged or registered, or only those behind a `registered`
+    model version."""
+
+    children: Literal["include", "collapse", "skip"] = "include"
+    """Nested runs: `include` each as a model, `collapse` them into a count on their top-most parent
+    (which reads the listing of runs twice), or `skip` them. Those behind a registered version are
+    always models."""
+
+    statuses: tuple[RunStatus, ...] = ()
+    """Only runs in one of these states; empty for all."""
+
+    since: Annotated[PublicStr, AfterValidator(_moment)] | None = None
+    """Only runs that started at this ISO date or time (UTC where it names no zone) or later, or
+    not longer ago than an age such as `12h`, `7d` or `4w`."""
+
+    stale_running_after: Duration | None = None
+    """A run that has not ended so long after its start, such as `7d`, counts as abandoned: its
+    model says `mlflow.abandoned`, and it is read again once it ends, or by a full pass. Nothing is
+    written to MLflow. Default: runs may take for ever."""
+
+    def since_ms(self, now_ms: int | None = None) -> int | None:
+        """Return `since` in epoch milliseconds, an age counted back from `now_ms`."""
+        if self.since is None:
+            return None
+        ago_s = seconds_in(self.since)
+        if ago_s is not None:
+            now = int(time.time() * 1000) if now_ms is None else now_ms
+            return now - ago_s * 1000
+        moment = datetime.fromisoformat(self.since)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+
+
+class IncrementalConfig(RecipeModel):
+    """Reading only what changed since the last run, where state is kept.
+
+    Every `state.full_every` all is read. In between, a run is read again that started or ended
+    since, that had not ended when it was last seen, that came into the trash or out of it, whose
+    registered versions, aliases or logged models changed, or that the catalog refused.
+    """
+
+    enabled: bool = True
+    """Whether to read only what changed. Listings with a `limit`, or that collapse children, are
+    read whole every time all the same."""
+
+    overlap: Duration = "1h"
+    """How far before the start of the last run to look for runs that started or ended since. It
+    has to cover how far the clocks of those who log runs differ from the server's."""
+
+
+class NamingConfig(RecipeModel):
+    """Templates of the names in URNs. Changing one changes every identity it makes."""
+
+    model: PublicStr = "{run_id}"
+    """Name of a run's model; may use {run_id}."""
+
+    group: PublicStr = "{experiment}"
+    """Name of an experiment's group; may use {experiment}."""
+
+    registered_group: PublicStr = "registered:{name}"
+    """Name of a registered model's group; may use {name}."""
+
+    version: PublicStr = "{name}_{version}"
+    """Name of a version's model where its run cannot be read; may use {name} and {version}."""
+
+    @model_validator(mode="after")
+    def _names_stay_apart(self) -> Self:
+        Templates(**self.model_dump())
+        return self
+
+
+class MlflowConfig(RecipeModel):
+    """An MLflow tracking server, or a store that MlflowClient opens."""
+
+    # What DataHub's own mlflow source calls otherwise, or does and this one does not.
+    key_hints: ClassVar[Mapping[str, str]] = {
+        "model_name_separator": "is part of `naming.version` here, for example {name}_{version}",
+        "materialize_dataset_inputs": "is not offered: datasets are linked, not made; delete it",
+        "source_mapping_to_platform": (
+            "is not offered: the platform follows from the dataset's address; delete it"
+        ),
+    }
+
+    tracking_uri: RecipeUrl = Field(
+        default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING_URI
+    )
+    """Address of the tracking server (http or https, read over its REST API), or of its database
+    (SQLite, PostgreSQL or MySQL, read by SQL), or any other tracking URI (a folder, databricks),
+    which needs the extra `mlflow`. Default: the variable MLFLOW_TRACKING_URI, else
+    http://127.0.0.1:5000."""
+
+    registry_uri: RecipeUrl | None = Field(
+        default_factory=lambda: os.environ.get("MLFLOW_REGISTRY_URI") or None
+    )
+    """Address of the model registry where it is another one than the tracking server. Default:
+    the variable MLFLOW_REGISTRY_URI, else the tracking server."""
+
+    reader: ReaderName = "auto"
+    """How to read: `rest`, or `database` for MLflow's own tables, or `client` for whatever the
+    installed MlflowClient opens; `auto` takes what fits the addresses, and the client for a
+    database whose schema is not known."""
+
+    username: PublicStr | None = None
+    """User name for basic authentication. Default: MLFLOW_TRACKING_USERNAME, else
+    ~/.mlflow/credentials."""
+
+    password: OptionalSecret = None
+    """Password for basic authentication. Default: MLFLOW_TRACKING_PASSWORD, else
+    ~/.mlflow/credentials."""
+
+    token: OptionalSecret = None
+    """Bearer token. Default: MLFLOW_TRACKING_TOKEN."""
+
+    auth: PublicStr | None = None
+    """Name of an MLflow request-auth plug-in, which needs the extra `mlflow`. Default:
+    MLFLOW_TRACKING_AUTH."""
+
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Further request headers, such as those of an authenticating proxy."""
+
+    insecure_tls: bool | None = None
+    """Whether to accept any TLS certificate. Default: MLFLOW_TRACKING_INSECURE_TLS."""
+
+    server_cert_path: RecipePath | None = None
+    """PEM file or folder of the authorities that may sign the server's certificate. Default:
+    MLFLOW_TRACKING_SERVER_CERT_PATH, else those of the system."""
+
+    client_cert_path: RecipePath | None = None
+    """PEM file with the client's certificate and key. Default:
+    MLFLOW_TRACKING_CLIENT_CERT_PATH."""
+
+    timeout_s: float = Field(default=120.0, gt=0, le=3_600)
+    """Seconds to wait for the server to send something before the attempt counts as failed; for a
+    database, the most that one statement may take."""
+
+    retries: int = Field(default=5, ge=0, le=50)
+    """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
+
+    page_size: int = Field(default=1_000, ge=1, le=50_000)
+    """Runs asked for in one request; the server may send fewer."""
+
+    connections: int = Field(default=3, ge=1, le=32)
+    """Requests for pages of runs that are under way at once."""
+
+    experiments: PatternFilter = PatternFilter()
+    """Which experiments to read, by name."""
+
+    workspaces: PatternFilter = PatternFilter()
+    """Which workspaces to read, by name, where the server has them."""
+
+    runs: RunsConfig = RunsConfig()
+    """Which runs become models."""
+
+    incremental: IncrementalConfig = IncrementalConfig()
+    """Reading only what changed since the last run."""
+
+    limit: int | None = Field(default=None, ge=1)
+    """At most so many runs, the newest; for trying things out."""
+
+    system_metrics: bool = False
+    """Whether metrics whose name begins with `system/` are taken too."""
+
+    env: Fabric = "PROD"
+    """Environment that goes into every URN."""
+
+    instance: PublicStr | None = Field(
+        default=None, validation_alias=AliasChoices("instance", "platform_instance")
+    )
+    """Platform instance: a prefix of every name, for several servers in one catalog."""
+
+    naming: NamingConfig = NamingConfig()
+    """Templates of the names in URNs."""
+
+    ui_url: ServiceUrl | None = Field(
+        default=None, validation_alias=AliasChoices("ui_url", "base_external_url")
+    )
+    """Address of the MLflow UI for links, where users reach it by another one than the tracking
+    URI."""
+
+    server_id: PublicStr | None = None
+    """Identity of the server among the catalog's sources; found out where it is not given."""
+
+    owners: OwnersConfig = OwnersConfig()
+    """How users become owners."""
+
+    alias_tags: bool = False
+    """Whether aliases of model versions also become global tags `mlflow_alias_<alias>`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_user_info(cls, data: Any) -> Any:
+        # A password in an address would be printed with it; as a field it is masked everywhere.
+        uri = data.get("tracking_uri") if isinstance(data, dict) else None
+        if isinstance(data, dict) and "tracking_uri" not in data:
+            uri = os.environ.get("MLFLOW_TRACKING_URI")
+        if not isinstance(uri, str) or not is_http(uri.strip()):
+            return data
+        parts = urlsplit(uri.strip())
+        user_info, at, host = parts.netloc.rpartition("@")
+        if not at:
+            return data
+        user, _, password = user_info.partition(":")
+        return {
+            **({"username": unquote(user)} if user else {}),
+            **({"password": unquote(password)} if password else {}),
+            **data,
+            "tracking_uri": urlunsplit(parts._replace(netloc=host)),
+        }
+
+    @model_validator(mode="after")
+    def _one_way_to_sign_in(self) -> Self:
+        if self.token is not None and self.password is not None:
+            raise ValueError("give `token`, or `username` and `password`, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _reader_fits(self) -> Self:
+        if self.reader == "rest" and not self.over_http:
+            raise ValueError("`reader: rest` needs the http or https address of a server")
+        if self.reader == "database" and not is_readable_database(self.tracking_uri):
+            raise ValueError(
+                "`reader: database` needs the address of an SQLite, PostgreSQL or MySQL database"
+            )
+        return self
+
+    def of_one(self, uri: str) -> Self:
+        """Return the same configuration for a server or database that is its own registry."""
+        return self.model_copy(update={"tracking_uri": uri, "registry_uri": None})
+
+    @property
+    def public_uri(self) -> str:
+        """The tracking URI without user name, password and query, for messages."""
+        return public_uri(self.tracking_uri)
+
+    @property
+    def over_http(self) -> bool:
+        """Whether everything can be read over REST."""
+        return is_http(self.tracking_uri) and is_http(self.registry_uri or self.tracking_uri)

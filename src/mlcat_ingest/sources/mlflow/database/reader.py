@@ -1,0 +1,224 @@
+"""A `Reader` over MLflow's own tables, where the tracking URI is that of a database."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import Self
+
+from mlcat_ingest.errors import MissingExtraError, MlcatError, ProtocolMismatchError
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.sources.mlflow.checks import findings
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.database.access import Database
+from mlcat_ingest.sources.mlflow.database.experiments import (
+    first_created_ms,
+    load_experiments,
+    workspace_names,
+)
+from mlcat_ingest.sources.mlflow.database.filters import wanted_models, wanted_runs
+from mlcat_ingest.sources.mlflow.database.logged import load_logged_models
+from mlcat_ingest.sources.mlflow.database.order import Ordered, pages_of_ids
+from mlcat_ingest.sources.mlflow.database.registry import Registry
+from mlcat_ingest.sources.mlflow.database.runs import load_runs
+from mlcat_ingest.sources.mlflow.database.schema import SCHEMAS, Schema
+from mlcat_ingest.sources.mlflow.database.tables import LOGGED_MODELS, RUNS
+from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.listing import (
+    EXPERIMENTS_A_LISTING,
+    EXPERIMENTS_PAGE,
+    MODELS_PAGE,
+    RUNS_A_SLICE,
+    chunks,
+)
+from mlcat_ingest.sources.mlflow.paging import used_up
+from mlcat_ingest.sources.mlflow.reader import (
+    ALL_MODELS,
+    ALL_RUNS,
+    DEFAULT_WORKSPACE,
+    ModelFilter,
+    RunFilter,
+    identity,
+)
+from mlcat_ingest.sources.mlflow.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+
+log = logging.getLogger(__name__)
+
+
+class DatabaseReader:
+    """A `Reader` of one workspace by SQL, for a schema that is known.
+
+    Records equal those that an MLflow server of the same database lists, with one exception:
+    servers before 3.6 leave out which models a run logged.
+    """
+
+    def __init__(
+        self,
+        config: MlflowConfig,
+        database: Database,
+        schema: Schema,
+        workspace: str = DEFAULT_WORKSPACE,
+    ) -> None:
+        """Share `database` with the readers of other workspaces."""
+        self._config = config
+        self._database = database
+        self._schema = schema
+        self._workspace = workspace
+        self._scope = workspace if schema.workspaces else None
+        self._registry = Registry(database, self._scope)
+        self._experiments: list[Experiment] | None = None
+        self._models: list[RegisteredModel] | None = None
+        self._prompts: frozenset[str] = frozenset()
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that the listings are of."""
+        return self._workspace
+
+    def server_id(self) -> str:
+        """Return the identity of the store; see `Reader`.
+
+        Cost: one statement.
+        """
+        if self._config.server_id is not None:
+            return self._config.server_id
+        default = DEFAULT_WORKSPACE if self._schema.workspaces else None
+        return identity(self._config, first_created_ms(self._database, default))
+
+    def workspaces(self) -> Sequence[str]:
+        """Return the names of all workspaces; `default` alone before MLflow 3.10.
+
+        Cost: one statement.
+        """
+        return workspace_names(self._database) if self._schema.workspaces else (DEFAULT_WORKSPACE,)
+
+    def in_workspace(self, name: str) -> Self:
+        """Return a reader of another workspace, over the same connection.
+
+        Raises:
+            ProtocolMismatchError: there are no others before MLflow 3.10.
+        """
+        if name != DEFAULT_WORKSPACE and not self._schema.workspaces:
+            raise ProtocolMismatchError(f"{self._database.shown} has no workspace {name!r}")
+        return type(self)(self._config, self._database, self._schema, name)
+
+    def experiments(self) -> Iterator[list[Experiment]]:
+        """Yield all experiments in pages; listed once and kept."""
+        if self._experiments is None:
+            self._experiments = load_experiments(self._database, self._scope)
+        yield from map(list, chunks(self._experiments, EXPERIMENTS_PAGE))
+
+    def registered_models(self) -> Iterator[list[RegisteredModel]]:
+        """Yield all registered models in pages, without prompts; listed once and kept."""
+        if self._models is None:
+            found = self._registry.registered_models()
+            self._prompts = frozenset(one.name for one in found if is_prompt(one.tags))
+            self._models = [one for one in found if one.name not in self._prompts]
+        yield from map(list, chunks(self._models, MODELS_PAGE))
+
+    def model_versions(self) -> Iterator[list[ModelVersion]]:
+        """Yield the versions of all registered models in pages, prompts left out."""
+        models = [model for page in self.registered_models() for model in page]
+        for page in self._registry.model_versions(Aliases(models)) if models else ():
+            yield [one for one in page if one.name not in self._prompts and not is_prompt(one.tags)]
+
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        """Yield the logged models of some experiments in pages; none before MLflow 3.
+
+        Cost: four statements a page, and a walk over all logged models for each 10,000.
+        """
+        if not self._schema.logged_models:
+            return
+        models = LOGGED_MODELS.c
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            wanted = tuple(wanted_models(ids, only))
+            ordered = Ordered(models.model_id, models.creation_timestamp_ms, wanted)
+            for page in pages_of_ids(self._database, ordered):
+                with self._database.page() as read:
+                    found = load_logged_models(read, page)
+                yield found
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in slices of a page, in the order of their start.
+
+        Cost: five to eight statements for 200 runs, and a walk over all runs for each 10,000.
+        """
+        runs, outputs, left = RUNS.c, self._schema.logged_models, only.limit
+        newest_first = only.limit is not None
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            wanted = tuple(wanted_runs(ids, only, outputs=outputs))
+            ordered = Ordered(runs.run_uuid, runs.start_time, wanted, newest_first=newest_first)
+            for page in pages_of_ids(self._database, ordered, left):
+                with self._database.page() as read:
+                    found = load_runs(read, page, outputs=outputs)
+                left = None if left is None else left - len(found)
+                yield from used_up(found, RUNS_A_SLICE)
+
+    def clock_ms(self) -> int:
+        """Return the moment that the listings show, by the clock of the database."""
+        return self._database.moment_ms()
+
+    def requests_made(self) -> int:
+        """Return how many statements were run so far, in all workspaces."""
+        return self._database.statements
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        found = f"{self._database.shown} is read directly: tables of MLflow {self._schema.mlflow}"
+        yield Finding("MLflow database", "ok", found)
+        try:
+            closed = self._database.unreadable(self._schema.tables)
+        except MlcatError as error:
+            yield Finding("MLflow database", "failed", error.message, error.hint)
+            return
+        for name in closed:
+            hint = "the user needs SELECT on it"
+            yield Finding("MLflow tables", "failed", f"{name} may not be read", hint)
+        if not closed:
+            yield from findings(
+                self, self._config, version=self._schema.mlflow, how="those of the address"
+            )
+
+    def close(self) -> None:
+        """Release the connection; safe to call twice."""
+        self._database.close()
+
+
+def open_database(config: MlflowConfig) -> DatabaseReader | None:
+    """Return a reader of the tracking URI's database; None, said in a warning, if it is unknown.
+
+    Raises:
+        MissingExtraError, RecipeError: the driver, the file or the database is missing.
+        SourceUnavailableError, AuthenticationError, NotAuthorizedError: it does not answer, or does
+            not let us in.
+        ProtocolMismatchError: it is no MLflow database, or of a schema that is not known while the
+            recipe insists on this reader.
+
+    Cost: a connection, which stays open, and two statements.
+    """
+    database = Database(config.tracking_uri, timeout_s=config.timeout_s)
+    revision = database.revision()
+    schema = SCHEMAS.get(revision)
+    if schema is not None:
+        log.info("reading the tables of MLflow %s in %s", schema.mlflow, database.shown)
+        return DatabaseReader(config, database, schema)
+    database.close()
+    unknown = f"the database {database.shown}, whose schema revision {revision} is not known,"
+    if config.reader == "database":
+        raise ProtocolMismatchError(
+            f"{unknown} cannot be read directly",
+            hint="without `reader: database` it is read through MlflowClient",
+        )
+    if find_spec("mlflow") is None:
+        raise MissingExtraError(unknown, "mlflow")
+    log.warning("%s is read through MlflowClient, which takes longer", unknown)
+    return None

@@ -1,0 +1,105 @@
+"""Datasets that a run used: training and evaluation data, by the place they were read from.
+
+The name MLflow shows for a dataset is chosen by whoever logged it; only the source it was logged
+with says where the data is, and joins to what other tools write about it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.proposal import Aspect, Note
+from mlcat_ingest.metadata.urn import dataset as build_dataset_urn
+from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
+from mlcat_ingest.sources.mlflow.mapping.text import clean, compact_json, whole_characters
+from mlcat_ingest.sources.mlflow.records import DatasetInput
+
+CONTEXT_TAG: Final = "mlflow.data.context"
+
+_EVALUATION: Final = frozenset(
+    {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """What a run's datasets add to its model; `summary` is a JSON list of all of them."""
+
+    aspects: dict[str, Aspect]
+    summary: str
+
+
+NO_DATASETS: Final = DatasetFacts(
+    {
+        "mlModelTrainingData": {"trainingData": []},
+        "mlModelEvaluationData": {"evaluationData": []},
+    },
+    "",
+)
+"""What a run adds that logged no datasets."""
+
+
+def dataset_facts(inputs: Sequence[DatasetInput], env: str, notes: list[Note]) -> DatasetFacts:
+    """Return the training and evaluation data of a run; each dataset once.
+
+    Data logged without a context is training data. A dataset whose source names no place that the
+    catalog could know is in the summary only.
+    """
+    training: dict[str, dict[str, str]] = {}
+    evaluation: dict[str, dict[str, str]] = {}
+    summary = []
+    for item in inputs:
+        context = item.tags.get(CONTEXT_TAG) or ""
+        urn = dataset_urn(item, env)
+        summary.append(_summary(item, context, urn))
+        if urn is None:
+            notes.append(Note("dataset_unresolved", clean(item.name, notes, "dataset name")))
+            continue
+        entry = {"dataset": urn}
+        if context:
+            entry["motivation"] = clean(context, notes, "dataset context")
+        is_evaluation = context.strip().lower() in _EVALUATION
+        (evaluation if is_evaluation else training).setdefault(urn, entry)
+    aspects: dict[str, Aspect] = {
+        "mlModelTrainingData": {"trainingData": list(training.values())},
+        "mlModelEvaluationData": {"evaluationData": list(evaluation.values())},
+    }
+    return DatasetFacts(aspects, compact_json(summary))
+
+
+def _summary(item: DatasetInput, context: str, urn: str | None) -> dict[str, str | int]:
+    told: dict[str, str | int] = {"name": item.name}
+    if item.digest:
+        told["digest"] = item.digest
+    if context:
+        told["context"] = context
+    rows = _rows(item.profile)
+    if rows is not None:
+        told["rows"] = rows
+    if item.source_type:
+        told["source_type"] = item.source_type
+    if urn is not None:
+        told["urn"] = urn
+    return told
+
+
+def _rows(profile: str | None) -> int | None:
+    facts = json_object(profile)
+    rows = facts.get("num_rows")
+    if rows is None:
+        shape = facts.get("features_shape")
+        rows = shape[0] if isinstance(shape, list) and shape else None
+    return rows if isinstance(rows, int) and not isinstance(rows, bool) else None
+
+
+def dataset_urn(item: DatasetInput, env: str) -> str | None:
+    """Return the URN of the dataset behind a run's input, or None if its source names no place."""
+    place = place_of(item.source_type, item.source)
+    if place is None:
+        return None
+    platform, name = place
+    try:
+        return build_dataset_urn(platform, whole_characters(name), env)
+    except InvalidUrnError:
+        return None

@@ -1,0 +1,130 @@
+"""Experiments and registered models become mlModelGroups."""
+
+from typing import Any, Final
+
+from mlcat_ingest.errors import RecordError
+from mlcat_ingest.metadata.proposal import Entity, Note
+from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
+from mlcat_ingest.sources.mlflow.mapping.aspects import (
+    common_properties,
+    display_name,
+    first_aspects,
+    time_stamp,
+)
+from mlcat_ingest.sources.mlflow.mapping.limits import sized
+from mlcat_ingest.sources.mlflow.mapping.properties import put_tags
+from mlcat_ingest.sources.mlflow.mapping.records import (
+    JoinedExperiment,
+    JoinedRegisteredModel,
+    Scope,
+)
+from mlcat_ingest.sources.mlflow.mapping.text import compact_json, fit, fit_or_none
+from mlcat_ingest.sources.mlflow.mapping.version import number_of, version_set_urn
+
+NOTE_TAG: Final = "mlflow.note.content"
+OWNER_TAGS: Final = ("mlflow.ownerEmail", "mlflow.user")
+"""Experiment tags that name the owner, the best first."""
+
+_SAID_ELSEWHERE: Final = frozenset({NOTE_TAG})
+
+
+def map_experiment(record: JoinedExperiment) -> list[Entity]:
+    """Return the group that an experiment is.
+
+    Raises:
+        RecordError: the experiment has neither name nor id.
+    """
+    scope, experiment = record.scope, record.experiment
+    if not (experiment.name or experiment.experiment_id):
+        raise RecordError("an experiment without name and id", record_ref="experiment")
+    notes: list[Note] = []
+    limit = scope.limits.value_chars
+    name = scope.experiment_group(experiment)
+    aspects = first_aspects(scope, removed=experiment.lifecycle_stage == "deleted")
+    named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)
+    owner = next(filter(None, named), None)
+    aspects["ownership"] = scope.owners.ownership(owner)
+    custom = common_properties(scope, name, notes)
+    if experiment.experiment_id:
+        custom["mlflow.experiment_id"] = fit(experiment.experiment_id, limit, notes, "id")
+    if experiment.artifact_location:
+        custom["mlflow.artifact_location"] = fit(
+            experiment.artifact_location, limit, notes, "artifact location"
+        )
+    if experiment.lifecycle_stage != "active":
+        custom["mlflow.lifecycle_stage"] = fit(experiment.lifecycle_stage, limit, notes, "stage")
+    put_tags(custom, experiment.tags, scope.limits, notes, without=_SAID_ELSEWHERE)
+    properties = _group(scope, custom, experiment.name or experiment.experiment_id, notes)
+    _put_description(properties, experiment.tags.get(NOTE_TAG), scope, notes)
+    _put_times(properties, experiment.created_at_ms, experiment.last_updated_at_ms, notes, owner)
+    properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
+    aspects["mlModelGroupProperties"] = sized(properties, scope.limits, notes)
+    return [Entity(name.urn, aspects, notes=tuple(notes))]
+
+
+def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
+    """Return the group that a registered model is, and the set of its versions.
+
+    The group's version is the newest by number, whatever its stage.
+
+    Raises:
+        RecordError: the registered model has no name.
+    """
+    scope, model = record.scope, record.model
+    if not model.name:
+        raise RecordError("a registered model without a name", record_ref="registered model")
+    notes: list[Note] = []
+    limit = scope.limits.value_chars
+    name = scope.registered_group(model.name)
+    custom = common_properties(scope, name, notes)
+    custom["mlflow.registered_model"] = fit(model.name, limit, notes, "name")
+    if model.aliases:
+        aliases = compact_json(dict(sorted(model.aliases.items())))
+        custom["mlflow.aliases"] = fit(aliases, limit, notes, "aliases")
+    newest = max(record.versions, key=number_of, default=None)
+    if newest is not None:
+        newest = custom["mlflow.latest_version"] = fit(newest, limit, notes, "version")
+    put_tags(custom, model.tags, scope.limits, notes)
+    properties = _group(scope, custom, model.name, notes)
+    _put_description(properties, model.description, scope, notes)
+    _put_times(properties, model.created_at_ms, model.last_updated_at_ms, notes)
+    properties["version"] = None if newest is None else {"versionTag": newest}
+    properties["externalUrl"] = scope.links.registered_model(model.name)
+    aspects = first_aspects(scope, removed=False)
+    aspects["mlModelGroupProperties"] = sized(properties, scope.limits, notes)
+    entities = [Entity(name.urn, aspects, notes=tuple(notes))]
+    if newest is not None:
+        entities.append(_version_set(version_set_urn(scope, model.name)))
+    return entities
+
+
+def _version_set(urn: str) -> Entity:
+    """Return the version set; its properties are the service's own to keep."""
+    guid, entity_type = raw_parts(urn)
+    key = {"id": guid, "entityType": entity_type}
+    return Entity(urn, {f"{entity_type_of(urn)}Key": key}, only_if_absent=True)
+
+
+def _group(scope: Scope, custom: dict[str, str], shown: str, notes: list[Note]) -> dict[str, Any]:
+    return {"customProperties": custom, "name": display_name(scope, shown, notes)}
+
+
+def _put_description(
+    properties: dict[str, Any], text: str | None, scope: Scope, notes: list[Note]
+) -> None:
+    limit = scope.limits.description_chars
+    properties["description"] = fit_or_none(text, limit, notes, "description")
+
+
+def _put_times(
+    properties: dict[str, Any],
+    created_ms: int | None,
+    updated_ms: int | None,
+    notes: list[Note],
+    actor: str | None = None,
+) -> None:
+    created = time_stamp(created_ms, notes, "creation time", actor)
+    properties["createdAt"] = None if created is None else created["time"]
+    properties["created"] = created
+    updated = created_ms if updated_ms is None else updated_ms
+    properties["lastModified"] = time_stamp(updated, notes, "last update")

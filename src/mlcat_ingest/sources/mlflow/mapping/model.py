@@ -1,0 +1,195 @@
+"""A run becomes an mlModel, in its experiment's group and in those of models registered from it."""
+
+from typing import Any, Final, NamedTuple
+
+from mlcat_ingest.errors import RecordError
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.sources.mlflow.mapping.aspects import (
+    NO_TAGS,
+    common_properties,
+    display_name,
+    first_aspects,
+    time_stamp,
+)
+from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, DatasetFacts, dataset_facts
+from mlcat_ingest.sources.mlflow.mapping.limits import sized
+from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, put_history, put_logged_models
+from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
+from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
+from mlcat_ingest.sources.mlflow.mapping.properties import put_tags
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun
+from mlcat_ingest.sources.mlflow.mapping.source_code import (
+    COMMIT_TAGS,
+    NO_SOURCE_CODE,
+    source_code,
+)
+from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, fit, fit_or_none
+from mlcat_ingest.sources.mlflow.mapping.version import NO_VERSIONS, VersionFacts, version_facts
+from mlcat_ingest.sources.mlflow.records import Run
+
+NAME_TAG: Final = "mlflow.runName"
+NOTE_TAG: Final = "mlflow.note.content"
+PARENT_TAG: Final = "mlflow.parentRunId"
+USER_TAG: Final = "mlflow.user"
+
+_SAID_ELSEWHERE: Final = frozenset({NOTE_TAG, HISTORY_TAG})
+_SAID_ELSEWHERE_AND_NAME: Final = frozenset({NOTE_TAG, HISTORY_TAG, NAME_TAG})
+_SHORT_ID: Final = 8
+
+
+def is_removed(record: JoinedRun) -> bool:
+    """Return whether MLflow holds the run, or its experiment, in the trash."""
+    experiment = record.experiment
+    return record.run.lifecycle_stage == "deleted" or (
+        experiment is not None and experiment.lifecycle_stage == "deleted"
+    )
+
+
+def map_run(record: JoinedRun) -> list[Entity]:
+    """Return the model that a run is, and the tags it refers to.
+
+    An ordinary run has `mlModelProperties`, `ownership` and, where a commit is known, `sourceCode`
+    to be written; the others are empty then, and `status` only matters where the catalog holds the
+    model as removed. Properties come last.
+
+    Raises:
+        RecordError: the run has no id.
+        InvalidUrnError: the id cannot be part of a URN.
+    """
+    scope, run = record.scope, record.run
+    if not run.run_id:
+        raise RecordError("a run without an id", record_ref=f"experiment {run.experiment_id}")
+    notes: list[Note] = []
+    name = scope.naming.model(run.run_id)
+    user = scope.owners.urn(run.user_id) or scope.owners.urn(run.tags.get(USER_TAG))
+    facts = _Facts(
+        user=user,
+        versions=version_facts(record, notes) if record.versions else NO_VERSIONS,
+        datasets=dataset_facts(run.datasets, scope.naming.env, notes)
+        if run.datasets
+        else NO_DATASETS,
+        notes=notes,
+    )
+    aspects = _side_aspects(record, facts)
+    custom = common_properties(scope, name, notes)
+    _put_properties(custom, record, facts)
+    aspects["mlModelProperties"] = _model(record, custom, facts)
+    return [*facts.versions.tag_entities, Entity(name.urn, aspects, notes=tuple(notes))]
+
+
+class _Facts(NamedTuple):
+    """What was found out about a run before its properties are put together."""
+
+    user: str | None
+    versions: VersionFacts
+    datasets: DatasetFacts
+    notes: list[Note]
+
+
+def _side_aspects(record: JoinedRun, facts: _Facts) -> dict[str, Aspect]:
+    tags, versions = record.run.tags, facts.versions
+    aspects = first_aspects(record.scope, removed=is_removed(record))
+    user = facts.user
+    aspects["ownership"] = record.scope.owners.ownership(user)
+    committed = COMMIT_TAGS[0] in tags or COMMIT_TAGS[1] in tags
+    aspects["sourceCode"] = source_code(tags) if committed else NO_SOURCE_CODE
+    aspects["globalTags"] = {"tags": versions.tags} if versions.tags else NO_TAGS
+    aspects.update(facts.datasets.aspects)
+    aspects["versionProperties"] = versions.version_properties
+    return aspects
+
+
+def _put_properties(custom: dict[str, str], record: JoinedRun, facts: _Facts) -> None:
+    run, limits, notes = record.run, record.scope.limits, facts.notes
+    _put_run_facts(custom, record, notes)
+    put_logged_models(custom, run, record.models, limits, notes)
+    put_history(custom, run.tags, limits, notes)
+    if facts.datasets.summary:
+        custom["mlflow.datasets"] = fit(
+            facts.datasets.summary, limits.value_chars, notes, "datasets"
+        )
+    custom.update(facts.versions.properties)
+    # The run's name is a tag too; the tag is worth keeping only where it says something else.
+    same = run.name is None or run.name == run.tags.get(NAME_TAG)
+    without = _SAID_ELSEWHERE_AND_NAME if same else _SAID_ELSEWHERE
+    put_tags(custom, run.tags, limits, notes, without=without)
+    described = not run.tags.get(NOTE_TAG)
+    facts.versions.put_tags(custom, limits, notes, described=described)
+
+
+def _model(record: JoinedRun, custom: dict[str, str], facts: _Facts) -> Aspect:
+    scope, run, notes = record.scope, record.run, facts.notes
+    limits = scope.limits
+    result: dict[str, Any] = {"customProperties": custom, "name": _name(record, notes)}
+    _put_scalars(result, record, facts)
+    result["hyperParams"] = hyper_params(run.params, custom, limits, notes)
+    result["trainingMetrics"] = training_metrics(
+        run, record.models, custom, limits, notes, system_metrics=scope.options.system_metrics
+    )
+    if record.experiment is not None:
+        result["groups"] = [
+            scope.experiment_group(record.experiment).urn,
+            *facts.versions.groups,
+        ]
+    else:
+        # Without its experiment the list would be incomplete, and an incomplete list removes.
+        notes.append(Note("experiment_unknown", run.experiment_id))
+    return sized(result, limits, notes)
+
+
+def _put_run_facts(custom: dict[str, str], record: JoinedRun, notes: list[Note]) -> None:
+    run, limit = record.run, record.scope.limits.value_chars
+    facts = {
+        "mlflow.run_id": run.run_id,
+        "mlflow.experiment_id": run.experiment_id,
+        "mlflow.status": run.status,
+        "mlflow.lifecycle_stage": None if run.lifecycle_stage == "active" else run.lifecycle_stage,
+        "mlflow.artifact_uri": run.artifact_uri,
+        "mlflow.duration_ms": _duration(run),
+        "mlflow.parent_run_id": run.tags.get(PARENT_TAG),
+        "mlflow.children": None if record.children is None else str(record.children),
+        "mlflow.abandoned": "true" if record.abandoned else None,
+    }
+    for key, value in facts.items():
+        if value:
+            custom[key] = fit(value, limit, notes, key)
+
+
+def _duration(run: Run) -> str | None:
+    if run.start_time_ms is None or run.end_time_ms is None:
+        return None
+    duration = run.end_time_ms - run.start_time_ms
+    return str(duration) if abs(duration) <= MAX_INT64 else None
+
+
+def _name(record: JoinedRun, notes: list[Note]) -> str:
+    run = record.run
+    name = run.name or run.tags.get(NAME_TAG)
+    if not name:
+        experiment = record.experiment
+        place = (experiment.name if experiment else "") or run.experiment_id or "run"
+        name = f"{place} {run.run_id[:_SHORT_ID]}"
+    return display_name(record.scope, name, notes)
+
+
+def _put_scalars(result: dict[str, Any], record: JoinedRun, facts: _Facts) -> None:
+    run, limits, notes = record.run, record.scope.limits, facts.notes
+    description = run.tags.get(NOTE_TAG) or facts.versions.description
+    result["description"] = fit_or_none(description, limits.description_chars, notes, "description")
+    created = time_stamp(run.start_time_ms, notes, "start time", facts.user)
+    result["date"] = None if created is None else created["time"]
+    result["created"] = created
+    ended = run.start_time_ms if run.end_time_ms is None else run.end_time_ms
+    result["lastModified"] = time_stamp(ended, notes, "end time")
+    result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
+    result["type"] = fit_or_none(_type(record), limits.value_chars, notes, "type")
+
+
+def _type(record: JoinedRun) -> str | None:
+    """Return the estimator that autologging named, else the type of the first logged model."""
+    tags = record.run.tags
+    kind = tags.get("estimator_name") or tags.get("estimator_class")
+    if kind or not record.models:
+        return kind
+    models = (record.models.get(output.model_id) for output in record.run.model_outputs)
+    return next((m.model_type for m in models if m is not None and m.model_type), None)

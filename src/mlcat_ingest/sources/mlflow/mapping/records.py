@@ -1,0 +1,124 @@
+"""What the mapping is given: a record of MLflow with everything known that belongs to it.
+
+The source joins listings; the mapping only reads, so that each rule can be tested without I/O.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlcat_ingest.metadata.naming import Name, Naming
+from mlcat_ingest.sources.mlflow.mapping.limits import LIMITS, Limits
+from mlcat_ingest.sources.mlflow.mapping.links import UiLinks
+from mlcat_ingest.sources.mlflow.mapping.text import whole_characters
+from mlcat_ingest.sources.mlflow.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.owners import Owners
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOptions:
+    """What a recipe may say about the mapping."""
+
+    system_metrics: bool = False
+    alias_tags: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One workspace of one server: how its things are named and linked.
+
+    The cache holds what is computed from names alone.
+    """
+
+    naming: Naming
+    links: UiLinks
+    source_key: str
+    options: MappingOptions = MappingOptions()
+    owners: Owners = field(default_factory=Owners, compare=False, repr=False)
+    limits: Limits = LIMITS
+    _groups: dict[tuple[str, bool], Name] = field(default_factory=dict, compare=False, repr=False)
+
+    def experiment_group(self, experiment: Experiment) -> Name:
+        """Return the name of an experiment's group.
+
+        Raises:
+            InvalidUrnError: experiment has neither name nor id.
+        """
+        return self._group(experiment.name or experiment.experiment_id, registered=False)
+
+    def registered_group(self, name: str) -> Name:
+        """Return the name of a registered model's group.
+
+        Raises:
+            InvalidUrnError: the name is empty.
+        """
+        return self._group(name, registered=True)
+
+    def _group(self, name: str, *, registered: bool) -> Name:
+        key = (name, registered)
+        found = self._groups.get(key)
+        if found is None:
+            build = self.naming.registered_group if registered else self.naming.group
+            found = self._groups[key] = build(whole_characters(name))
+        return found
+
+    def platform_instance(self) -> dict[str, str] | None:
+        """Return the `dataPlatformInstance` aspect, or None where no instance is set."""
+        instance = self.naming.instance_urn
+        if instance is None:
+            return None
+        return {"platform": self.naming.platform_urn, "instance": instance}
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedExperiment:
+    """An experiment."""
+
+    scope: Scope
+    experiment: Experiment
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRegisteredModel:
+    """A registered model and the numbers of all its versions."""
+
+    scope: Scope
+    model: RegisteredModel
+    versions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRun:
+    """A run, its experiment, every registered version made from it, and the logged models it names.
+
+    `children` counts the child runs that a recipe collapses into this one; None where it does not.
+    A run is `abandoned` if it has not ended for longer than the recipe gives it.
+    """
+
+    scope: Scope
+    run: Run
+    experiment: Experiment | None
+    versions: tuple[ModelVersion, ...] = ()
+    registered: Mapping[str, RegisteredModel] = field(default_factory=dict)
+    models: Mapping[str, LoggedModel] = field(default_factory=dict)
+    children: int | None = None
+    abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedVersion:
+    """A version of a registered model whose run cannot be read, or that never had one."""
+
+    scope: Scope
+    version: ModelVersion
+    registered: RegisteredModel | None = None
+    model: LoggedModel | None = None
+
+
+JoinedRecord = JoinedExperiment | JoinedRegisteredModel | JoinedRun | JoinedVersion
+"""What `MlflowSource.read` yields."""

@@ -1,0 +1,79 @@
+"""Where a run's code is: the repository at the commit, as an address to open."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mlcat_ingest.metadata.proposal import Aspect
+
+# git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
+_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")
+_URL = re.compile(r"^(?:git\+)?(https?|ssh|git)://(?:[^@/]*@)?([^/:]+)(:\d+)?/(.+)$")
+_COMMIT = re.compile(r"^[0-9A-Za-z]{4,64}$")
+_CREDENTIALS = re.compile(r"(://)[^@/\s]+@")
+
+REPO_TAGS: Final = (
+    "mlflow.source.git.repoURL",
+    "mlflow.databricks.gitRepoUrl",
+    "mlflow.gitRepoURL",
+    "mlflow.source.name",
+)
+"""Run tags that may hold the repository's address, the best first."""
+
+COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
+"""Run tags that hold the commit, the best first."""
+
+
+NO_SOURCE_CODE: Final[Aspect] = {"sourceCode": []}
+
+
+def source_code(tags: Mapping[str, str]) -> Aspect:
+    """Return the `sourceCode` aspect of a run, empty where commit or repository is unknown."""
+    commit = tags.get(COMMIT_TAGS[0]) or tags.get(COMMIT_TAGS[1])
+    if not commit or not _COMMIT.match(commit):
+        return NO_SOURCE_CODE
+    for tag in REPO_TAGS:
+        repository = tags.get(tag)
+        url = commit_url(repository, commit) if repository else None
+        if url:
+            return {"sourceCode": [{"type": "TRAINING_PIPELINE_SOURCE_CODE", "sourceCodeUrl": url}]}
+    return NO_SOURCE_CODE
+
+
+def commit_url(repository: str, commit: str) -> str | None:
+    """Return the web address of `commit` in `repository`, without credentials.
+
+    None if `repository` is no address of a git server (a local path, a script's name).
+    """
+    address = repository.partition("#")[0].strip()
+    found = _URL.match(address)
+    if found:
+        scheme, host, port, path = found.groups()
+        web = f"http://{host}" if scheme == "http" else f"https://{host}"
+        if port and scheme in {"http", "https"}:
+            web += port
+    else:
+        found = _SCP.match(address)
+        if not found:
+            return None
+        host, path = found.groups()
+        web = f"https://{host}"
+    path = path.strip("/").removesuffix(".git")
+    if not path or any(char.isspace() or not char.isprintable() for char in path):
+        return None
+    return f"{web}/{path}{_at_commit(host.lower(), commit)}"
+
+
+def _at_commit(host: str, commit: str) -> str:
+    if "gitlab" in host:
+        return f"/-/tree/{commit}"
+    if "bitbucket" in host:
+        return f"/src/{commit}"
+    if host.endswith((".visualstudio.com", "dev.azure.com")):
+        return f"?version=GC{commit}"
+    return f"/tree/{commit}"
+
+
+def without_credentials(value: str) -> str:
+    """Return a tag's value with the credentials of an address in it left out."""
+    return _CREDENTIALS.sub(r"\1", value) if "@" in value and "://" in value else value

@@ -1,0 +1,142 @@
+"""What is remembered of MLflow's records, so that the next pass can tell which of them changed."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import canonical, content_hash
+from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.sources.base import Part, PartState, Trace
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.mapping.model import is_removed
+from mlcat_ingest.sources.mlflow.mapping.records import (
+    JoinedExperiment,
+    JoinedRecord,
+    JoinedRegisteredModel,
+    JoinedRun,
+    JoinedVersion,
+    Scope,
+)
+from mlcat_ingest.sources.mlflow.mapping.version import aliases_of
+from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.select import UNENDED
+
+PROGRAM: Final = "mlcat-ingest"
+
+RUN: Final = "run"
+EXPERIMENT: Final = "experiment"
+REGISTERED: Final = "registered"
+VERSION: Final = "version"
+
+TRASH: Final = "trash"
+"""The mark of a run that was in the trash."""
+OPEN: Final = "open "
+"""The mark of a run that had not ended begins so; the time of its start follows, to sort by."""
+ALONE: Final = "alone"
+"""The mark of a version without a readable run."""
+
+_CONNECTION: Final = frozenset(
+    {
+        *("username", "password", "token", "auth", "headers", "insecure_tls"),
+        *("server_cert_path", "client_cert_path", "timeout_s", "retries", "page_size"),
+        *("connections", "incremental"),
+    }
+)
+"""Options that decide how MLflow is reached, and so nothing of what is read there."""
+
+
+def part_of(config: MlflowConfig, scope: Scope) -> Part:
+    """Return one workspace as a part to be remembered.
+
+    The program's version is among its settings, since the mapping is part of the program.
+    """
+    naming = scope.naming
+    settings = config.model_dump(mode="json", exclude=set(_CONNECTION))
+    return Part(
+        key=scope.source_key,
+        instance=naming.instance or "",
+        identity=_identity(naming),
+        settings=content_hash([settings, _content(config.owners.map_file), installed(PROGRAM)]),
+    )
+
+
+def _content(path: Path | None) -> str:
+    """Return a digest of a file that the mapping reads, empty without one."""
+    return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _identity(naming: Naming) -> Mapping[str, str]:
+    return {
+        RUN: naming.model("0").urn,
+        EXPERIMENT: naming.group("0").urn,
+        REGISTERED: naming.registered_group("0").urn,
+        VERSION: naming.version("0", "0").urn,
+    }
+
+
+def trace_of(record: JoinedRecord, part: PartState) -> Trace | None:
+    """Return what to remember of `record`, None for one that nothing tells apart."""
+    match record:
+        case JoinedRun():
+            return _run(record, part) if record.run.run_id else None
+        case JoinedExperiment():
+            found = record.experiment
+            if not found.experiment_id:
+                return None
+            return Trace(part, EXPERIMENT, found.experiment_id, mark=experiment_mark(found))
+        case JoinedRegisteredModel():
+            return Trace(part, REGISTERED, _spelled(record.model.name))
+        case JoinedVersion():
+            joined = digest_of([record.version], {record.version.name: record.registered})
+            return Trace(part, VERSION, version_id(record.version), None, ALONE, joined)
+
+
+def _run(record: JoinedRun, part: PartState) -> Trace:
+    run, mark = record.run, ""
+    if is_removed(record):
+        mark = TRASH
+    elif run.status in UNENDED and not record.abandoned:
+        mark = f"{OPEN}{run.start_time_ms or 0:020d}"
+    joined = digest_of(record.versions, record.registered) if record.versions else ""
+    return Trace(part, RUN, run.run_id, None, mark, joined)
+
+
+def experiment_mark(experiment: Experiment) -> str:
+    """Return what a change of means that all runs of the experiment have to be read again."""
+    return f"{experiment.lifecycle_stage} {_spelled(experiment.name)}"
+
+
+def version_id(version: ModelVersion) -> str:
+    """Return what a version is remembered under."""
+    return f"{_spelled(version.name)}/{_spelled(version.version)}"
+
+
+def digest_of(
+    versions: Iterable[ModelVersion], registered: Mapping[str, RegisteredModel | None]
+) -> str:
+    """Return a digest of what versions and their registered models add to a run's model."""
+    facts = sorted(_facts(version, registered.get(version.name)) for version in versions)
+    return hashlib.sha256(b"\n".join(facts)).hexdigest()[:16]
+
+
+def _facts(version: ModelVersion, model: RegisteredModel | None) -> bytes:
+    facts = [
+        *(version.name, version.version, version.source, version.model_id, version.stage),
+        *(version.status, version.description, version.user_id, version.created_at_ms),
+        version.last_updated_at_ms,
+        *(aliases_of(version, model), dict(version.tags)),
+        None if model is None else model.description,
+    ]
+    try:
+        return canonical(facts)
+    except CodecError:
+        return repr(facts).encode("utf-8", "backslashreplace")
+
+
+def _spelled(name: str) -> str:
+    """Return a name as text that every database takes."""
+    return quote(name, safe=" ", errors="surrogatepass")

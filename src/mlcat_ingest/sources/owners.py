@@ -1,0 +1,122 @@
+"""Whom the users that a source names stand for in the catalog, and which kind of owner they are."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field
+
+from mlcat_ingest.errors import InvalidUrnError, RecipeError
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.urn import corp_user
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.loader import MAX_BYTES, parse
+from mlcat_ingest.recipe.paths import RecipePath
+from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.validate import validated
+from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern
+
+_NOBODY: Final[Aspect] = {"owners": []}
+_CACHED_USERS: Final = 10_000
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class OwnersConfig(RecipeModel):
+    """How the users that a source names become owners in the catalog.
+
+    A user is looked for in `map` and `map_file` first, then cut to what `pattern` takes of it and
+    looked for again; who is found nowhere is a user of the catalog by that name.
+    """
+
+    type: OwnerType = "TECHNICAL_OWNER"
+    """Kind of ownership that a user gets: one of the catalog's own, such as DATAOWNER, or the URN
+    of one that its users defined."""
+
+    ignore: tuple[PublicStr, ...] = ("unknown",)
+    """User names that are no persons and own nothing, in any case; an empty one never does."""
+
+    pattern: Pattern | None = None
+    """A regular expression whose first group (or all of it, without one) is the user's name in the
+    catalog, for example `([^@]+)@acme\\.com`; a name that it does not match stays whole."""
+
+    map: dict[PublicStr, OwnerRef] = Field(default_factory=dict)
+    """Names of users, in any case, to names in the catalog or URNs of users and groups."""
+
+    map_file: RecipePath | None = None
+    """A YAML or JSON file with a `map` of its own; entries of the recipe win."""
+
+
+class _MapFile(RecipeModel):
+    """What stands in a `map_file`."""
+
+    map: dict[PublicStr, OwnerRef]
+
+
+class Owners:
+    """Turns users into owners. Safe for threads; what it found out of a name it remembers."""
+
+    def __init__(self, config: OwnersConfig | None = None) -> None:
+        """Read the map file, if there is one.
+
+        Raises:
+            RecipeError: the file cannot be read.
+            RecipeSyntaxError: it is not YAML or JSON.
+            RecipeValidationError: its `map` is none of names to names.
+        """
+        config = config or OwnersConfig()
+        more = {} if config.map_file is None else _read_map(Path(config.map_file))
+        self._map = {name.lower(): urn for name, urn in {**more, **config.map}.items()}
+        self._ignored = frozenset(name.lower() for name in config.ignore)
+        self._pattern = re.compile(config.pattern) if config.pattern else None
+        named = config.type.startswith("urn:")
+        self._type = {"type": "CUSTOM", "typeUrn": config.type} if named else {"type": config.type}
+        self._urns: dict[str, str | None] = {}
+
+    def urn(self, user: str | None) -> str | None:
+        """Return the URN of the owner that `user` is, or None for a name that is nobody's."""
+        if not user:
+            return None
+        try:
+            return self._urns[user]
+        except KeyError:
+            pass
+        if len(self._urns) >= _CACHED_USERS:
+            self._urns.clear()
+        found = self._urns[user] = self._looked_up(_SURROGATE.sub("\ufffd", user).strip())
+        return found
+
+    def _looked_up(self, name: str) -> str | None:
+        if not name or name.lower() in self._ignored:
+            return None
+        mapped = self._map.get(name.lower())
+        if mapped is not None:
+            return mapped
+        found = self._pattern.match(name) if self._pattern else None
+        if found is not None:
+            name = (found[1] if found.re.groups else found[0]) or ""
+            mapped = self._map.get(name.lower())
+        try:
+            return mapped or corp_user(name)
+        except InvalidUrnError:
+            return None
+
+    def ownership(self, urn: str | None) -> Aspect:
+        """Return the `ownership` aspect of what `urn` owns; an empty one where nobody does."""
+        return _NOBODY if urn is None else {"owners": [{"owner": urn, **self._type}]}
+
+
+def _read_map(path: Path) -> dict[str, str]:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RecipeError(
+            f"the file of owners {path} cannot be read: {error.strerror}",
+            hint="see `owners.map_file` in the recipe",
+        ) from None
+    parsed = parse(content, str(path))
+    origin = Origin(str(path), path.parent, parsed.lines)
+    held, problems = validated(_MapFile, parsed.data, (), origin)
+    if held is None or parsed.problems:
+        raise origin.error([*parsed.problems, *problems])
+    return held.map

@@ -1,0 +1,92 @@
+"""Which sources there are: a table of the built-in ones, and entry points for all others.
+
+A plug-in registers its source class in the entry-point group `mlcat_ingest.sources`; the name is
+the `type` in a recipe, and the class says what configures it:
+
+    [project.entry-points."mlcat_ingest.sources"]
+    my-registry = "my_package.source:MyRegistrySource"   # has config_class = MyRegistryConfig
+
+A source is made by `source_class(config)`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from pydantic import BaseModel
+
+from mlcat_ingest.errors import UnknownPluginError
+
+GROUP = "mlcat_ingest.sources"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """Where a built-in source's configuration (cheap to import) and class are: `module:Class`."""
+
+    config: str
+    source: str
+
+
+SOURCES: Mapping[str, BuiltIn] = {
+    "mlflow": BuiltIn(
+        config="mlcat_ingest.sources.mlflow.config:MlflowConfig",
+        source="mlcat_ingest.sources.mlflow.source:MlflowSource",
+    ),
+}
+
+
+def source_types() -> list[str]:
+    """Return the name of every source that a recipe can use, sorted."""
+    return sorted({*SOURCES, *(point.name for point in entry_points(group=GROUP))})
+
+
+def config_class(name: str) -> type[BaseModel]:
+    """Return the model of a source's configuration, without importing a built-in's reader.
+
+    Raises:
+        UnknownPluginError: no such source is installed, or it cannot be used.
+    """
+    built_in = SOURCES.get(name)
+    found = (
+        load(built_in.config)
+        if built_in is not None
+        else getattr(_plugin(name), "config_class", None)
+    )
+    if not (isinstance(found, type) and issubclass(found, BaseModel)):
+        raise UnknownPluginError(
+            f"the source plug-in {name!r} does not say what configures it",
+            hint="its class needs `config_class`, a pydantic model",
+        )
+    return found
+
+
+def source_class(name: str) -> Any:
+    """Return the class of a source, which is made by `source_class(config)`.
+
+    Raises:
+        UnknownPluginError: no such source is installed, or it cannot be imported.
+    """
+    built_in = SOURCES.get(name)
+    return _plugin(name) if built_in is None else load(built_in.source)
+
+
+def load(target: str) -> Any:
+    """Return the object that `module:name` means."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _plugin(name: str) -> Any:
+    points: tuple[EntryPoint, ...] = tuple(entry_points(group=GROUP, name=name))
+    if not points:
+        raise UnknownPluginError(f"no source {name!r} is installed")
+    try:
+        return points[0].load()
+    except (ImportError, AttributeError) as error:
+        raise UnknownPluginError(
+            f"the source plug-in {name!r} cannot be imported: {type(error).__name__}",
+            hint="is everything that it needs installed?",
+        ) from error

@@ -1,0 +1,1 @@
+"""Relational databases: how they are opened, and how their tables grow."""

@@ -1,0 +1,99 @@
+"""How tables grow: an ordered list of named steps, each recorded in the database it changed."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    func,
+    insert,
+    select,
+)
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.sql.engine import write_transaction
+
+_TURN: Final = 0x6D6C636174
+"""The key of the advisory lock under which PostgreSQL's tables grow: "mlcat"."""
+
+_applied = Table(
+    "mlcat_migration",
+    MetaData(),
+    Column("component", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("applied_at_ms", BigInteger, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step: its name, which never changes once released, and the function that makes it."""
+
+    name: str
+    apply: Callable[[Connection], None]
+
+
+def statements(*sql: str) -> Callable[[Connection], None]:
+    """Return a step that runs SQL statements, one after the other."""
+
+    def run(connection: Connection) -> None:
+        for statement in sql:
+            connection.exec_driver_sql(statement)
+
+    return run
+
+
+def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> list[str]:
+    """Bring the tables of `component` up to date and return the names of the steps taken.
+
+    All steps happen in one transaction: after an error the database is as it was before.
+
+    Raises:
+        RecipeError: the database was made by a newer version than this one.
+    """
+    with write_transaction(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            # SQLite's write lock is held already; here two that begin at once would both make them.
+            connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+        _applied.create(connection, checkfirst=True)
+        known = [migration.name for migration in migrations]
+        done = list(
+            connection.scalars(
+                select(_applied.c.name)
+                .where(_applied.c.component == component)
+                .order_by(_applied.c.position)
+            )
+        )
+        if done != known[: len(done)]:
+            raise _newer(engine, component, [name for name in done if name not in known])
+        for position in range(len(done), len(known)):
+            migrations[position].apply(connection)
+            connection.execute(
+                insert(_applied).values(
+                    component=component,
+                    position=position,
+                    name=known[position],
+                    applied_at_ms=time.time_ns() // 1_000_000,
+                )
+            )
+    return known[len(done) :]
+
+
+def _newer(engine: Engine, component: str, foreign: list[str]) -> RecipeError:
+    shown = engine.url.render_as_string(hide_password=True)
+    steps = ", ".join(repr(name) for name in foreign) or "steps in another order"
+    return RecipeError(
+        f"the {component} database {shown} was made by a newer version of mlcat-ingest: "
+        f"it has {steps}, which this version does not know",
+        hint="upgrade mlcat-ingest, or name another database",
+    )

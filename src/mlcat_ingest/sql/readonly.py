@@ -1,0 +1,132 @@
+"""Databases that belong to another program: opened to be read, and nothing else.
+
+A transaction here sees the database as it was at one moment, and takes no lock that a writer would
+wait for, but for SQLite files outside WAL mode, where any reader keeps writers waiting. It cannot
+write: SQLite files are opened read-only, transactions of PostgreSQL and MySQL are read-only ones.
+"""
+
+import os
+import sqlite3
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from mlcat_ingest.errors import MissingExtraError, NotAuthorizedError, RecipeError
+
+_CONNECT_TIMEOUT_S: Final = 10
+
+# Drivers and their modules, the preferred one first.
+_POSTGRESQL: Final = {"psycopg": "psycopg", "psycopg2": "psycopg2"}
+_MYSQL: Final = {"pymysql": "pymysql", "mysqldb": "MySQLdb"}
+
+# Where the address says nothing else: a peer that is gone is noticed, and a name for its log.
+_LIBPQ: Final = {
+    "connect_timeout": str(_CONNECT_TIMEOUT_S),
+    "keepalives_idle": "60",
+    "keepalives_interval": "10",
+    "keepalives_count": "6",
+    "fallback_application_name": "mlcat-ingest",
+}
+
+_BEGIN: Final = {
+    "sqlite": ("BEGIN",),
+    "postgresql": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SET LOCAL statement_timeout = {timeout_ms}",
+    ),
+    "mysql": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ),
+}
+
+
+def open_readonly(where: str, *, timeout_s: float) -> Engine:
+    """Return an engine for the database at `where`; nothing is contacted yet.
+
+    A connection that is closed is closed for good. A statement, or SQLite's wait for a writer,
+    takes at most `timeout_s`.
+
+    Raises:
+        RecipeError: `where` is no address of a database that can be used, or there is no such file.
+        MissingExtraError: it is one of PostgreSQL, and its driver is not installed.
+        NotAuthorizedError: the file may not be read.
+    """
+    try:
+        engine = _engine(_with_driver(make_url(where)), timeout_s)
+    except (ArgumentError, ImportError, TypeError, ValueError) as error:
+        # The driver's own words about an address repeat it with its password.
+        missing = f": {error}" if isinstance(error, ImportError) else ""
+        raise RecipeError(f"the address of a database cannot be used{missing}") from None
+    statements = [
+        each.format(timeout_ms=max(1, int(timeout_s * 1000)))
+        for each in _BEGIN.get(engine.name, ())
+    ]
+
+    def begin(connection: Connection) -> None:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+    event.listen(engine, "begin", begin)
+    return engine
+
+
+def sqlite_file(url: URL) -> Path:
+    """Return the file of an SQLite address, also of one in SQLite's own form, `file:...`.
+
+    Raises:
+        RecipeError: there is no such file.
+        NotAuthorizedError: it may not be read.
+    """
+    name = url.database or ":memory:"
+    path = Path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
+    if not path.is_file():
+        raise RecipeError(
+            f"there is no database {path}", hint="a relative path starts at the recipe's folder"
+        )
+    if not os.access(path, os.R_OK):
+        raise NotAuthorizedError(
+            f"the database {path} may not be read", hint="read permission on the file is enough"
+        )
+    return path
+
+
+def _engine(url: URL, timeout_s: float) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        address = f"file:{quote(str(sqlite_file(url)))}?mode=ro"
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(
+                address, uri=True, timeout=timeout_s, isolation_level=None, check_same_thread=False
+            )
+
+        return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    options: dict[str, Any] = {}
+    driver = url.get_driver_name()
+    if driver in _POSTGRESQL:
+        url = url.update_query_dict({**_LIBPQ, **url.query})
+        if driver == "psycopg":
+            # Statements prepared on their own outlive a transaction, which poolers do not bear.
+            options["prepare_threshold"] = None
+    elif driver in _MYSQL:
+        options = {"connect_timeout": _CONNECT_TIMEOUT_S, "read_timeout": max(1, int(timeout_s))}
+    return create_engine(url, connect_args=options, poolclass=NullPool)
+
+
+def _with_driver(url: URL) -> URL:
+    """Return `url` with a driver that is installed, the one it names before any other."""
+    backend, _, named = url.drivername.partition("+")
+    backend = "postgresql" if backend == "postgres" else backend
+    known = {"postgresql": _POSTGRESQL, "mysql": _MYSQL}.get(backend, {})
+    if not known or (named and named not in known):
+        return url
+    for driver in sorted(known, key=lambda driver: driver != named):
+        if find_spec(known[driver]) is not None:
+            return url.set(drivername=f"{backend}+{driver}")
+    if backend == "postgresql":
+        raise MissingExtraError("a PostgreSQL database", "postgres")
+    raise RecipeError("a MySQL database needs a driver", hint=f"pip install {named or 'pymysql'}")

@@ -1,0 +1,89 @@
+"""A catalog service that keeps nothing: it takes every proposal and counts.
+
+    python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl]
+
+`GET /counts` tells what arrived. With `--record` the bodies of ingest requests are kept, a line
+each. It answers what the clients of a run ask: `/config`, ingest, batch reads (nothing stored) and
+evaluation (no tests).
+"""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+COUNTS: Counter[str] = Counter()
+RECORD: list[Path] = []
+
+
+async def config(_: Request) -> Response:
+    return JSONResponse({"noCode": "true", "statefulIngestionCapable": True})
+
+
+async def aspects(request: Request) -> Response:
+    sent = await request.body()
+    for path in RECORD:
+        with path.open("ab") as file:
+            file.write(sent.replace(b"\n", b" ") + b"\n")
+    body = orjson.loads(sent)
+    proposals = body.get("proposals") or [body["proposal"]]
+    COUNTS["requests"] += 1
+    if (proposals[0].get("headers") or {}).get("If-Version-Match") == "999999999":
+        # A run learns by this that versions are checked, as a real service does.
+        words = "Expected version 999999999, actual version -1"
+        return JSONResponse({"message": words, "status": 422}, status_code=422)
+    COUNTS["proposals"] += len(proposals)
+    return JSONResponse({"value": "success"})
+
+
+async def batch_get(request: Request) -> Response:
+    COUNTS["requests"] += 1
+    COUNTS["urns read"] += len(orjson.loads(await request.body()))
+    return JSONResponse([])
+
+
+async def evaluate(request: Request) -> Response:
+    COUNTS["requests"] += 1
+    asked = orjson.loads(await request.body())
+    urns = asked.get("urns") or [asked["urn"]]
+    empty: dict[str, list[object]] = {"passing": [], "failing": []}
+    if "urns" in asked:
+        return JSONResponse({"value": {"results": dict.fromkeys(urns, empty)}})
+    return JSONResponse({"value": empty})
+
+
+async def counts(_: Request) -> Response:
+    return JSONResponse(dict(COUNTS))
+
+
+async def anything(_: Request) -> Response:
+    COUNTS["requests"] += 1
+    return JSONResponse({"value": "", "data": {}})
+
+
+app = Starlette(
+    routes=[
+        Route("/config", config),
+        Route("/aspects", aspects, methods=["POST"]),
+        Route("/openapi/v3/entity/{kind}/batchGet", batch_get, methods=["POST"]),
+        Route("/test", evaluate, methods=["POST"]),
+        Route("/counts", counts),
+        Route("/{path:path}", anything, methods=["GET", "POST"]),
+    ]
+)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--record", type=Path)
+    chosen = parser.parse_args()
+    if chosen.record:
+        RECORD.append(chosen.record)
+    uvicorn.run(app, host="127.0.0.1", port=chosen.port, log_level="warning")

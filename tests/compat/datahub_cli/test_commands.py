@@ -1,0 +1,135 @@
+"""DataHub's command line against the catalog: what its users type first."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.catalog_server import RunningCatalog, running_catalog
+from support.datahub_cli import DataHubCli
+
+pytestmark = pytest.mark.compat
+
+PLATFORM = "urn:li:dataPlatform:mlflow"
+TOKEN = "secret"
+
+
+def model_urn(name: str) -> str:
+    return f"urn:li:mlModel:({PLATFORM},{name},PROD)"
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCatalog]:
+    with running_catalog(tmp_path_factory.mktemp("catalog") / "c.db", token=TOKEN) as running:
+        yield running
+
+
+@pytest.fixture
+def cli(catalog: RunningCatalog, tmp_path: Path) -> DataHubCli:
+    return DataHubCli(f"{catalog.url}/api/gms", tmp_path, TOKEN)
+
+
+def put(cli: DataHubCli, urn: str, aspect: str, value: dict[str, Any], *more: str) -> None:
+    path = cli.home / "aspect.json"
+    path.write_text(json.dumps(value))
+    cli.run("put", "--urn", urn, "--aspect", aspect, "-d", str(path), *more)
+
+
+def test_put_get_and_exists(cli: DataHubCli) -> None:
+    urn = model_urn("a b/c")
+    put(cli, urn, "mlModelProperties", {"description": "é", "customProperties": {"k": "v"}})
+    put(cli, urn, "status", {"removed": False}, "--run-id", "by-hand")
+    everything = json.loads(cli.run("get", "--urn", urn).stdout)
+    assert everything["mlModelKey"] == {"platform": PLATFORM, "name": "a b/c", "origin": "PROD"}
+    assert everything["mlModelProperties"] == {"description": "é", "customProperties": {"k": "v"}}
+    one = json.loads(cli.run("get", "--urn", urn, "--aspect", "status", "--details").stdout)
+    assert one["status"]["systemMetadata"]["runId"] == "by-hand"
+    assert cli.run("exists", "--urn", urn).stdout.strip() == "true"
+    assert cli.run("exists", "--urn", model_urn("nobody")).stdout.strip() == "false"
+    missing = cli.run("get", "--urn", model_urn("nobody"), check=False)
+    assert missing.returncode == 1
+    assert "not found" in missing.stdout + missing.stderr
+
+
+def test_what_is_wrong_is_told(cli: DataHubCli) -> None:
+    path = cli.home / "aspect.json"
+    path.write_text(json.dumps({"description": 5}))
+    told = cli.run(
+        *("put", "--urn", model_urn("x"), "--aspect", "mlModelProperties", "-d", str(path)),
+        check=False,
+    )
+    assert told.returncode == 1
+    assert "422" in told.stdout + told.stderr
+
+
+def test_put_platform(cli: DataHubCli) -> None:
+    cli.run("put", "platform", "--name", "ours", "--display_name", "Ours", "--logo", "http://l/x")
+    info = json.loads(cli.run("get", "--urn", "urn:li:dataPlatform:ours").stdout)
+    assert info["dataPlatformInfo"]["displayName"] == "Ours"
+
+
+def test_soft_delete_undo_and_hard_delete(cli: DataHubCli) -> None:
+    urn = model_urn("leaves")
+    put(cli, urn, "mlModelProperties", {"description": "d"})
+    cli.run("delete", "--urn", urn, "--soft", "--force")
+    assert json.loads(cli.run("get", "--urn", urn, "--aspect", "status").stdout) == {
+        "status": {"removed": True}
+    }
+    cli.run("delete", "undo-by-filter", "--platform", "mlflow", "--force")
+    assert json.loads(cli.run("get", "--urn", urn, "--aspect", "status").stdout) == {
+        "status": {"removed": False}
+    }
+    cli.run("delete", "--urn", urn, "--hard", "--force")
+    assert cli.run("exists", "--urn", urn).stdout.strip() == "false"
+
+
+def test_delete_by_filter_takes_only_what_matches(cli: DataHubCli, catalog: RunningCatalog) -> None:
+    gone = f"urn:li:mlFeatureTable:({PLATFORM},gone)"
+    kept = "urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,kept)"
+    for urn in (gone, kept):
+        put(cli, urn, "mlFeatureTableProperties", {"description": "d"})
+    cli.run(
+        *("delete", "--entity-type", "mlFeatureTable", "--platform", "mlflow", "--hard"),
+        *("--force", "--batch-size", "10"),
+    )
+    assert catalog.store.exists([gone, kept]) == {kept}
+
+
+def test_a_deleted_tag_leaves_what_it_was_on(cli: DataHubCli) -> None:
+    urn, tag = model_urn("tagged"), "urn:li:tag:goes"
+    put(cli, tag, "tagProperties", {"name": "goes"})
+    put(cli, urn, "globalTags", {"tags": [{"tag": tag}, {"tag": "urn:li:tag:stays"}]})
+    cli.run("delete", "--urn", tag, "--hard", "--force")
+    left = json.loads(cli.run("get", "--urn", urn, "--aspect", "globalTags").stdout)
+    assert left == {"globalTags": {"tags": [{"tag": "urn:li:tag:stays"}]}}
+
+
+def test_search(cli: DataHubCli) -> None:
+    found = model_urn("fraud_detector")
+    put(cli, found, "mlModelProperties", {"name": "Fraud Detector", "description": "d"})
+    put(cli, model_urn("other_thing"), "mlModelProperties", {"name": "Other"})
+    urns = cli.run("search", "fraud", "--urns-only").stdout.split()
+    assert urns == [found]
+    answer = json.loads(
+        cli.run("search", "fraud", "--format", "json", "--filter", "platform=mlflow").stdout
+    )
+    assert [hit["entity"]["urn"] for hit in answer["searchResults"]] == [found]
+    assert cli.run("search", "fraud", "--urns-only", "--filter", "env=DEV").stdout.split() == []
+
+
+def test_graphql_and_what_it_lists(cli: DataHubCli) -> None:
+    urn = model_urn("asked")
+    put(cli, urn, "mlModelProperties", {"description": "d"})
+    query = "query q($urn: String!) { mlModel(urn: $urn) { properties { description } } }"
+    answer = cli.run("graphql", "--query", query, "--variables", json.dumps({"urn": urn}))
+    assert json.loads(answer.stdout) == {"mlModel": {"properties": {"description": "d"}}}
+    listed = cli.run("graphql", "--list-operations", "--format", "json").stdout
+    for name in ("searchAcrossEntities", "createTest", "listTests"):
+        assert f'"{name}"' in listed
+
+
+def test_check(cli: DataHubCli) -> None:
+    assert "'noCode': 'true'" in cli.run("check", "server-config").stdout
+    cli.run("check", "restore-indices", "--urn", model_urn("asked"))

@@ -1,0 +1,209 @@
+"""Our declarations against the schema classes of the DataHub SDK: drift shows here."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from datahub.metadata.schema_classes import ASPECT_NAME_MAP, KEY_ASPECTS
+from datahub.metadata.urns import Urn
+
+from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
+from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, key_aspect
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.shapes import Field, bare, fields
+from mlcat_ingest.metadata.urn import KINDS, build
+from support.sdk_schema import aspects_of, assert_valid_for_sdk
+
+pytestmark = pytest.mark.compat
+
+TYPED = sorted(name for name, spec in ASPECTS.items() if spec.type is not None)
+# Records whose name here says more than the model's own, or that stand for several.
+RENAMED = {
+    "EdgeRecord": {"Edge"},
+    "LinkSettings": {"InstitutionalMemoryMetadataSettings"},
+    "EditableDescription": {
+        ASPECTS[name].record.rpartition(".")[2] for name in TYPED if name.startswith("editable")
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(ASPECTS))
+def test_an_aspect_has_the_record_name_and_the_kind_of_the_model(name: str) -> None:
+    schema: Any = ASPECT_NAME_MAP[name].RECORD_SCHEMA
+    assert ASPECTS[name].record == schema.fullname.replace(".pegasus2avro.", ".")
+    assert ASPECTS[name].timeseries == (schema.get_prop("Aspect").get("type") == "timeseries")
+
+
+@pytest.mark.parametrize("entity_type", sorted(ENTITIES))
+def test_an_entity_type_has_the_aspects_of_the_registry(entity_type: str) -> None:
+    assert ENTITIES[entity_type].key == KEY_ASPECTS[entity_type].ASPECT_NAME
+    assert ENTITIES[entity_type].aspects == aspects_of(entity_type)
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_record_has_the_fields_of_the_model(name: str) -> None:
+    differences = list(record_differences(ASPECT_NAME_MAP[name].RECORD_SCHEMA, ASPECTS[name].type))
+    assert differences == []
+
+
+def record_differences(schema: Any, record: Any) -> Iterator[str]:
+    names = RENAMED.get(record.__name__, {record.__name__})
+    if schema.name not in names:
+        yield f"{record.__name__} stands for {schema.name}"
+    ours = fields(record)
+    theirs = {field.name: field for field in schema.fields}
+    if set(ours) != set(theirs):
+        yield f"{schema.name}: {set(ours) ^ set(theirs)} stand on one side only"
+    for name in ours.keys() & theirs.keys():
+        place = f"{schema.name}.{name}"
+        yield from presence_differences(place, theirs[name], ours[name])
+        yield from urn_differences(place, theirs[name].other_props, ours[name])
+        yield from type_differences(place, theirs[name].type, ours[name].hint, ours[name].markers)
+
+
+def presence_differences(place: str, theirs: Any, ours: Field) -> Iterator[str]:
+    filled = [json.loads(marker.json) for marker in ours.markers if isinstance(marker, Default)]
+    nullable = theirs.type.type == "union" and "null" in [s.type for s in theirs.type.schemas]
+    if ours.required != (not theirs.has_default):
+        yield f"{place}: required is {ours.required}"
+    if theirs.has_default and not nullable and filled != [without_nulls(theirs.default)]:
+        yield f"{place}: {filled} instead of the default {theirs.default}"
+    if (nullable or not theirs.has_default) and filled:
+        yield f"{place}: has no default"
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def urn_differences(place: str, theirs: dict[str, Any], ours: Field) -> Iterator[str]:
+    declared = theirs.get("Relationship")
+    expected: list[tuple[str, set[str], str | None]] = []
+    if declared is not None:
+        ((path, edge),) = {"": declared}.items() if "name" in declared else declared.items()
+        at = path.removeprefix("/*").removeprefix("/") or None
+        expected = [(edge["name"], set(edge["entityTypes"]), at)]
+    markers = (*ours.markers, *bare(next(iter(get_args(ours.hint)), str))[1])
+    edges = [
+        (marker.relationship, set(marker.kinds), marker.at)
+        for marker in markers
+        if isinstance(marker, Edge)
+    ]
+    if edges != expected:
+        yield f"{place}: {edges} instead of the relationship {expected}"
+    has_urn = any(isinstance(marker, Edge | UrnOf) for marker in markers)
+    if ("Urn" in theirs or "urn_is_array" in theirs) and not has_urn:
+        yield f"{place}: holds URNs"
+
+
+def type_differences(
+    place: str, theirs: Any, hint: Any, markers: tuple[object, ...]
+) -> Iterator[str]:
+    if theirs.type == "union":
+        members = [schema for schema in theirs.schemas if schema.type != "null"]
+        if len(members) > 1:
+            keys = [schema.type for schema in members]
+            if OneOf not in markers or list(fields(hint)) != keys:
+                yield f"{place}: is a union of {keys}"
+            for schema, field in zip(members, fields(hint).values(), strict=False):
+                yield from type_differences(place, schema, field.hint, field.markers)
+            return
+        theirs = members[0]
+    scalars = {"string": str, "boolean": bool, "int": int, "long": int}
+    scalars |= {"float": float, "double": float}
+    if theirs.type == "record":
+        yield from record_differences(theirs, hint)
+    elif theirs.type == "enum":
+        if get_origin(hint) is not Literal or set(get_args(hint)) != set(theirs.symbols):
+            yield f"{place}: has the values {theirs.symbols}"
+    elif theirs.type in ("array", "map"):
+        items = theirs.items if theirs.type == "array" else theirs.values
+        if get_origin(hint) is not {"array": list, "map": dict}[theirs.type]:
+            yield f"{place}: is {theirs.type}"
+        yield from type_differences(place, items, *bare(get_args(hint)[-1]))
+    elif hint is not scalars[theirs.type]:
+        yield f"{place}: is {theirs.type}"
+    elif (Bits(32) in markers) != (theirs.type == "int"):
+        yield f"{place}: has the width of {theirs.type}"
+
+
+PARTS = {
+    "mlModel": ("urn:li:dataPlatform:mlflow", "a name, (odd) 100%", "PROD"),
+    "mlModelGroup": ("urn:li:dataPlatform:mlflow", "registered:a/b", "DEV"),
+    "mlModelDeployment": ("urn:li:dataPlatform:sagemaker", "endpoint", "PROD"),
+    "mlFeature": ("project.view", "feature"),
+    "mlPrimaryKey": ("project.view", "key"),
+    "mlFeatureTable": ("urn:li:dataPlatform:feast", "project.view"),
+    "dataset": ("urn:li:dataPlatform:hive", "db.table", "PROD"),
+    "dataPlatformInstance": ("urn:li:dataPlatform:mlflow", "eu"),
+    "dataFlow": ("airflow", "flow", "PROD"),
+    "dataJob": ("urn:li:dataFlow:(airflow,flow,PROD)", "job"),
+    "versionSet": ("abc", "mlModel"),
+}
+
+
+@pytest.mark.parametrize("entity_type", sorted(KINDS))
+def test_a_key_aspect_is_what_the_sdk_makes_of_the_urn(entity_type: str) -> None:
+    urn = build(entity_type, *PARTS.get(entity_type, ("some-id",)))
+    name, value = key_aspect(urn)
+    theirs = Urn.from_string(urn).to_key_aspect()  # type: ignore[attr-defined]  # typed URNs have it
+    assert name == theirs.ASPECT_NAME
+    assert value == theirs.to_obj()
+    assert_valid_for_sdk(Proposal(urn, name, value))
+
+
+EVERY_FIELD: dict[str, dict[str, Any]] = {
+    "mlModelProperties": {
+        "customProperties": {"mlflow.source.name": "train.py"},
+        "externalUrl": "http://mlflow:5000/#/experiments/1/runs/a",
+        "name": "a run",
+        "created": {"time": 1_700_000_000_000, "actor": "urn:li:corpuser:ann"},
+        "version": {"versionTag": "3"},
+        "hyperParameters": {"lr": {"double": 0.5}, "on": {"boolean": True}},
+        "hyperParams": [{"name": "lr", "value": "0.5", "createdAt": 1}],
+        "trainingMetrics": [{"name": "loss", "value": "NaN"}],
+        "mlFeatures": ["urn:li:mlFeature:(t,f)"],
+        "tags": [],
+        "groups": ["urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"],
+    },
+    "ownership": {
+        "owners": [{"owner": "urn:li:corpuser:ann", "type": "DATAOWNER"}],
+        "lastModified": {"time": 5, "actor": "urn:li:corpuser:ann"},
+    },
+    "sourceCode": {
+        "sourceCode": [{"type": "ML_MODEL_SOURCE_CODE", "sourceCodeUrl": "https://git/x/tree/1"}]
+    },
+    "status": {"removed": False},
+    "structuredProperties": {
+        "properties": [
+            {
+                "propertyUrn": "urn:li:structuredProperty:tier",
+                "values": [{"string": "gold"}, {"double": 1.5}],
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(EVERY_FIELD))
+def test_the_sdk_takes_our_spelling_of_unions_and_nested_records(name: str) -> None:
+    urn = build("mlModel", *PARTS["mlModel"])
+    assert_valid_for_sdk(Proposal(urn, name, EVERY_FIELD[name]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mlModelProperties", {"name": 3}),
+        ("mlModelProperties", {"nmae": "a field that the model does not have"}),
+        ("mlModelProperties", {"created": {"time": 1, "who": "a nested one"}}),
+        ("versionSetProperties", {"latest": "urn:li:mlModel:x"}),
+        ("versionSetProperties", {"an aspect": "of another entity type"}),
+    ],
+)
+def test_what_the_sdk_would_refuse_or_drop_fails(name: str, value: dict[str, Any]) -> None:
+    with pytest.raises(Exception, match=r"parsed|drops|has no aspect|missing"):
+        assert_valid_for_sdk(Proposal(build("mlModel", *PARTS["mlModel"]), name, value))

@@ -1,0 +1,40 @@
+"""What every test shares: options, and that no test leaves its settings to the next."""
+
+import logging
+import os
+
+import pytest
+from hypothesis import settings
+
+from mlcat_ingest.cli.logs import NOISY, StderrHandler
+
+# A busy machine is slow now and then; that is no failure of a property. What lands is judged by the
+# same examples each time; new ones are looked for everywhere else.
+settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("unhurried")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files from what comes out"
+    )
+    parser.addoption(
+        "--hammer-s", type=float, default=5, help="how long clients hammer one aspect, in seconds"
+    )
+    parser.addoption("--kills", type=int, default=3, help="how often the catalog is killed")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def _logging_not_set_up() -> None:
+    """Undo what commands under test did to the logging of this process, also in shared fixtures."""
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if isinstance(one, StderrHandler)]:
+        root.removeHandler(handler)
+    logging.captureWarnings(False)
+    for name in ("mlcat_ingest", *NOISY):
+        logging.getLogger(name).setLevel(logging.NOTSET)

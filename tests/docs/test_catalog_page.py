@@ -1,0 +1,47 @@
+"""`docs/catalog.md` says what the catalog does: its endpoints and its limits."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from mlcat_ingest.catalog import limits
+from mlcat_ingest.catalog.rest.routes import rest_operations
+from support.rest_client import rest_client
+
+PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """Yield the cells of the tables between a heading and the next of its level."""
+    level = heading.split(" ", 1)[0]
+    _, _, rest = PAGE.read_text().partition(f"\n{heading}\n")
+    section = rest.partition(f"\n{level} ")[0]
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            yield [cell.strip(" `") for cell in line.strip("|").split("|")]
+
+
+def test_the_page_lists_every_endpoint(tmp_path: Path) -> None:
+    with rest_client(tmp_path / "c.db") as client:
+        operations = rest_operations(client.store, client.tasks, limits.DEFAULT_LIMITS)
+    declared = [
+        f"{one.method} {one.path}" + (f"?action={one.action}" if one.action else "")
+        for one in operations
+    ]
+    assert sorted(cells[0] for cells in rows("## Endpoints")) == sorted(declared)
+
+
+def test_the_page_lists_every_limit_with_its_value() -> None:
+    constants = {
+        name: value
+        for name, value in vars(limits).items()
+        if name.isupper() and isinstance(value, int | float)
+    }
+    told = {name: float(value) for name, value, *_ in rows("## Limits")}
+    assert told == asdict(limits.DEFAULT_LIMITS) | constants
+
+
+def test_every_limit_has_a_unit() -> None:
+    assert all(len(cells) == 4 and all(cells) for cells in rows("## Limits"))
+    assert re.search(r"\| limit \| value \| unit \|", PAGE.read_text())

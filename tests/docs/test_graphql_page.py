@@ -1,0 +1,39 @@
+"""The page about GraphQL says what is so: its query runs, its fields and limits are there."""
+
+import re
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+from mlcat_ingest.catalog.graphql.schema import executable_schema
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.store.store import Store
+from support.catalog_graphql import ask
+
+PAGE = (Path(__file__).parents[2] / "docs" / "graphql.md").read_text()
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    (query,) = re.findall(r"```graphql\n(.*?)```", PAGE, re.DOTALL)
+    with closing(Store.open(tmp_path / "catalog.db")) as store:
+        assert ask(store, query)["searchAcrossEntities"]["total"] == 0
+
+
+def test_the_root_fields_are_there() -> None:
+    schema = executable_schema()
+    assert schema.query_type
+    assert schema.mutation_type
+    rows = PAGE.split("## What can be asked")[1].split("##")[0]
+    named = {name for name in re.findall(r"`(\w+)`", rows) if name != "lineage"}
+    known = schema.query_type.fields.keys() | schema.mutation_type.fields.keys()
+    assert named <= known
+    by_urn = {name for name, field in schema.query_type.fields.items() if "urn" in field.args}
+    assert known - by_urn <= named
+
+
+def test_the_limits_are_those_of_the_service() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", PAGE, re.MULTILINE)
+    limits = {name: f"{value:g}" if name.endswith("seconds") else str(value)
+              for name, value in asdict(DEFAULT_LIMITS).items()}  # fmt: skip
+    assert {name: limits[name] for name, _ in rows} == dict(rows)
+    assert {name for name in limits if name.startswith("query_")} <= dict(rows).keys()

@@ -1,0 +1,89 @@
+"""The rules that keep the code readable: sizes, the error tree, one word for one thing."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlcat_ingest import errors
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+BROAD_BORDERS = {
+    "catalog/app.py",  # the HTTP handler
+    "catalog/store/writer.py",  # a job: its error is raised where its result is asked for
+    "cli/main.py",  # the command line: whatever comes is one message and a status
+    "pipeline/reading.py",  # the per-record loop
+    "pipeline/run.py",  # the run: whatever ends it is in its report
+    "threads.py",  # every thread: its error is raised where its result is asked for
+}
+
+
+def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield path, node
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in SOURCES}
+    assert {str(path): n for path, n in lengths.items() if n > 400} == {}
+
+
+def test_no_function_is_longer_than_40_lines() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path, node in functions()
+        if _body_lines(node) > 40
+    ]
+    assert long == []
+
+
+def _body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from the first statement after the docstring to the end."""
+    body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1
+
+
+def test_broad_excepts_stand_at_the_borders_only() -> None:
+    found = {
+        str(path.relative_to(ROOT / "src" / "mlcat_ingest"))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+    }
+    assert found <= BROAD_BORDERS
+
+
+def test_the_drawn_error_tree_is_the_real_one() -> None:
+    drawn: dict[str, str] = {}
+    parents: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"((?:    )*)([A-Z][A-Za-z]+Error)\b", line)
+        if match and not line.startswith("The"):
+            depth = len(match[1]) // 4
+            drawn[match[2]] = parents[depth - 1] if depth else "Exception"
+            parents[depth:] = [match[2]]
+    real = {
+        name: kind.__bases__[0].__name__
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if kind.__module__ == errors.__name__
+    }
+    assert drawn == real
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_every_path_a_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = re.findall(r"`((?:src|tests|docs|recipes|\.ci)/[\w./-]+)`", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_error_that_contributing_names_exists() -> None:
+    named = set(re.findall(r"`(\w+Error)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert {name for name in named if not hasattr(errors, name)} == set()

@@ -1,0 +1,93 @@
+"""The recipes that come with the project, and the JSON Schema that editors check them with."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
+import pytest
+import yaml
+
+from mlcat_ingest.pipeline.resolve import load_resolved
+from mlcat_ingest.pipeline.schema import json_schema
+from mlcat_ingest.recipe.loader import parse
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "recipes").glob("*.y*ml"))
+SCHEMA_FILE = ROOT / "docs" / "recipe.schema.json"
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    schema = json_schema(plugins=False)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_schema_in_docs_is_that_of_the_code(*, update_golden: bool) -> None:
+    text = json.dumps(json_schema(plugins=False), indent=2, ensure_ascii=False) + "\n"
+    if update_golden:
+        SCHEMA_FILE.write_text(text)
+    assert SCHEMA_FILE.read_text() == text, "pytest tests/docs --update-golden writes it anew"
+
+
+def test_there_are_recipes() -> None:
+    assert {file.stem for file in RECIPES} >= {"mlflow", "mlflow-to-datahub", "quickstart"}
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.stem))
+def test_a_recipe_resolves_and_fits_the_schema(file: Path, validator: Any) -> None:
+    resolved = load_resolved(file, {})
+    assert resolved.sources
+    assert resolved.sink is not None
+    data = parse(file.read_bytes(), file.name).data
+    assert [error.message for error in validator.iter_errors(data)] == []
+    assert yaml.safe_load(file.read_text()).keys() == data.keys()
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.stem))
+def test_a_recipe_points_editors_at_the_schema(file: Path) -> None:
+    found = re.match(r"# yaml-language-server: \$schema=(\S+)\n", file.read_text())
+    assert found is not None
+    assert (file.parent / found[1]).resolve() == SCHEMA_FILE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source: {type: mlflow, config: {tracking_uri: 'http://m', limit: '${N}'}}",
+        "source: {type: mlflow, config: null}",
+        "sources: [{type: mlflow}]\nsink: null",
+        "sources: [{type: mlflow}]\nsink: {type: file, config: {filename: x}}",
+        "$schema: x\npipeline_name: a b\nsource: {type: '${T}'}",
+        "sources: [{type: mlflow}]\nsink: {type: datahub-rest, config: {timeout_sec: 5}}",
+        "sources: [{type: mlflow}]\nevaluate: {enabled: '${E}', dialect: '${D:-auto}'}",
+    ],
+)
+def test_what_the_schema_allows(text: str, validator: Any) -> None:
+    assert [error.message for error in validator.iter_errors(parse(text, "r").data)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nmae: x\nsource: {type: mlflow}",
+        "name: x",
+        "name: a\npipeline_name: b\nsource: {type: mlflow}",
+        "source: {type: mlflow}\nsources: []",
+        "source: {type: mflow}",
+        "source: {type: mlflow, conf: {}}",
+        "source: {type: mlflow, config: {traking_uri: 'http://m'}}",
+        "source: {type: mlflow, config: {limit: 0}}",
+        "source: {type: mlflow, config: {runs: {select: some}}}",
+        "source: {type: mlflow}\nsink: {type: file}",
+        "source: {type: mlflow}\nsink: {type: file, config: {}}",
+        "source: {type: mlflow}\nsink: {type: rest, config: {tokn: x}}",
+        "source: {type: mlflow}\nenrich: [{}]",
+        "source: {type: mlflow}\ntransformers: []",
+        "source: {type: mlflow}\nevaluate: {enabled: maybe}",
+    ],
+)
+def test_what_the_schema_refuses(text: str, validator: Any) -> None:
+    assert list(validator.iter_errors(parse(text, "r").data)) != []

@@ -1,0 +1,108 @@
+"""`mlcat-ingest demo`: what it reports is what the MLflow store holds, and it ends cleanly."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+END_S = 60
+
+
+@contextmanager
+def demo(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlcat_ingest", "demo", "--dir", str(folder), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "HOME": str(folder.parent)},
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def until(process: "subprocess.Popen[str]", start: str) -> list[str]:
+    """Read what the process prints up to the line that begins with `start`."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if line.startswith(start):
+            return lines
+    raise AssertionError(f"it ended early:\n{lines}\n{process.communicate()[1]}")
+
+
+def counts_of_store(database: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(database)) as connection:
+        (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+        (experiments,) = connection.execute("SELECT count(*) FROM experiments").fetchone()
+        (registered,) = connection.execute("SELECT count(*) FROM registered_models").fetchone()
+    return {"mlModel": runs, "mlModelGroup": experiments + registered}
+
+
+@dataclass(frozen=True)
+class First:
+    """What the first demo in a folder printed up to its last line, the page, how it ended."""
+
+    folder: Path
+    text: str
+    page: str
+    status: int
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> First:
+    folder = tmp_path_factory.mktemp("demo") / "mlcat-demo"
+    with demo(folder) as process:
+        text = "\n".join(until(process, "Open "))
+        address = re.search(r"https?://[^\s,)]+", text)
+        assert address is not None
+        with urllib.request.urlopen(address[0], timeout=10) as page:
+            shown = page.read().decode()
+        os.killpg(process.pid, signal.SIGINT)
+        return First(folder, text, shown, process.wait(END_S))
+
+
+def test_it_trains_ingests_and_serves(first: First) -> None:
+    assert first.status == 0
+    assert "wine-classifier" in first.page
+    reported = re.findall(r"^ +(mlModel\w*) +(\d+) created", first.text, re.MULTILINE)
+    created = {kind: int(count) for kind, count in reported}
+    assert created == counts_of_store(first.folder / "mlflow.db")
+    assert created["mlModel"] >= 3
+    tests = re.search(r"(\d+) entities evaluated: (\d+) results passing", first.text)
+    assert tests is not None
+    assert int(tests[1]) == sum(created.values())
+    assert int(tests[2]) > 0
+
+
+def test_a_second_time_finds_nothing_to_write(first: First) -> None:
+    with demo(first.folder, "--no-serve") as process:
+        out, errors = process.communicate(timeout=END_S)
+    assert process.returncode == 0, errors
+    assert re.search(r"^ +proposals +0 sent$", out, re.MULTILINE)
+
+
+def test_a_terminated_demo_leaves_no_catalog_behind(first: First) -> None:
+    with demo(first.folder) as process:
+        until(process, "Open ")
+        process.terminate()
+        process.wait(END_S)
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)

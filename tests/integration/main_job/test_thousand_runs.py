@@ -1,0 +1,187 @@
+"""The main job on real input: 1,000 runs in 10 experiments of a real server, into the catalog."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.generate import generate
+from mlcat_ingest.catalog.store.virtual import DEFAULTED
+from mlcat_ingest.cli.main import call
+from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.urn import raw_parts
+from support.catalog_server import RunningCatalog, running_catalog
+from support.mlflow_server import MlflowServer, running
+from support.sdk_schema import assert_valid_for_sdk
+from support.venvs import venv_for
+
+pytestmark = pytest.mark.integration
+
+RUNS = 1000
+EXPERIMENTS = 10
+GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{},PROD)"
+MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,{},PROD)"
+
+
+@dataclass(frozen=True)
+class World:
+    mlflow: MlflowServer
+    catalog: RunningCatalog
+    folder: Path
+
+    def ingest(self, name: str, *options: str) -> dict[str, Any]:
+        recipe = self.folder / "thousand.yml"
+        recipe.write_text(
+            f"source: {{type: mlflow, config: {{tracking_uri: '{self.mlflow.url}'}}}}\n"
+            f"sink: {{type: rest, config: {{server: '{self.catalog.url}'}}}}\n"
+        )
+        report = self.folder / f"{name}.json"
+        assert call([str(recipe), "--report", str(report), "-q", *options]) == 0
+        data: dict[str, Any] = json.loads(report.read_text())
+        return data
+
+    def groups_by_run(self) -> dict[str, str]:
+        """Run id to experiment name, of every active run, as MLflow's own database has it."""
+        with closing(sqlite3.connect(self.mlflow.db_path)) as database:
+            return dict(
+                database.execute(
+                    "SELECT run_uuid, e.name FROM runs JOIN experiments e USING (experiment_id)"
+                    " WHERE runs.lifecycle_stage = 'active'"
+                )
+            )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("thousand")
+    venv = venv_for("mlflow-3.17")
+    generate(folder / "store", runs=RUNS, experiments=EXPERIMENTS, python=str(venv.python))
+    with running(venv, folder / "store") as mlflow, running_catalog(folder / "c.db") as catalog:
+        yield World(mlflow, catalog, folder)
+
+
+@pytest.fixture(scope="module")
+def first(world: World) -> dict[str, Any]:
+    """The report of the first run, and under `groups` what the catalog held right after it."""
+    report = world.ingest("first")
+    urns = [MODEL.format(run_id) for run_id in world.groups_by_run()]
+    with CatalogClient(world.catalog.url) as client:
+        stored = client.read_many(urns, ["mlModelProperties"])
+    report["groups"] = {
+        raw_parts(urn)[1]: aspects["mlModelProperties"].value["groups"]
+        for urn, aspects in stored.items()
+    }
+    return report
+
+
+def properties_of(client: CatalogClient, urn: str) -> dict[str, Any]:
+    return dict(client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].value)
+
+
+@pytest.fixture
+def client(world: World) -> Iterator[CatalogClient]:
+    with CatalogClient(world.catalog.url) as client:
+        yield client
+
+
+def test_every_active_run_is_a_model_in_its_experiments_group(
+    world: World, first: dict[str, Any]
+) -> None:
+    expected = world.groups_by_run()
+    assert len(expected) == RUNS
+    assert first["entities"]["mlModel"]["created"] == RUNS
+    assert first["groups"] == {run: [GROUP.format(name)] for run, name in expected.items()}
+
+
+def test_mlflow_sees_four_requests_and_one_a_full_page(first: dict[str, Any]) -> None:
+    full_pages = RUNS // 1000
+    assert first["source_requests"] <= 4 + full_pages
+
+
+def test_the_catalog_sees_few_requests(first: dict[str, Any]) -> None:
+    entities = sum(counts["read"] for counts in first["entities"].values())
+    written = sum(c["created"] + c["updated"] for c in first["entities"].values())
+    pages = sum(-(-n // 200) for n in (first["proposals_sent"], entities, written))
+    assert first["catalog_requests"] <= 1.1 * pages + 10
+
+
+def test_an_ordinary_run_is_at_most_three_aspects(world: World, first: dict[str, Any]) -> None:
+    assert first["entities"]["mlModel"]["read"] == RUNS
+    urn = MODEL.format(next(iter(world.groups_by_run())))
+    stored = world.catalog.store.get_many([urn])[urn].keys() - set(DEFAULTED)
+    assert stored == {"mlModelKey", "mlModelProperties", "ownership"}
+
+
+def test_what_others_add_survives_and_the_second_run_writes_nothing(
+    world: World, first: dict[str, Any], client: CatalogClient
+) -> None:
+    assert first["proposals_sent"] > RUNS
+    urn = MODEL.format(next(iter(world.groups_by_run())))
+    properties = dict(
+        client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].value
+    )
+    feature = "urn:li:mlFeature:(somebodys.table,age)"
+    group = GROUP.format("somebodys group")
+    properties["groups"] = [*properties["groups"], group]
+    properties["mlFeatures"] = [feature]
+    properties["customProperties"] = {**properties["customProperties"], "reviewed": "yes"}
+    client.emit(Proposal(urn, "mlModelProperties", properties))
+
+    second = world.ingest("second", "--full")
+
+    assert second["proposals_sent"] == 0
+    assert {c["unchanged"] for c in second["entities"].values()} != {0}
+    assert all(c["created"] == c["updated"] == 0 for c in second["entities"].values())
+    after = properties_of(client, urn)
+    assert after == properties
+
+
+def test_a_change_in_mlflow_beside_foreign_entries_keeps_both(
+    world: World, first: dict[str, Any], client: CatalogClient
+) -> None:
+    assert first["exit_code"] == 0
+    run_id = list(world.groups_by_run())[1]
+    urn = MODEL.format(run_id)
+    properties = dict(
+        client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].value
+    )
+    group = GROUP.format("somebodys group")
+    client.emit(
+        Proposal(urn, "mlModelProperties", {**properties, "groups": [group, *properties["groups"]]})
+    )
+    with closing(sqlite3.connect(world.mlflow.db_path)) as database, database:
+        database.execute("INSERT INTO tags VALUES ('late', 'edit', ?)", (run_id,))
+
+    changes = world.ingest("third")
+    assert changes["passes"][0]["full"] is False
+    assert changes["source_requests"] <= 10
+    assert "mlModel" not in changes["entities"], "MLflow tells of no edit after the end"
+
+    report = world.ingest("fourth", "--full")
+
+    assert report["entities"]["mlModel"]["updated"] == 1
+    after = properties_of(client, urn)
+    assert after["customProperties"]["late"] == "edit"
+    assert after["groups"] == [group, *properties["groups"]]
+
+
+def test_the_runs_proposals_fit_the_sdks_schema(world: World) -> None:
+    out = world.folder / "proposals.jsonl"
+    recipe = world.folder / "to-file.yml"
+    recipe.write_text(
+        f"source: {{type: mlflow, config: {{tracking_uri: '{world.mlflow.url}'}}}}\n"
+        f"sink: {{type: file, config: {{path: '{out}'}}}}\n"
+    )
+    assert call([str(recipe), "-q"]) == 0
+    lines = out.read_text().splitlines()
+    assert len(lines) > RUNS
+    for line in lines:
+        sent = json.loads(line)
+        proposal = Proposal(sent["entityUrn"], sent["aspectName"], sent["aspect"]["json"])
+        assert_valid_for_sdk(proposal)

@@ -1,0 +1,180 @@
+"""Who is let in: basic authentication, workspaces, and stores that MLflow must not touch."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.opening import open_reader
+from support.mlflow_server import MlflowServer, running
+from support.mlflow_store import mlflow_client
+from support.ports import free_port
+from support.venvs import venv_for
+
+pytestmark = pytest.mark.integration
+
+
+def experiment_names(**config: Any) -> list[str]:
+    reader = open_reader(MlflowConfig.model_validate({"retries": 0, **config}))
+    return [one.name for page in reader.experiments() for one in page]
+
+
+def test_basic_authentication(tmp_path: Path) -> None:
+    (tmp_path / "auth.ini").write_text(
+        "[mlflow]\ndefault_permission = READ\n"
+        f"database_uri = sqlite:///{tmp_path / 'auth.db'}\n"
+        "admin_username = admin\nadmin_password = päss word 12\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n",
+        encoding="utf-8",
+    )
+    with running(
+        venv_for("mlflow-3.17-auth"),
+        tmp_path,
+        extra_args=["--app-name", "basic-auth"],
+        env={
+            "MLFLOW_AUTH_CONFIG_PATH": str(tmp_path / "auth.ini"),
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "made-up",
+        },
+    ) as server:
+        signed_in = {"username": "admin", "password": "päss word 12"}
+        assert experiment_names(tracking_uri=server.url, **signed_in) == ["Default"]
+        with_user_info = server.url.replace("//", "//admin:p%C3%A4ss%20word%2012@")
+        assert experiment_names(tracking_uri=with_user_info) == ["Default"]
+        with pytest.raises(AuthenticationError, match=r"refused the credentials") as refused:
+            experiment_names(tracking_uri=with_user_info.replace("word", "wrong"))
+        assert "wrong" not in str(refused.value)
+        with pytest.raises(AuthenticationError):
+            experiment_names(tracking_uri=server.url)
+
+
+def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
+    with running(venv_for("mlflow-3.17"), tmp_path, extra_args=["--enable-workspaces"]) as server:
+        make_workspace(server, "team-a")
+        reader = open_reader(MlflowConfig(tracking_uri=server.url))
+        assert reader.workspaces() == ("default", "team-a")
+        assert reader.workspace == "default"
+        other = reader.in_workspace("team-a")
+        assert other.workspace == "team-a"
+        names = {
+            each.workspace: {one.name for page in each.experiments() for one in page}
+            for each in (reader, other)
+        }
+        assert names["team-a"] >= {"only in team-a"}
+        assert names["default"].isdisjoint({"only in team-a"})
+        runs = {
+            each.workspace: [
+                run.name
+                for page in each.experiments()
+                for experiment in page
+                for found in each.runs([experiment.experiment_id])
+                for run in found
+            ]
+            for each in (reader, other)
+        }
+        assert runs == {"default": [], "team-a": ["hidden"]}
+        assert other.server_id() == reader.server_id()
+        assert {finding.outcome for finding in reader.check()} == {"ok"}
+
+
+def make_workspace(server: MlflowServer, name: str) -> None:
+    def post(path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+        reply = requests.post(f"{server.url}{path}", json=body, headers=headers, timeout=30)
+        reply.raise_for_status()
+        made: dict[str, Any] = reply.json()
+        return made
+
+    post("/api/3.0/mlflow/workspaces", {"name": name})
+    header = {"X-MLFLOW-WORKSPACE": name}
+    made = post("/api/2.0/mlflow/experiments/create", {"name": f"only in {name}"}, **header)
+    post(
+        "/api/2.0/mlflow/runs/create",
+        {"experiment_id": made["experiment_id"], "run_name": "hidden", "start_time": 1},
+        **header,
+    )
+
+
+def test_another_path_of_a_server_is_told_apart_from_no_server(tmp_path: Path) -> None:
+    with (
+        running(venv_for("mlflow-3.17"), tmp_path) as server,
+        pytest.raises(ProtocolMismatchError, match=r"is no MLflow server"),
+    ):
+        experiment_names(tracking_uri=f"{server.url}/mlflow")
+    with pytest.raises(SourceUnavailableError, match=r"Connection refused"):
+        experiment_names(tracking_uri=f"http://127.0.0.1:{free_port()}")
+
+
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    missing = tmp_path / "typo.db"
+    with pytest.raises(RecipeError, match=r"there is no database"):
+        experiment_names(tracking_uri=f"sqlite:///{missing}")
+    assert not missing.exists()
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (id INTEGER)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ProtocolMismatchError, match=r"is no MLflow database"):
+        experiment_names(tracking_uri=f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_version_is_not_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    uri = f"sqlite:///{path}"
+    with mlflow_client(uri) as client:
+        client.search_experiments()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0a8213491aaa'")
+        connection.execute("DROP TABLE logged_model_tags")
+    connection.close()
+    with pytest.raises(ProtocolMismatchError, match=r"another MLflow version") as told:
+        experiment_names(tracking_uri=uri)
+    assert "mlflow db upgrade" in str(told.value)
+    with sqlite3.connect(path) as connection:
+        found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    connection.close()
+    assert found == ("0a8213491aaa",)
+
+
+def test_a_folder_is_read_and_a_missing_one_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    folder = tmp_path / "mlruns"
+    with mlflow_client(folder.as_uri()) as client:
+        made = client.create_experiment("from a folder")
+        client.create_run(made, run_name="one")
+        client.create_registered_model("kept")
+        client.create_model_version("kept", "s3://bucket/model")
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
+    capfd.readouterr()
+    reader = open_reader(MlflowConfig(tracking_uri=str(folder)))
+    assert made in [one.experiment_id for page in reader.experiments() for one in page]
+    assert [run.name for page in reader.runs([made]) for run in page] == ["one"]
+    assert [one.version for page in reader.model_versions() for one in page] == ["1"]
+    assert list(reader.logged_models([made])) == [[]]
+    reader.close()
+    assert capfd.readouterr().err == ""
+    for uri, error in ((tmp_path / "typo", RecipeError), (tmp_path, ProtocolMismatchError)):
+        with pytest.raises(MlcatError) as told:
+            experiment_names(tracking_uri=str(uri))
+        assert type(told.value) is error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "mlruns"]
+    # MLflow's default store would be made in the working directory.
+    assert list(elsewhere.iterdir()) == []

@@ -1,0 +1,244 @@
+"""How the database is treated: what it has to permit, what it is kept from, what is told."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from sqlalchemy import URL, create_engine, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    RecipeError,
+    RetryableError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.sources.base import Forgetful
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.database import order
+from mlcat_ingest.sources.mlflow.opening import open_reader
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sql.readonly import open_readonly
+from support.mlflow_databases import Store
+from support.mlflow_readings import records_of
+from support.mlflow_tables import reader_of
+from support.ports import free_port
+
+pytestmark = pytest.mark.integration
+
+PASSWORD = "pass:w0rd/of@ours"
+
+_MAKE_USER = {
+    "postgresql": "CREATE ROLE {} LOGIN PASSWORD '{}'",
+    "mysql": "CREATE USER {} IDENTIFIED BY '{}'",
+}
+_DROP_USER = {
+    "postgresql": ("DROP OWNED BY {0}", "DROP ROLE {0}"),
+    "mysql": ("DROP USER {0}",),
+}
+_CONNECTIONS = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity"
+    " WHERE application_name = 'mlcat-ingest' AND datname = :name",
+    "mysql": "SELECT count(*) FROM information_schema.processlist WHERE user = :name",
+}
+
+
+def execute(database: str, *statements: str) -> None:
+    """Run statements as the user that owns the database."""
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    engine.dispose()
+
+
+def number(database: str, statement: str, **values: object) -> int:
+    """Return the one number that a statement gives."""
+    engine = create_engine(database)
+    with engine.connect() as connection:
+        found = connection.scalar(text(statement), values)
+    engine.dispose()
+    return int(found or 0)
+
+
+@pytest.fixture
+def served(store: Store) -> Store:
+    """The stores on databases that have users and a server."""
+    if store.kind == "sqlite":
+        pytest.skip("SQLite has no users and no server")
+    return store
+
+
+@contextmanager
+def reading_user(store: Store, *, but: str = "") -> Iterator[URL]:
+    """Give the database's address for a user who may read MLflow's tables, all `but` one."""
+    name = f"mlcat_{uuid.uuid4().hex[:10]}"
+    tables = [table for table in tables_of(store.database) if table != but]
+    grants = [f"GRANT SELECT ON {table} TO {name}" for table in tables]
+    execute(store.database, _MAKE_USER[store.kind].format(name, PASSWORD), *grants)
+    try:
+        yield make_url(store.database).set(username=name, password=PASSWORD)
+    finally:
+        execute(store.database, *(each.format(name) for each in _DROP_USER[store.kind]))
+
+
+def tables_of(database: str) -> list[str]:
+    engine = create_engine(database)
+    with engine.connect() as connection:
+        schema = "current_schema()" if engine.name == "postgresql" else "database()"
+        where = f"table_schema = {schema}"
+        found = connection.scalars(
+            text(f"SELECT table_name FROM information_schema.tables WHERE {where}")
+        ).all()
+    engine.dispose()
+    return list(found)
+
+
+def address(url: URL) -> str:
+    return url.render_as_string(hide_password=False)
+
+
+# --- permissions ----------------------------------------------------------------------------------
+
+
+def test_select_on_the_tables_is_enough(served: Store) -> None:
+    owner = reader_of(served.database)
+    with reading_user(served) as url:
+        reader = reader_of(address(url))
+        assert records_of(reader) == records_of(owner)
+        assert {finding.outcome for finding in reader.check()} == {"ok", "warning"}
+        reader.close()
+    owner.close()
+
+
+def test_a_table_that_may_not_be_read_is_named(served: Store) -> None:
+    with reading_user(served, but="params") as url:
+        reader = reader_of(address(url))
+        failed = [finding for finding in reader.check() if finding.outcome == "failed"]
+        assert [finding.detail for finding in failed] == ["params may not be read"]
+        with pytest.raises(NotAuthorizedError, match=r"SELECT on MLflow's tables") as told:
+            records_of(reader)
+        assert "params" in told.value.message
+        assert PASSWORD not in str(told.value)
+        reader.close()
+
+
+def test_who_is_not_let_in_is_told_without_the_password(served: Store) -> None:
+    with reading_user(served) as url:
+        stranger = url.set(username=f"nobody_{url.username}")
+        with pytest.raises(AuthenticationError, match=r"does not let us in") as told:
+            reader_of(address(stranger))
+    assert PASSWORD not in str(told.value)
+    if served.kind == "mysql":
+        with reading_user(served) as url, pytest.raises(AuthenticationError) as told:
+            reader_of(address(url.set(password="wr0ng-one")))
+        assert "wr0ng-one" not in str(told.value)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_down_may_answer_later(served: Store) -> None:
+    url = make_url(served.database).set(port=free_port(), password=PASSWORD)
+    with pytest.raises(SourceUnavailableError, match=r"does not answer: .*refused") as told:
+        reader_of(address(url))
+    assert isinstance(told.value, RetryableError)
+    assert PASSWORD not in str(told.value)
+
+
+def test_a_database_that_is_not_there_is_a_mistake_of_the_recipe(served: Store) -> None:
+    url = make_url(served.database).set(database="mlcat_no_such_database")
+    with pytest.raises(RecipeError, match=r"is not there"):
+        reader_of(address(url))
+
+
+def test_a_database_without_mlflow_is_told(served: Store) -> None:
+    others = {"postgresql": "postgres", "mysql": "information_schema"}
+    url = make_url(served.database).set(database=others[served.kind])
+    with pytest.raises(MlcatError, match=r"is no MLflow database"):
+        reader_of(address(url))
+
+
+def test_a_migration_that_holds_the_tables_is_not_waited_for_for_ever(store: Store) -> None:
+    if store.kind != "postgresql":
+        pytest.skip("only PostgreSQL locks a table against readers that easily")
+    engine = create_engine(store.database)
+    with engine.begin() as connection:
+        connection.execute(text("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"))
+        with pytest.raises(SourceUnavailableError, match=r"`timeout_s` says"):
+            reader_of(store.database, timeout_s=0.3)
+    engine.dispose()
+
+
+# --- manners --------------------------------------------------------------------------------------
+
+
+def test_the_database_cannot_be_written(store: Store) -> None:
+    engine = open_readonly(store.database, timeout_s=10)
+    refused = pytest.raises(SQLAlchemyError, match=r"(?i)read[- ]?only")
+    with engine.connect() as connection, refused:
+        connection.execute(text("DELETE FROM tags"))
+    engine.dispose()
+
+
+@pytest.fixture
+def late(store: Store) -> Iterator[str]:
+    """A statement that adds a run as MLflow does; the run is gone in the end."""
+    run_id = uuid.uuid4().hex
+    yield (
+        "INSERT INTO runs (run_uuid, experiment_id, start_time, status, lifecycle_stage)"
+        f" VALUES ('{run_id}', 1, 2000000000000, 'RUNNING', 'active')"
+    )
+    execute(store.database, f"DELETE FROM runs WHERE run_uuid = '{run_id}'")
+
+
+def test_a_reading_is_of_one_moment_and_holds_up_no_writer(
+    store: Store, late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "IDS_A_BLOCK", 2)
+    reader = reader_of(store.database)
+    ids = [one.experiment_id for page in reader.experiments() for one in page]
+    pages = reader.runs(ids)
+    before = len(next(pages))
+    execute(store.database, late)
+    before += sum(len(page) for page in pages)
+    reader.close()
+    after = sum(len(page) for page in reader.runs(ids))
+    reader.close()
+    # SQLite is read in many moments: in one, MLflow could not write.
+    assert after - before == (0 if store.kind == "sqlite" else 1)
+
+
+def test_the_connection_ends_with_the_reading(served: Store) -> None:
+    with reading_user(served) as url:
+        source = MlflowSource(MlflowConfig(tracking_uri=address(url)))
+        name = url.username if served.kind == "mysql" else url.database
+        pages = source.read(Forgetful())
+        next(pages)
+        assert number(served.database, _CONNECTIONS[served.kind], name=name) == 1
+        for _ in pages:
+            pass
+        assert connections_left(served, name) == 0
+        source.close()
+
+
+def connections_left(store: Store, name: str | None) -> int:
+    """Return how many connections of ours the server still has; ending takes it a moment."""
+    until = time.monotonic() + 10
+    while (left := number(store.database, _CONNECTIONS[store.kind], name=name)) > 0:
+        if time.monotonic() > until:
+            return left
+        time.sleep(0.05)
+    return 0
+
+
+def test_the_clock_is_that_of_the_moment_that_is_read(store: Store) -> None:
+    with closing(open_reader(MlflowConfig(tracking_uri=store.database))) as reader:
+        first = reader.clock_ms()
+        assert abs(first - time.time() * 1000) < 60_000
+        time.sleep(0.01)
+        assert (reader.clock_ms() > first) == (store.kind == "sqlite")

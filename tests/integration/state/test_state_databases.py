@@ -1,0 +1,234 @@
+"""State on the databases that may hold it: the same on SQLite and on PostgreSQL."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from mlcat_ingest.errors import RecipeError, RecipeLockedError
+from mlcat_ingest.pipeline.state import lock, outcomes, parts, rows
+from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.parts import Counts, PartKey
+from mlcat_ingest.pipeline.state.rows import Known, Row
+from mlcat_ingest.pipeline.state.summary import reset, summary
+from mlcat_ingest.sql.engine import write_transaction
+from support.services import postgres_database
+
+pytestmark = pytest.mark.integration
+
+KEY = PartKey("r", "http://catalog", "mlflow:0123:default", "")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/deep/state.db"
+        return
+    with postgres_database() as address:
+        yield address
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    engine = open_state(url)
+    yield engine
+    engine.dispose()
+
+
+def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more: str) -> Row:
+    facts = {"urns": f"urn:li:mlModel:{one}", "mark": "", "joined": "", "reason": "", **more}
+    return Row(part_id, kind, one, digest, **facts, seen_in_pass=1)
+
+
+def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
+    parts.begin(engine, KEY, "s")
+    again = open_state(url)
+    assert [found.key for found in parts.parts_of(again, "r")] == [KEY]
+    again.dispose()
+
+
+def test_a_part_is_found_as_it_was_left(engine: Engine) -> None:
+    first = parts.begin(engine, KEY, "s")
+    assert (first.pass_number, first.checkpoint, first.full_at_ms) == (1, None, None)
+    parts.finish(engine, KEY, {"since": 5}, 1_000, full=True)
+    parts.finish(engine, KEY, {"since": 6}, 2_000, full=False)
+    second = parts.begin(engine, KEY, "s")
+    assert (second.pass_number, second.checkpoint) == (2, {"since": 6})
+    assert (second.passed_at_ms, second.full_at_ms) == (2_000, 1_000)
+
+
+def test_changed_settings_drop_the_checkpoint_for_good(engine: Engine) -> None:
+    parts.begin(engine, KEY, "s")
+    parts.finish(engine, KEY, {}, 1_000, full=True)
+    assert parts.begin(engine, KEY, "other").checkpoint is None
+    assert parts.begin(engine, KEY, "other").checkpoint is None
+
+
+def test_rows_are_kept_by_kind_and_id_and_replaced(engine: Engine) -> None:
+    part_id = parts.begin(engine, KEY, "s").key.id
+    many = [row(part_id, f"r{n}") for n in range(1_200)]
+    rows.save(engine, [*many, row(part_id, "r1", kind="experiment", urns="")])
+    rows.save(engine, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
+    found = rows.known(engine, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
+    assert len(found) == 1_200
+    assert found["r0"] == Known("e", "", "", ("urn:a", "urn:b"))
+    assert rows.known(engine, part_id, "experiment", ["r1"]) == {"r1": Known("d", "", "", ())}
+    assert parts.counts(engine, KEY) == {"experiment": Counts(1, 0), "run": Counts(1_200, 0)}
+    assert rows.known(engine, part_id, "run", []) == {}
+    rows.save(engine, [])
+
+
+def test_marks_joins_and_reasons_are_found_by_kind(engine: Engine) -> None:
+    part_id = parts.begin(engine, KEY, "s").key.id
+    rows.save(
+        engine,
+        [
+            row(part_id, "a", mark="open"),
+            row(part_id, "b", joined="versions"),
+            row(part_id, "c", digest="", reason="422 not liked"),
+            row(part_id, "a", kind="experiment", mark="active"),
+        ],
+    )
+    assert rows.column_of(engine, part_id, "run", "mark") == {"a": "open"}
+    assert rows.column_of(engine, part_id, "run", "joined") == {"b": "versions"}
+    assert rows.column_of(engine, part_id, "run", "reason") == {"c": "422 not liked"}
+    assert parts.counts(engine, KEY)["run"] == Counts(3, 1)
+
+
+def test_what_is_still_listed_is_noted(engine: Engine) -> None:
+    part_id = parts.begin(engine, KEY, "s").key.id
+    rows.save(engine, [row(part_id, f"r{n}") for n in range(700)])
+    rows.see(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
+    with engine.connect() as connection:
+        seen = connection.scalar(text("SELECT count(*) FROM state_record WHERE seen_in_pass = 7"))
+    assert seen == 600
+
+
+def test_a_sample_holds_acknowledged_entities_from_a_digest_on(engine: Engine) -> None:
+    part_id = parts.begin(engine, KEY, "s").key.id
+    rows.save(
+        engine,
+        [
+            row(part_id, "a", digest="1"),
+            row(part_id, "b", digest="2", urns="urn:x\nurn:y"),
+            row(part_id, "c", digest="3"),
+            row(part_id, "none", digest="9", urns=""),
+            row(part_id, "refused", digest="", reason="422: no"),
+        ],
+    )
+    assert rows.sample(engine, part_id, "2", 2) == ["urn:x", "urn:y", "urn:li:mlModel:c"]
+    assert rows.sample(engine, part_id, "", 1) == ["urn:li:mlModel:a"]
+
+
+def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
+    assert parts.pinned(engine, KEY) == {}
+    parts.pin(engine, KEY, {"run": "urn:1", "experiment": "urn:2"})
+    other = PartKey(KEY.recipe, KEY.sink, KEY.source, "elsewhere")
+    assert parts.pinned(engine, other) == {"run": "urn:1", "experiment": "urn:2"}
+    parts.pin(engine, other, {"run": "urn:3"})
+    assert parts.pinned(engine, KEY) == {"run": "urn:3"}
+
+
+def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
+    outcomes.save_outcomes(engine, "r", "s", {"a": ["t1", "t2"], "b": [], "c": ["t1"]})
+    assert outcomes.failing_tests(engine, "r", "s") == {"a": ("t1", "t2"), "c": ("t1",)}
+    outcomes.save_outcomes(engine, "r", "s", {"a": [], "b": ["t3"]})
+    assert outcomes.failing_tests(engine, "r", "s") == {"b": ("t3",), "c": ("t1",)}
+    assert outcomes.failing_tests(engine, "other", "s") == {}
+
+
+def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
+    for recipe in ("r", "other"):
+        key = PartKey(recipe, KEY.sink, KEY.source, "")
+        part_id = parts.begin(engine, key, "s").key.id
+        rows.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
+        parts.pin(engine, key, {"run": "urn:1"})
+        outcomes.save_outcomes(engine, recipe, KEY.sink, {"a": ["t"]})
+    assert reset(url, "r") is True
+    assert reset(url, "r") is False
+    assert summary(url, "r").parts == ()
+    (left,) = summary(url, "other").parts
+    assert (left.records, left.dirty, left.names) == ({"run": 2}, {"run": 1}, {"run": "urn:1"})
+    assert left.failing_entities == 1
+
+
+def test_one_run_of_a_recipe_at_a_time(url: str, engine: Engine) -> None:
+    assert lock.holder(engine, url, "r") is None
+    held = lock.acquire(engine, url, "r")
+    holder = lock.holder(engine, url, "r")
+    assert holder is not None
+    assert (holder.pid, holder.host) == (os.getpid(), socket.gethostname())
+    assert summary(url, "r").holder == holder
+    expected = rf"another run of 'r' is at work: process {os.getpid()} on \S+, since 20.* UTC"
+    with pytest.raises(RecipeLockedError, match=expected):
+        lock.acquire(engine, url, "r")
+    with pytest.raises(RecipeLockedError):
+        reset(url, "r")
+    lock.acquire(engine, url, "another recipe/of the same database").release()
+    held.release()
+    held.release()
+    assert lock.holder(engine, url, "r") is None
+    lock.acquire(engine, url, "r").release()
+
+
+HOLD = """
+import sys, time
+from mlcat_ingest.pipeline.state import lock
+from mlcat_ingest.pipeline.state.database import open_state
+url = sys.argv[1]
+lock.acquire(open_state(url), url, "r")
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_lock_of_a_killed_run_is_free(url: str, engine: Engine) -> None:
+    child = subprocess.Popen([sys.executable, "-c", HOLD, url], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(RecipeLockedError, match=f"process {child.pid} on"):
+            lock.acquire(engine, url, "r")
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    _soon(engine, url).release()
+
+
+def _soon(engine: Engine, url: str) -> lock.Lock:
+    """Take the lock, once the server has seen that its holder is gone."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            return lock.acquire(engine, url, "r")
+        except RecipeLockedError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
+def test_the_database_of_a_newer_version_is_told_with_the_cure(url: str, engine: Engine) -> None:
+    with write_transaction(engine) as connection:
+        connection.execute(
+            text(
+                "INSERT INTO mlcat_migration (component, position, name, applied_at_ms)"
+                " VALUES ('state', 99, 'from the future', 1)"
+            )
+        )
+    with pytest.raises(RecipeError, match=r"newer version .* 'from the future'.*\(upgrade"):
+        open_state(url)
+
+
+def test_processes_that_begin_at_once_make_the_tables_once(url: str) -> None:
+    code = "import sys; from mlcat_ingest.pipeline.state.database import open_state; "
+    code += "open_state(sys.argv[1]).dispose()"
+    children = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(3)]
+    assert [child.wait() for child in children] == [0, 0, 0]

@@ -1,0 +1,87 @@
+"""JSON in and out: nothing changes, and what cannot be kept is refused."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import canonical, content_hash, dumps, loads
+from support.names import unhurried
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20
+)
+anything = st.recursive(
+    scalars | st.floats() | st.integers() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=20,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    return repr(one) == repr(other)
+
+
+@unhurried
+@given(values)
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
+    assert same(loads(dumps(value)), value)
+    assert loads(canonical(value)) == value
+    assert content_hash(loads(dumps(value))) == content_hash(value)
+
+
+@unhurried
+@given(anything)
+def test_a_value_is_written_whole_or_refused(value: Any) -> None:
+    try:
+        data = dumps(value)
+    except CodecError as error:
+        told = error.message
+        assert "$" in told  # the place is named
+        return
+    assert same(loads(data), value)
+
+
+@unhurried
+@given(
+    st.recursive(
+        values | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(texts, inner)
+    )
+)
+def test_texts_of_other_writers_read_as_the_standard_library_reads_them(value: Any) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert same(loads(text), value)
+        assert same(loads(text.encode()), value)
+
+
+@unhurried
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 30))
+def test_floats_read_as_the_nearest_float(value: float, digits: int) -> None:
+    for text in (f"{value:.{digits}e}", f"{value:.{digits}f}"):
+        expected = float(text)
+        if math.isfinite(expected):
+            assert loads(f"[{text}]")[0] == expected
+
+
+@unhurried
+@given(st.binary() | texts.map(str.encode))
+def test_any_bytes_read_or_are_refused(data: bytes) -> None:
+    try:
+        value = loads(data)
+    except CodecError:
+        with pytest.raises((ValueError, RecursionError, CodecError)):
+            dumps(json.loads(data.decode()))
+        return
+    assert same(json.loads(data.decode()), value)

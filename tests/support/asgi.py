@@ -1,0 +1,60 @@
+"""Calling an ASGI application in the test's own process, without a socket."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the application sent back; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def call(app: ASGIApp, method: str, target: str, body: bytes = b"") -> Answer:
+    """Send one request; `target` is the path with its query, percent-encoded as on the wire."""
+    raw_path, _, query = target.partition("?")
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(raw_path),
+        "raw_path": raw_path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    return Answer(
+        start["status"],
+        {name.decode().lower(): value.decode() for name, value in start["headers"]},
+        b"".join(message.get("body", b"") for message in sent),
+    )

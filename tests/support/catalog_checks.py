@@ -1,0 +1,77 @@
+"""Whether a catalog is whole: its file, and everything it keeps beside the aspects themselves."""
+
+import json
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import requests
+from sqlalchemy import Connection, MetaData, select
+
+from mlcat_ingest.catalog.search.index import refresh
+from mlcat_ingest.catalog.store.tables import entity
+from mlcat_ingest.sql.engine import open_engine
+
+WAIT_S = 60
+
+
+def assert_sound(database: Path) -> None:
+    """Fail unless the file is whole, and every row points at one that is there."""
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        # It fails where the index has other words than the texts.
+        connection.execute(
+            "INSERT INTO search_fts (search_fts, rank) VALUES ('integrity-check', 1)"
+        )
+
+
+def assert_search_agrees(database: Path) -> None:
+    """Fail unless making the search index anew from the aspects changes nothing of it."""
+    engine = open_engine(database)
+    tables = MetaData()
+    with engine.connect() as connection, connection.begin() as undone:
+        tables.reflect(connection, only=lambda name, _: name.startswith("search_"))
+        before = _rows(connection, tables)
+        ids = list(connection.scalars(select(entity.c.id)))
+        assert {row[0] for row in before["search_entity"]} == set(ids)
+        for sets, column in (
+            ("search_profile", "profile_id"),
+            ("search_figure_set", "figure_set_id"),
+        ):
+            counted = Counter(connection.scalars(select(tables.tables["search_entity"].c[column])))
+            assert {row[0]: row[2] for row in before[sets]} == counted
+        refresh(connection, ids)
+        assert _rows(connection, tables) == before
+        undone.rollback()
+    engine.dispose()
+
+
+def _rows(connection: Connection, tables: MetaData) -> dict[str, list[Any]]:
+    return {
+        name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+        for name, table in tables.tables.items()
+        if not name.startswith("search_fts")
+    }
+
+
+def assert_edges_agree(url: str) -> None:
+    """Fail unless the task that makes the edges anew from the aspects finds nothing to mend."""
+    started = requests.post(f"{url}/operations?action=restoreIndices", timeout=WAIT_S).json()
+    until = time.monotonic() + WAIT_S
+    done: dict[str, Any] = {"completed": False}
+    while not done["completed"]:
+        assert time.monotonic() < until, "the task does not end"
+        answer = requests.post(
+            f"{url}/operations?action=getEsTaskStatus",
+            json={"task": started["value"]},
+            timeout=WAIT_S,
+        )
+        done = json.loads(answer.json()["value"])
+    status = done["status"]
+    assert "failure" not in done
+    assert (status["updated"], status["created"], status["deleted"]) == (0, 0, 0)
+    assert status["noops"] == status["total"]

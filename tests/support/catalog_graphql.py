@@ -1,0 +1,27 @@
+"""Asking a store in GraphQL, in the test's own process."""
+
+from typing import Any
+
+from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.store.store import Store
+
+
+def ask(store: Store, query: str, **variables: Any) -> Any:
+    """Return the data of a query that must succeed."""
+    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    assert "errors" not in reply, reply["errors"]
+    return reply["data"]
+
+
+def read(store: Store, urn: str, fields: str, fragments: str = "") -> Any:
+    """Return fields of any entity, read by `entity`; the query must succeed."""
+    query = f"query ($urn: String!) {{ entity(urn: $urn) {{ {fields} }} }}{fragments}"
+    return ask(store, query, urn=urn)["entity"]
+
+
+def refused(store: Store, query: str, **variables: Any) -> Any:
+    """Return the only error of a query that must fail."""
+    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    (error,) = reply["errors"]
+    return error

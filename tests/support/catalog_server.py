@@ -1,0 +1,47 @@
+"""The embedded catalog on a socket of its own, in a thread of the test process."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlcat_ingest.catalog.app import create_app
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
+from mlcat_ingest.catalog.serve import listen, make_server
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCatalog:
+    """A catalog that answers at `url`, and the store behind it."""
+
+    url: str
+    store: Store
+    tasks: Tasks
+
+
+@contextmanager
+def running_catalog(
+    db_path: Path, token: str | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[RunningCatalog]:
+    """Serve the catalog in `db_path` on a free loopback port until the block ends."""
+    started = threading.Event()
+    with (
+        closing(Store.open(db_path)) as store,
+        closing(Tasks(store)) as tasks,
+        closing(listen("127.0.0.1", 0)) as listener,
+    ):
+        server = make_server(
+            create_app(store, token=token, limits=limits, tasks=tasks), started.set
+        )
+        port = listener.getsockname()[1]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            assert started.wait(30), "the catalog did not start"
+            yield RunningCatalog(f"http://127.0.0.1:{port}", store, tasks)
+        finally:
+            server.should_exit = True
+            thread.join(30)

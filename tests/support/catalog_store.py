@@ -1,0 +1,76 @@
+"""A catalog store in a temporary file, and how many SQL statements a piece of work takes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, event, func, or_, select
+
+from mlcat_ingest.catalog.store.reads import marked_removed
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.tables import entity
+from mlcat_ingest.catalog.store.values import BACKGROUND_TYPES, Write
+
+MLFLOW = "urn:li:dataPlatform:mlflow"
+
+
+def model(name: str) -> str:
+    return f"urn:li:mlModel:({MLFLOW},{name},PROD)"
+
+
+def group(name: str) -> str:
+    return f"urn:li:mlModelGroup:({MLFLOW},{name},PROD)"
+
+
+def table(name: str) -> str:
+    return f"urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,{name})"
+
+
+def feature(namespace: str, name: str) -> str:
+    return f"urn:li:mlFeature:({namespace},{name})"
+
+
+def put(store: Store, urn: str, **aspects: Any) -> str:
+    """Write `aspects` of one entity and return its URN."""
+    store.write([Write(urn, name, value) for name, value in aspects.items()])
+    return urn
+
+
+def named(store: Store, text: str = "") -> tuple[str, ...]:
+    """Return the entities with each word of `text` in URN or name, the newest first."""
+    words = [
+        or_(
+            entity.c.urn.icontains(word, autoescape=True),
+            entity.c.name.icontains(word, autoescape=True),
+        )
+        for word in text.split()
+    ]
+    query = select(entity.c.urn).where(*_seen(), *words).order_by(entity.c.id.desc())
+    return store.read(lambda connection: tuple(connection.scalars(query)))
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    """Return how many entities there are of each type, read from the entities themselves."""
+    query = select(entity.c.entity_type, func.count()).where(*_seen())
+    return {row[0]: row[1] for row in connection.execute(query.group_by(entity.c.entity_type))}
+
+
+def _seen() -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return ~marked_removed(entity.c.id), entity.c.entity_type.not_in(BACKGROUND_TYPES)
+
+
+@contextmanager
+def statements(store: Store) -> Iterator[list[str]]:
+    """Collect the SELECT statements that run inside the block."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if statement.lstrip().upper().startswith("SELECT"):
+            seen.append(statement)
+
+    engine = store._engine
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(engine, "before_cursor_execute", note)

@@ -1,0 +1,133 @@
+"""A reader of MLflow without a server: what a test puts in is listed, and calls are counted."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.base import Forgetful
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord
+from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+
+ItemT = TypeVar("ItemT")
+ALL_RUNS = RunFilter()
+
+
+@dataclass
+class FakeStore:
+    """What one workspace of a server holds."""
+
+    experiments: list[Experiment] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    registered: list[RegisteredModel] = field(default_factory=list)
+    versions: list[ModelVersion] = field(default_factory=list)
+    models: list[LoggedModel] = field(default_factory=list)
+
+
+@dataclass
+class FakeReader:
+    """Lists a `FakeStore` in pages of `page`; `calls` are the listings asked for, in order."""
+
+    stores: dict[str, FakeStore]
+    workspace: str = "default"
+    page: int = 2
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+    filters: list[RunFilter] = field(default_factory=list)
+    pages: Counter[str] = field(default_factory=Counter)
+    closed: int = 0
+    now_ms: int = 0
+
+    @property
+    def store(self) -> FakeStore:
+        return self.stores[self.workspace]
+
+    def server_id(self) -> str:
+        return "0123456789ab"
+
+    def workspaces(self) -> Sequence[str]:
+        return list(self.stores)
+
+    def in_workspace(self, name: str) -> Self:
+        return type(self)(self.stores, name, self.page, self.calls, self.filters)
+
+    def _pages(self, name: str, items: Sequence[ItemT]) -> Iterator[list[ItemT]]:
+        self.calls.append((self.workspace, name))
+        for start in range(0, max(len(items), 1), self.page):
+            self.pages[name] += 1
+            yield list(items[start : start + self.page])
+
+    def experiments(self) -> Iterator[list[Experiment]]:
+        return self._pages("experiments", self.store.experiments)
+
+    def registered_models(self) -> Iterator[list[RegisteredModel]]:
+        return self._pages("registered_models", self.store.registered)
+
+    def model_versions(self) -> Iterator[list[ModelVersion]]:
+        return self._pages("model_versions", self.store.versions)
+
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        found = [
+            each
+            for each in self.store.models
+            if each.experiment_id in experiment_ids
+            and (only.updated_since_ms or 0) <= (each.last_updated_at_ms or 0)
+            and (only.run_ids is None or each.source_run_id in only.run_ids)
+            and (only.model_ids is None or each.model_id in only.model_ids)
+        ]
+        return self._pages(f"logged_models {','.join(experiment_ids)}", found)
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        self.filters.append(only)
+        found = [
+            run
+            for run in self.store.runs
+            if run.experiment_id in experiment_ids
+            and (not only.statuses or run.status in only.statuses)
+            and (only.since_ms is None or (run.start_time_ms or 0) >= only.since_ms)
+            and (only.before_ms is None or (run.start_time_ms or 0) < only.before_ms)
+            and (only.ended_since_ms is None or (run.end_time_ms or -1) >= only.ended_since_ms)
+            and (only.run_ids is None or run.run_id in only.run_ids)
+            and (not only.deleted or run.lifecycle_stage == "deleted")
+        ]
+        return self._pages("runs", found[: only.limit])
+
+    def clock_ms(self) -> int:
+        return self.now_ms
+
+    def requests_made(self) -> int:
+        return len(self.calls)
+
+    def check(self) -> Iterator[Finding]:
+        yield Finding("the MLflow server", "ok")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def a_source(reader: FakeReader, **config: object) -> MlflowSource:
+    settings = {"tracking_uri": "http://mlflow:5000", **config}
+    return MlflowSource(MlflowConfig.model_validate(settings), reader=reader)
+
+
+def read_all(source: MlflowSource) -> list[JoinedRecord]:
+    return [record for page in source.read(Forgetful()) for record in page]
+
+
+def entities_of(source: MlflowSource) -> dict[str, Entity]:
+    """Return every entity the source says something about, by URN, in the order it says so."""
+    return {e.urn: e for record in read_all(source) for e in source.map(record)}

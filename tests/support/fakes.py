@@ -1,0 +1,210 @@
+"""A source and a sink without I/O: what a test puts in is read, what is written can be asked."""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.sinks.base import Evaluation, StoredAspect, StoredEntity, TestOutcome
+from mlcat_ingest.sources.base import Memory, Trace
+
+
+def model_urn(name: str) -> str:
+    return f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{name},PROD)"
+
+
+def group_urn(name: str) -> str:
+    return f"urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{name},PROD)"
+
+
+def _key(urn: str) -> str:
+    return key_aspect_name(entity_type_of(urn))
+
+
+@dataclass
+class FakeSource:
+    """Yields `pages`; each record is mapped by `mapping` (records are entities by default)."""
+
+    pages: Iterable[Sequence[object]] = ()
+    mapping: Callable[[object], Iterable[Entity]] | None = None
+    error: BaseException | None = None
+    closed: int = 0
+    requests: int = 0
+
+    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
+        del memory
+        for page in self.pages:
+            self.requests += 1
+            yield page
+        if self.error is not None:
+            raise self.error
+
+    def trace(self, record: object) -> Trace | None:
+        del record
+        return None
+
+    def map(self, record: object) -> Iterable[Entity]:
+        if self.mapping is not None:
+            return self.mapping(record)
+        assert isinstance(record, Entity)
+        return [record]
+
+    def requests_made(self) -> int:
+        return self.requests
+
+    def check(self) -> Iterator[Finding]:
+        yield Finding("the fake source", "ok")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _refusal(
+    proposal: Proposal, reason: str, kind: type[AspectRejectedError] = AspectRejectedError
+) -> AspectRejectedError:
+    return kind(urn=proposal.entity_urn, aspect=proposal.aspect_name, status=422, reason=reason)
+
+
+@dataclass
+class FakeSink:
+    """Holds aspects in a dict, as a catalog would; hooks let a test refuse, fail or wait.
+
+    Without a `place` it tells no versions, checks none, and no state is kept of it. `refuse` names
+    URNs, or aspects of one as (URN, aspect).
+    """
+
+    stored: dict[str, dict[str, Aspect]] = field(default_factory=dict)
+    before_write: Callable[[Sequence[Proposal]], None] = lambda _: None
+    before_read: Callable[[Sequence[str]], None] = lambda _: None
+    refuse: Collection[str | tuple[str, str]] = ()
+    failing_tests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    not_evaluated: str | None = None
+    reads: list[list[str]] = field(default_factory=list)
+    writes: list[list[Proposal]] = field(default_factory=list)
+    evaluations: list[list[str]] = field(default_factory=list)
+    closed: int = 0
+    complete: bool | None = None
+    place: str | None = None
+    checks_versions: bool = True
+    tells_versions: bool = True
+    versions: dict[tuple[str, str], int] = field(default_factory=dict)
+    history: dict[tuple[str, str], list[Aspect]] | None = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def address(self) -> str | None:
+        return self.place
+
+    def open(self) -> str:
+        return "a fake catalog"
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        self.before_read(urns)
+        with self.lock:
+            self.reads.append(list(urns))
+            return {
+                urn: found
+                for urn in urns
+                if urn in self.stored
+                and (
+                    found := {
+                        name: StoredAspect(value, self._told_version(urn, name))
+                        for name, value in ((_key(urn), {}), *self.stored[urn].items())
+                        if name in aspects
+                    }
+                )
+            }
+
+    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
+        with self.lock:
+            return None if self.history is None else self.history[urn, aspect][version - 1]
+
+    def _version(self, urn: str, aspect: str) -> int:
+        there = aspect in self.stored.get(urn, {})
+        return self.versions.get((urn, aspect), 1) if there else -1
+
+    def _told_version(self, urn: str, aspect: str) -> str | None:
+        told = self.place is not None and self.tells_versions
+        return str(self._version(urn, aspect)) if told else None
+
+    def put(self, urn: str, aspect: str, value: Aspect) -> None:
+        """Write as somebody else does."""
+        with self.lock:
+            self._put(urn, aspect, value)
+
+    def _put(self, urn: str, aspect: str, value: Aspect) -> None:
+        entity = self.stored.setdefault(urn, {})
+        if aspect not in entity or entity[aspect] != value:
+            self.versions[urn, aspect] = max(self._version(urn, aspect), 0) + 1
+            if self.history is not None:
+                self.history.setdefault((urn, aspect), []).append(value)
+        entity[aspect] = value
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        self.before_write(proposals)
+        with self.lock:
+            self.writes.append(list(proposals))
+            if any(map(self._has_moved, proposals)):
+                words = "Expected version 1, actual version 2"
+                return [_refusal(one, words, AspectChangedError) for one in proposals]
+            refused: list[AspectRejectedError] = []
+            for urn, some in groupby(proposals, lambda one: one.entity_urn):
+                entity = list(some)
+                problem = self._problem(urn, entity)
+                if problem is not None:
+                    refused.extend(_refusal(one, problem) for one in entity)
+                    continue
+                for one in entity:
+                    if one.change_type == "DELETE":
+                        del self.stored[urn][one.aspect_name]
+                    else:
+                        self._put(urn, one.aspect_name, one.aspect)
+        return refused
+
+    def _has_moved(self, proposal: Proposal) -> bool:
+        if self.place is None or not self.checks_versions or not proposal.headers:
+            return False
+        stored = self._version(proposal.entity_urn, proposal.aspect_name)
+        return proposal.headers["If-Version-Match"] != str(stored)
+
+    def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
+        try:
+            for one in entity:
+                one.wire()
+        except SkippableError as error:
+            return str(error)
+        named = {urn, *((urn, one.aspect_name) for one in entity)}
+        return None if named.isdisjoint(self.refuse) else "not liked"
+
+    def evaluate(
+        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
+    ) -> Evaluation:
+        del should_push, test_urns
+        with self.lock:
+            self.evaluations.append(list(urns))
+        if self.not_evaluated is not None:
+            return Evaluation(not_evaluated=self.not_evaluated)
+        return Evaluation(
+            {
+                urn: TestOutcome(
+                    passing=("urn:li:test:named",), failing=self.failing_tests.get(urn, ())
+                )
+                for urn in urns
+            }
+        )
+
+    def requests_made(self) -> int:
+        return len(self.reads) + len(self.writes) + len(self.evaluations)
+
+    def check(self) -> Iterator[Finding]:
+        yield Finding("the fake catalog", "ok")
+
+    def close(self, *, complete: bool = True) -> None:
+        self.complete = complete
+        self.closed += 1

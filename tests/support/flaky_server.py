@@ -1,0 +1,118 @@
+"""A small HTTP server on the loopback interface that answers as a script says, faults included."""
+
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One reply. `cut` breaks the body off, `stall` keeps the rest of it back until the end."""
+
+    status: int = 200
+    body: bytes = b"{}"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cut: int | None = None
+    stall: bool = False
+    hang_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+Script = Sequence[Answer] | Callable[[Request], Answer]
+
+
+@dataclass(slots=True)
+class FlakyServer:
+    """The server: where it is, and every request it got, in order."""
+
+    url: str
+    requests: list[Request] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+
+@contextmanager
+def flaky(script: Script, *, certificate: Path | None = None) -> Iterator[FlakyServer]:
+    """Serve `script`: its answers in turn, the last one again and again; or what it returns."""
+    over = threading.Event()
+    lock = threading.Lock()
+    flaky_server = FlakyServer("")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_any(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            request = Request(
+                self.command, self.path, dict(self.headers.items()), self.rfile.read(length)
+            )
+            with lock:
+                number = len(flaky_server.requests)
+                flaky_server.requests.append(request)
+            if callable(script):
+                self.send(script(request))
+            else:
+                self.send(script[min(number, len(script) - 1)])
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_CONNECT = handle_any  # noqa: N815
+
+        def send(self, answer: Answer) -> None:
+            if answer.hang_up:
+                self.close_connection = True
+                return
+            self.send_response(answer.status)
+            headers = {"Content-Type": "application/json", **answer.headers}
+            headers.setdefault("Content-Length", str(len(answer.body)))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            kept = answer.cut if answer.cut is not None else len(answer.body)
+            self.wfile.write(answer.body[:kept])
+            self.wfile.flush()
+            if answer.stall:
+                over.wait()
+            if answer.cut is not None:
+                self.close_connection = True
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    scheme = "http"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        scheme = "https"
+    flaky_server.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield flaky_server
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def page(text: str = "<!doctype html><title>Sign in</title>", status: int = 200) -> Answer:
+    """Return a web page, such as that of a login form."""
+    return Answer(status, text.encode(), {"Content-Type": "text/html; charset=utf-8"})

@@ -1,0 +1,37 @@
+"""GraphQL queries made from the schema, so that they ask for whatever there is."""
+
+from graphql import (
+    GraphQLInterfaceType,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    get_named_type,
+    is_leaf_type,
+    is_required_argument,
+)
+
+from mlcat_ingest.catalog.graphql.schema import executable_schema
+
+
+def whole_entity(entity_type: str, depth: int = 4) -> str | None:
+    """Return a query of all that is known of an entity, `$urn`; None where its type has no root."""
+    query = executable_schema().query_type
+    root = query.fields.get(entity_type) if query else None
+    if root is None:
+        return None
+    return f"query ($urn: String!) {{{entity_type}(urn: $urn){_selection(root.type, depth)}}}"
+
+
+def _selection(output: GraphQLOutputType, depth: int) -> str | None:
+    """Return the selection of all fields down to `depth`; None where there is no room for any."""
+    named = get_named_type(output)
+    if is_leaf_type(named):
+        return ""
+    if depth == 0:
+        return None
+    chosen = ["__typename"]
+    if isinstance(named, GraphQLObjectType | GraphQLInterfaceType):
+        for name, field in named.fields.items():
+            inner = _selection(field.type, depth - 1)
+            if inner is not None and not any(map(is_required_argument, field.args.values())):
+                chosen.append(name + inner)
+    return f"{{{' '.join(chosen)}}}"

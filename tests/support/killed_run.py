@@ -1,0 +1,80 @@
+"""One run of a small recipe in a process of its own, which may be killed at a chosen moment.
+
+    python killed_run.py STATE_URL CATALOG_URL COUNT [settled|commit|flush NUMBER]
+
+The report's JSON goes to stdout. `settled`, `flush` and `commit` name the moment between a write
+and what is remembered of it: right after the acknowledgement, before the rows, before the
+checkpoint.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.evaluate import EvaluateOptions
+from mlcat_ingest.pipeline.render import as_json
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.sinks.config import RestSinkConfig
+from mlcat_ingest.sinks.rest import RestSink
+from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
+from support.fakes import model_urn
+
+
+class Numbers:
+    """A source of `count` models."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._state: PartState | None = None
+
+    def read(self, memory: Memory) -> Iterator[Sequence[int]]:
+        self._state = memory.part(Part("numbers:1:default", "", {"number": model_urn("0")}, ""))
+        for start in range(0, self._count, 100):
+            yield list(range(start, min(start + 100, self._count)))
+        self._state.finish({"count": self._count}, complete=True)
+
+    def trace(self, record: int) -> Trace | None:
+        return None if self._state is None else Trace(self._state, "number", str(record))
+
+    def map(self, record: int) -> Iterable[Entity]:
+        return [Entity(model_urn(f"n{record}"), {"mlModelProperties": {"name": f"n {record}"}})]
+
+    def requests_made(self) -> int:
+        return 0
+
+    def check(self) -> Iterator[Finding]:
+        yield Finding("numbers", "ok")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: int = 0) -> Report:
+    """Run once; at the `number`-th `moment` the process is killed."""
+    state = State(state_url, MemoryOptions("killed"))
+    if moment:
+        owner: Any = state if moment == "commit" else state.tracker
+        real, calls = getattr(owner, moment), iter(range(10**9))
+
+        def perhaps_killed(*args: Any) -> Any:
+            if next(calls) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args)
+
+        setattr(owner, moment, perhaps_killed)
+    sink = RestSink(RestSinkConfig(server=catalog_url))
+    options = RunOptions("killed", EvaluateOptions(enabled=False), state=state)
+    return Run([Numbers(count)], sink, options).execute()
+
+
+if __name__ == "__main__":
+    url, catalog, size, *rest = sys.argv[1:]
+    when = rest[0] if rest else ""
+    sys.stdout.write(as_json(run(url, catalog, int(size), when, int(rest[1]) if rest else 0)))

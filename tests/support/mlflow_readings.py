@@ -1,0 +1,46 @@
+"""All that a reader of MLflow lists, in the order it comes, fit to be compared."""
+
+import dataclasses
+import math
+from typing import Any
+
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.base import Forgetful
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.reader import Reader
+from mlcat_ingest.sources.mlflow.records import Run
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+
+NOT_A_NUMBER = math.nan
+
+
+def comparable(run: Run) -> Run:
+    """Return a run whose metrics that are no numbers equal themselves."""
+    metrics = tuple(
+        metric._replace(value=NOT_A_NUMBER if math.isnan(metric.value) else metric.value)
+        for metric in run.metrics
+    )
+    return dataclasses.replace(run, metrics=metrics)
+
+
+def records_of(reader: Reader) -> dict[str, list[Any]]:
+    """Return the records of every listing."""
+    experiments = [one for page in reader.experiments() for one in page]
+    ids = [one.experiment_id for one in experiments]
+    return {
+        "experiments": experiments,
+        "registered": [one for page in reader.registered_models() for one in page],
+        "versions": [one for page in reader.model_versions() for one in page],
+        "logged": [one for page in reader.logged_models(ids) for one in page],
+        "runs": [comparable(one) for page in reader.runs(ids) for one in page],
+    }
+
+
+def entities_of(reader: Reader, **config: Any) -> list[Entity]:
+    """Return what all records become; links are the same whatever the tracking URI is."""
+    chosen = MlflowConfig.model_validate(
+        {"tracking_uri": "http://any", "ui_url": "https://mlflow.example", **config}
+    )
+    source = MlflowSource(chosen, reader=reader)
+    records = (record for page in source.read(Forgetful()) for record in page)
+    return [entity for record in records for entity in source.map(record)]

@@ -1,0 +1,141 @@
+"""Records of MLflow for tests: built by hand, or from the JSON of a golden case."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.mapping.limits import Limits
+from mlcat_ingest.sources.mlflow.mapping.links import ui_links
+from mlcat_ingest.sources.mlflow.mapping.records import (
+    JoinedExperiment,
+    JoinedRecord,
+    JoinedRegisteredModel,
+    JoinedRun,
+    JoinedVersion,
+    MappingOptions,
+    Scope,
+)
+from mlcat_ingest.sources.mlflow.records import (
+    DatasetInput,
+    Experiment,
+    LoggedModel,
+    Metric,
+    ModelOutput,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.owners import Owners, OwnersConfig
+
+Json = Mapping[str, Any]
+
+
+def a_scope(
+    *,
+    env: str = "PROD",
+    instance: str | None = None,
+    workspace: str | None = None,
+    tracking_uri: str = "http://mlflow:5000",
+    ui_url: str | None = None,
+    options: Json | None = None,
+    owners: Json | None = None,
+    limits: Json | None = None,
+) -> Scope:
+    return Scope(
+        naming=Naming(platform="mlflow", env=env, instance=instance, workspace=workspace),
+        links=ui_links(tracking_uri, ui_url=ui_url, workspace=workspace),
+        source_key=f"mlflow:0123456789ab:{workspace or 'default'}",
+        options=MappingOptions(**(options or {})),
+        owners=Owners(OwnersConfig(**(owners or {}))),
+        limits=Limits(**(limits or {})),
+    )
+
+
+def a_run(run_id: str = "a" * 32, experiment_id: str = "1", **more: Any) -> Run:
+    return Run(run_id=run_id, experiment_id=experiment_id, **more)
+
+
+def an_experiment(experiment_id: str = "1", name: str = "fraud", **more: Any) -> Experiment:
+    return Experiment(experiment_id=experiment_id, name=name, **more)
+
+
+def _metric(value: Json) -> Metric:
+    return Metric(**{**value, "value": float(value["value"])})
+
+
+def _run(value: Json) -> Run:
+    more = dict(value)
+    more["metrics"] = tuple(_metric(metric) for metric in value.get("metrics", ()))
+    more["datasets"] = tuple(DatasetInput(**item) for item in value.get("datasets", ()))
+    more["model_inputs"] = tuple(value.get("model_inputs", ()))
+    more["model_outputs"] = tuple(ModelOutput(**item) for item in value.get("model_outputs", ()))
+    return Run(**more)
+
+
+def _model(value: Json) -> LoggedModel:
+    metrics = tuple(_metric(metric) for metric in value.get("metrics", ()))
+    return LoggedModel(**{**value, "metrics": metrics})
+
+
+def _version(value: Json) -> ModelVersion:
+    return ModelVersion(**{**value, "aliases": tuple(value.get("aliases", ()))})
+
+
+def record_from_json(value: Json) -> JoinedRecord:
+    """Return the record of a golden case's `record.json`; exactly one of its kinds is there."""
+    scope = a_scope(**value.get("scope", {}))
+    registered = {item["name"]: RegisteredModel(**item) for item in value.get("registered", ())}
+    models = {item["model_id"]: _model(item) for item in value.get("models", ())}
+    match value:
+        case {"run": run}:
+            experiment = value.get("experiment")
+            return JoinedRun(
+                scope,
+                _run(run),
+                None if experiment is None else Experiment(**experiment),
+                versions=tuple(map(_version, value.get("versions", ()))),
+                registered=registered,
+                models=models,
+                children=value.get("children"),
+            )
+        case {"version": version}:
+            return JoinedVersion(
+                scope,
+                _version(version),
+                registered.get(version["name"]),
+                models.get(version.get("model_id", "")),
+            )
+        case {"registered_model": model}:
+            numbers = tuple(value.get("versions", ()))
+            return JoinedRegisteredModel(scope, RegisteredModel(**model), numbers)
+        case {"experiment": experiment}:
+            return JoinedExperiment(scope, Experiment(**experiment))
+        case _:
+            raise AssertionError(f"a golden case with no record: {sorted(value)}")
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value in ([], {})
+
+
+def entity_to_json(entity: Entity) -> dict[str, Any]:
+    """Return an entity as a golden case's `proposals.json` shows it, aspects in their order.
+
+    Fields that were read and are empty are listed beside what is there.
+    """
+    shown: dict[str, Any] = {"urn": entity.urn}
+    if entity.only_if_absent:
+        shown["only_if_absent"] = True
+    shown["aspects"] = {}
+    empty = []
+    for name, aspect in entity.aspects.items():
+        empty += [f"{name}.{field}" for field, value in aspect.items() if _is_empty(value)]
+        said = {field: value for field, value in aspect.items() if not _is_empty(value)}
+        if said:
+            shown["aspects"][name] = said
+    if empty:
+        shown["read_and_empty"] = empty
+    if entity.notes:
+        shown["notes"] = [list(note) for note in entity.notes]
+    return shown

@@ -1,0 +1,167 @@
+"""Real `mlflow server`s on the loopback interface, each proved to be ours."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.ports import free_port
+from support.venvs import Venv
+
+START_TIMEOUT_S = 180
+STOP_TIMEOUT_S = 15
+ATTEMPTS = 3
+
+# uvicorn's and gunicorn's own words once the socket is theirs.
+_LISTENING = r"(Uvicorn running on|Listening at:) http://127\.0\.0\.1:{port}\b"
+
+
+@dataclass(slots=True)
+class MlflowServer:
+    """A running server; `db_path` is its SQLite store, `url` its base address."""
+
+    url: str
+    store_dir: Path
+    process: subprocess.Popen[bytes]
+    log_path: Path
+
+    @property
+    def db_path(self) -> Path:
+        return self.store_dir / "mlflow.db"
+
+    def output(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds (user and system) its process group has used so far."""
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == self.process.pid:
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        """End the server and everything it started; safe to call twice."""
+        _end_group(self.process)
+
+
+@contextmanager
+def running(
+    venv: Venv,
+    store_dir: Path,
+    *,
+    workers: int = 1,
+    extra_args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[MlflowServer]:
+    """Run `mlflow server` on `store_dir/mlflow.db` until the block ends.
+
+    A port that someone else took in between is tried no further: the server is started anew on
+    another one. When the server dies, the error holds all its output.
+    """
+    store_dir.mkdir(parents=True, exist_ok=True)
+    server = _start(venv, store_dir, workers, extra_args, env or {})
+    try:
+        yield server
+        if server.process.poll() not in {None, 0, -signal.SIGTERM, -signal.SIGKILL}:
+            raise RuntimeError(f"mlflow server died:\n{server.output()}")
+    finally:
+        server.stop()
+
+
+def _start(
+    venv: Venv, store_dir: Path, workers: int, extra_args: Sequence[str], env: Mapping[str, str]
+) -> MlflowServer:
+    left = ATTEMPTS
+    while True:
+        left -= 1
+        server = _spawn(venv, store_dir, workers, extra_args, env)
+        try:
+            if _ready(server):
+                return server
+        except BaseException:
+            server.stop()
+            raise
+        server.stop()
+        if not left or "address already in use" not in server.output().lower():
+            raise RuntimeError(f"mlflow server did not start:\n{server.output()}")
+
+
+def _spawn(
+    venv: Venv, store_dir: Path, workers: int, extra_args: Sequence[str], env: Mapping[str, str]
+) -> MlflowServer:
+    port = free_port()
+    log_path = store_dir / f"server-{port}.log"
+    command = [
+        *(str(venv.python), "-m", "mlflow", "server", "--host", "127.0.0.1"),
+        *("--port", str(port), "--workers", str(workers)),
+        *("--backend-store-uri", f"sqlite:///{store_dir / 'mlflow.db'}"),
+        *("--default-artifact-root", str(store_dir / "artifacts")),
+        *extra_args,
+    ]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            cwd=store_dir,
+            start_new_session=True,
+            env={
+                **inherited,
+                "PATH": f"{venv.bin}{os.pathsep}{os.environ.get('PATH', '')}",
+                "PYTHONUNBUFFERED": "1",
+                "MLFLOW_DISABLE_TELEMETRY": "true",
+                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                **env,
+            },
+        )
+    return MlflowServer(f"http://127.0.0.1:{port}", store_dir, process, log_path)
+
+
+def _ready(server: MlflowServer) -> bool:
+    """Return whether the server serves: it says that the socket is its own, and answers."""
+    port = server.url.rpartition(":")[2]
+    listening = re.compile(_LISTENING.format(port=port))
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if server.process.poll() is not None:
+            return False
+        if listening.search(server.output()) and _healthy(server.url):
+            return server.process.poll() is None
+        time.sleep(0.1)
+    raise TimeoutError(f"mlflow server not ready in {START_TIMEOUT_S} s:\n{server.output()}")
+
+
+def _healthy(url: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/health", timeout=5) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()

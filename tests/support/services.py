@@ -1,0 +1,50 @@
+"""Databases of servers that run beside the tests: a fresh one each, dropped at the end."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
+
+POSTGRES = "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
+MARIADB = "mysql+pymysql://root@127.0.0.1:3306/mysql"
+
+
+def postgres_database() -> AbstractContextManager[str]:
+    """Give the address of a new, empty database on the PostgreSQL server of this machine."""
+    return _database(POSTGRES, "DROP DATABASE {} WITH (FORCE)")
+
+
+def mariadb_database() -> AbstractContextManager[str]:
+    """Give the address of a new, empty database on the MariaDB server of this machine."""
+    return _database(MARIADB, "DROP DATABASE {}")
+
+
+@contextmanager
+def _database(address: str, drop: str) -> Iterator[str]:
+    url = make_url(address)
+    name = f"mlcat_{uuid.uuid4().hex[:12]}"
+    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    try:
+        try:
+            with server.connect() as connection:
+                connection.execute(text(f"CREATE DATABASE {name}"))
+        except OperationalError as error:
+            absent(f"no {url.get_backend_name()} on {url.host}:{url.port}: {error.orig}")
+        try:
+            yield url.set(database=name).render_as_string(hide_password=False)
+        finally:
+            with server.connect() as connection:
+                connection.execute(text(drop.format(name)))
+    finally:
+        server.dispose()
+
+
+def absent(why: str) -> None:
+    """Skip the test for a service that is not there, or fail it where all have to be."""
+    if os.environ.get("MLCAT_REQUIRE_SERVICES") == "1":
+        pytest.fail(why)
+    pytest.skip(why)

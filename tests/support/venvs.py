@@ -1,0 +1,102 @@
+"""Virtual environments for programs that cannot share ours, made once and kept in `.venvs/`."""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2] / ".venvs"
+
+REQUIREMENTS: dict[str, tuple[str, ...]] = {
+    "mlflow-2.9": ("mlflow==2.9.2", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
+    "mlflow-3.17": ("mlflow>=3.17,<3.18",),
+    # MLflow 2.x needs the SQLAlchemy of its time: on 2.1 its server dies at import.
+    "mlflow-2": ("mlflow>=2.22,<3", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
+    # Enough to make and fill a database, in a tenth of the space.
+    "mlflow-skinny-3.1": ("mlflow-skinny>=3.1.1,<3.2", "alembic>=1.10", "sqlalchemy>=2.0,<2.1"),
+    "mlflow-skinny-3.8": (
+        *("mlflow-skinny>=3.8,<3.9", "alembic>=1.10", "sqlalchemy>=2.0,<2.1"),
+        *("numpy>=1.26", "pandas>=2"),
+    ),
+    "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Venv:
+    """A virtual environment that is complete; `bin` holds its programs."""
+
+    path: Path
+
+    @property
+    def bin(self) -> Path:
+        return self.path / "bin"
+
+    @property
+    def python(self) -> Path:
+        return self.bin / "python"
+
+
+def venv_for(name: str) -> Venv:
+    """Return the environment `name` of `REQUIREMENTS`, made on first use.
+
+    Safe with several test workers: one makes it, the others wait. A change of the requirements
+    makes a new one.
+    """
+    return make_venv(name, REQUIREMENTS[name])
+
+
+def make_venv(name: str, requirements: tuple[str, ...], *, root: Path = ROOT) -> Venv:
+    """Return `root/name-<hash>` with `requirements` installed; only a complete one gets the name.
+
+    The environment is built in a folder of its own and renamed, so a killed build leaves nothing
+    that looks finished. Its scripts are found by `python -m`, never by their first line.
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    digest = hashlib.sha256("\n".join((version, *requirements)).encode()).hexdigest()[:8]
+    target = root / f"{name}-{digest}"
+    if target.is_dir():
+        return Venv(target)
+    root.mkdir(parents=True, exist_ok=True)
+    with _locked(root / f".{target.name}.lock"):
+        if not target.is_dir():
+            building = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
+            try:
+                _install(building, requirements)
+                building.rename(target)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+    return Venv(target)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _install(folder: Path, requirements: tuple[str, ...]) -> None:
+    python = str(folder / "bin" / "python")
+    if importlib.util.find_spec("uv") is not None:
+        uv = [sys.executable, "-m", "uv"]
+        _run([*uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)])
+        _run([*uv, "pip", "install", "--quiet", "--python", python, *requirements])
+    else:
+        _run([sys.executable, "-m", "venv", str(folder)])
+        _run([python, "-m", "pip", "install", "--quiet", *requirements])
+
+
+def _run(command: list[str]) -> None:
+    inherited = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=inherited)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")

@@ -1,0 +1,205 @@
+"""The model card, and everything else that hangs on a model."""
+
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.metadata.codec import loads
+from support.catalog_graphql import read
+from support.catalog_store import MLFLOW, model, put
+
+ADA = "urn:li:corpuser:ada"
+DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
+
+
+def test_the_model_card(store: Store) -> None:
+    put(
+        store,
+        model("m"),
+        intendedUse={"primaryUses": ["churn"], "primaryUsers": ["HOBBY"], "outOfScopeUses": []},
+        mlModelFactorPrompts={"relevantFactors": [{"groups": ["a"], "environment": ["b"]}]},
+        mlModelMetrics={"performanceMeasures": ["auc"]},
+        mlModelEvaluationData={"evaluationData": [{"dataset": DATASET, "motivation": "why"}]},
+        mlModelTrainingData={"trainingData": [{"dataset": DATASET, "preProcessing": ["x"]}]},
+        mlModelQuantitativeAnalyses={"unitaryResults": "http://results"},
+        mlModelEthicalConsiderations={"risksAndHarms": ["r"]},
+        mlModelCaveatsAndRecommendations={
+            "caveats": {"needsFurtherTesting": True},
+            "recommendations": "rest",
+        },
+        cost={
+            "costType": "ORG_COST_TYPE",
+            "cost": {"fieldDiscriminator": "costCode", "costCode": "x1"},
+        },
+    )
+    fields = """... on MLModel {
+        intendedUse { primaryUses primaryUsers outOfScopeUses }
+        factorPrompts { relevantFactors { groups instrumentation environment }
+            evaluationFactors { groups } }
+        metrics { performanceMeasures decisionThreshold }
+        evaluationData { dataset motivation } trainingData { dataset preProcessing }
+        quantitativeAnalyses { unitaryResults { ... on StringBox { stringValue } }
+            intersectionalResults { ... on StringBox { stringValue } } }
+        ethicalConsiderations { risksAndHarms data }
+        caveatsAndRecommendations { caveats { needsFurtherTesting } recommendations }
+        sourceCode { sourceCode { type } }
+        cost { costType costValue { costCode costId } } }"""
+    assert read(store, model("m"), fields) == {
+        "intendedUse": {
+            "primaryUses": ["churn"],
+            "primaryUsers": ["HOBBY"],
+            "outOfScopeUses": [],
+        },
+        "factorPrompts": {
+            "relevantFactors": [{"groups": ["a"], "instrumentation": None, "environment": ["b"]}],
+            "evaluationFactors": None,
+        },
+        "metrics": {"performanceMeasures": ["auc"], "decisionThreshold": None},
+        "evaluationData": [{"dataset": DATASET, "motivation": "why"}],
+        "trainingData": [{"dataset": DATASET, "preProcessing": ["x"]}],
+        "quantitativeAnalyses": {
+            "unitaryResults": {"stringValue": "http://results"},
+            "intersectionalResults": None,
+        },
+        "ethicalConsiderations": {"risksAndHarms": ["r"], "data": None},
+        "caveatsAndRecommendations": {
+            "caveats": {"needsFurtherTesting": True},
+            "recommendations": "rest",
+        },
+        "sourceCode": None,
+        "cost": {"costType": "ORG_COST_TYPE", "costValue": {"costCode": "x1", "costId": None}},
+    }
+
+
+def test_a_model_without_a_card(store: Store) -> None:
+    put(store, model("m"), status={"removed": False})
+    fields = (
+        "... on MLModel { evaluationData { dataset } cost { costType } metrics { __typename } }"
+    )
+    assert read(store, model("m"), fields) == {
+        "evaluationData": None,
+        "cost": None,
+        "metrics": None,
+    }
+
+
+def test_versions(store: Store) -> None:
+    version_set = "urn:li:versionSet:(churn,mlModel)"
+    stamp = {"time": 7, "actor": ADA}
+    put(
+        store,
+        model("m"),
+        versionProperties={
+            "versionSet": version_set,
+            "version": {"versionTag": "3"},
+            "sortId": "0003",
+            "aliases": [{"versionTag": "champion"}],
+            "metadataCreatedTimestamp": stamp,
+            "isLatest": True,
+        },
+    )
+    scheme = "LEXICOGRAPHIC_STRING"
+    put(store, version_set, versionSetProperties={"latest": model("m"), "versioningScheme": scheme})
+    fields = """... on SupportsVersions { versionProperties { isLatest comment
+        version { versionTag } aliases { versionTag }
+        created { time actor { username } } createdInSource { time }
+        versionSet { urn latestVersion { urn } } } }"""
+    assert read(store, model("m"), fields)["versionProperties"] == {
+        "isLatest": True,
+        "comment": None,
+        "version": {"versionTag": "3"},
+        "aliases": [{"versionTag": "champion"}],
+        "created": {"time": 7, "actor": {"username": "ada"}},
+        "createdInSource": None,
+        "versionSet": {"urn": version_set, "latestVersion": {"urn": model("m")}},
+    }
+
+
+def test_structured_properties_forms_and_places(store: Store) -> None:
+    tier, twin = "urn:li:structuredProperty:io.tier", "urn:li:structuredProperty:io.twin"
+    put(store, tier, propertyDefinition={"qualifiedName": "io.tier", "displayName": "Tier"})
+    put(
+        store,
+        model("m"),
+        structuredProperties={
+            "properties": [
+                {"propertyUrn": tier, "values": [{"string": "gold"}, {"double": 2.5}]},
+                {"propertyUrn": twin, "values": [{"string": model("n")}]},
+            ]
+        },
+        forms={
+            "completedForms": [],
+            "incompleteForms": [{"urn": "urn:li:form:f"}],
+            "verifications": [],
+        },
+        browsePaths={"paths": ["/prod/mlflow/"]},
+        browsePathsV2={"path": [{"id": "Default"}, {"id": "c", "urn": "urn:li:container:c"}]},
+        container={"container": "urn:li:container:c"},
+        subTypes={"typeNames": ["run"]},
+        deprecation={
+            "deprecated": True,
+            "note": "old",
+            "actor": ADA,
+            "replacement": model("n"),
+        },
+    )
+    fields = """... on GovernedEntity {
+        structuredProperties { properties { structuredProperty { urn definition { displayName } }
+            values { ... on StringValue { stringValue } ... on NumberValue { numberValue } }
+            valueEntities { urn } associatedUrn } }
+        forms { completedForms { form { urn } } incompleteForms { form { urn } associatedUrn } }
+        container { urn } subTypes { typeNames }
+        deprecation { deprecated note replacement { urn } } }
+        ... on BrowsableEntity {
+            browsePaths { path } browsePathV2 { path { name entity { urn } } } }
+        privileges { canEditLineage canManageEntity }"""
+    assert read(store, model("m"), fields) == {
+        "structuredProperties": {
+            "properties": [
+                {
+                    "structuredProperty": {"urn": tier, "definition": {"displayName": "Tier"}},
+                    "values": [{"stringValue": "gold"}, {"numberValue": 2.5}],
+                    "valueEntities": [],
+                    "associatedUrn": model("m"),
+                },
+                {
+                    "structuredProperty": {"urn": twin, "definition": None},
+                    "values": [{"stringValue": model("n")}],
+                    "valueEntities": [{"urn": model("n")}],
+                    "associatedUrn": model("m"),
+                },
+            ]
+        },
+        "forms": {
+            "completedForms": [],
+            "incompleteForms": [{"form": {"urn": "urn:li:form:f"}, "associatedUrn": model("m")}],
+        },
+        "container": {"urn": "urn:li:container:c"},
+        "subTypes": {"typeNames": ["run"]},
+        "deprecation": {"deprecated": True, "note": "old", "replacement": {"urn": model("n")}},
+        "browsePaths": [{"path": ["prod", "mlflow"]}],
+        "browsePathV2": {
+            "path": [
+                {"name": "Default", "entity": None},
+                {"name": "c", "entity": {"urn": "urn:li:container:c"}},
+            ]
+        },
+        "privileges": {"canEditLineage": True, "canManageEntity": True},
+    }
+
+
+def test_whatever_has_no_field_can_be_had_as_json(store: Store) -> None:
+    put(store, model("m"), mlModelProperties={"type": "Lasso"}, subTypes={"typeNames": ["run"]})
+    put(store, "urn:li:dataHubPolicy:p", dataHubPolicyInfo={"any": {"thing": [1]}})
+    fields = 'aspects(input: {aspectNames: ["subTypes", "nope"]}) { aspectName payload }'
+    (only,) = read(store, model("m"), fields)["aspects"]
+    assert only["aspectName"] == "subTypes"
+    assert loads(only["payload"]) == {"typeNames": ["run"]}
+    found = read(store, "urn:li:dataHubPolicy:p", "__typename aspects { aspectName }")
+    assert found["__typename"] == "OtherEntity"
+    assert {"aspectName": "dataHubPolicyInfo"} in found["aspects"]
+    drawn = "aspects(input: {autoRenderOnly: true}) { aspectName }"
+    assert read(store, model("m"), drawn)["aspects"] == []
+
+
+def test_an_entity_that_is_gone_has_no_platform(store: Store) -> None:
+    put(store, model("m"), dataPlatformInstance={"platform": MLFLOW})
+    fields = "... on GovernedEntity { dataPlatformInstance { urn } }"
+    assert read(store, model("m"), fields) == {"dataPlatformInstance": None}

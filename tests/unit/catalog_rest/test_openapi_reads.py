@@ -1,0 +1,238 @@
+"""Reading entities and aspects through OpenAPI v3."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from mlcat_ingest.catalog.limits import NAMES, Limits
+from support.catalog_store import feature, group, model, put
+from support.rest_client import RestClient, rest_client
+
+MODELS = "/openapi/v3/entity/mlModel"
+
+
+def path(urn: str, *more: str) -> str:
+    kind = urn.split(":")[2]
+    return "/".join((f"/openapi/v3/entity/{kind}", quote(urn, safe=""), *more))
+
+
+@pytest.mark.parametrize(
+    "urn",
+    [
+        model("m"),
+        model("a/b"),
+        model("a/status"),
+        model("ä b"),
+        model("50%"),
+        model("a%2Fb"),
+        model("a%2Cb"),
+        feature("t/t", "x"),
+        "urn:li:tag:a",
+        "urn:li:tag:a/b",
+        "urn:li:tag:a/status",
+        "urn:li:chart:(looker,a/b)",
+        "urn:li:dataHubExecutionRequest:a b",
+    ],
+)
+def test_any_name_is_found_in_an_encoded_path(client: RestClient, urn: str) -> None:
+    put(client.store, urn, status={"removed": True})
+    assert client.ok("GET", path(urn))["urn"] == urn
+    assert client.ok("GET", path(urn, "status")) == {"value": {"removed": True}}
+    assert client.send("HEAD", path(urn, "status")).status == 204
+    assert client.send("HEAD", f"{path(urn)}?includeSoftDelete=true").status == 204
+
+
+@pytest.mark.parametrize(
+    "urn",
+    [model("a/b"), model("a%2Cb"), model("a%28b%29"), "urn:li:tag:a/b", "urn:li:chart:(l,a/b)"],
+)
+def test_a_urn_may_stand_in_the_path_as_it_is(client: RestClient, urn: str) -> None:
+    put(client.store, urn, status={})
+    bare = f"/openapi/v3/entity/{urn.split(':')[2]}/{urn}"
+    assert client.ok("GET", bare)["urn"] == urn
+    assert client.ok("GET", f"{bare}/status") == {"value": {}}
+
+
+def test_an_entity_is_read_whole_or_in_part(client: RestClient) -> None:
+    urn = put(client.store, model("m"), status={"removed": False}, subTypes={"typeNames": ["x"]})
+    whole = client.ok("GET", path(urn))
+    assert whole["status"] == {"value": {"removed": False}}
+    assert whole["mlModelKey"]["value"]["name"] == "m"
+    for query in ("aspects=status,subTypes", "aspects=status&aspects=subTypes"):
+        assert set(client.ok("GET", f"{path(urn)}?{query}")) == {"urn", "status", "subTypes"}
+    shown = client.ok("GET", f"{path(urn, 'status')}?systemMetadata=true")
+    assert shown["systemMetadata"]["version"] == "1"
+
+
+def test_what_is_missing_is_told_in_a_header(client: RestClient) -> None:
+    missing = client.send("GET", path(model("m")))
+    assert (missing.status, missing.headers["not-found-reason"]) == (404, "ENTITY")
+    assert client.send("HEAD", path(model("m"))).status == 404
+    urn = put(client.store, model("m"), status={"removed": True})
+    missing = client.send("GET", path(urn, "ownership"))
+    assert (missing.status, missing.headers["not-found-reason"]) == (404, "ASPECT")
+    assert client.send("HEAD", path(urn, "ownership")).status == 404
+    nobody = client.send("GET", path(model("nobody"), "ownership"))
+    assert (nobody.status, nobody.headers["not-found-reason"]) == (404, "ENTITY")
+    # One that is marked as removed is there, but does not exist.
+    assert client.send("GET", path(urn)).status == 200
+    assert client.send("HEAD", path(urn)).status == 404
+
+
+def test_a_version_is_read_by_its_number(client: RestClient) -> None:
+    urn = put(client.store, model("m"), status={"removed": False})
+    put(client.store, urn, status={"removed": True})
+    at = path(urn, "status")
+    values = [client.ok("GET", f"{at}?version={n}")["value"]["removed"] for n in (0, 1, 2)]
+    assert values == [True, False, True]
+    assert "version 3 of status" in client.refused("GET", f"{at}?version=3", status=404)
+    assert "version: expected a whole" in client.refused("GET", f"{at}?version=x")
+
+
+def test_a_batch_reads_what_it_names(client: RestClient) -> None:
+    one = put(client.store, model("a"), status={}, subTypes={"typeNames": ["x"]})
+    two = put(client.store, model("b"), status={})
+    asked = [{"urn": one, "status": {}}, {"urn": two}, {"urn": model("gone"), "status": {}}]
+    found = client.ok("POST", f"{MODELS}/batchGet", asked)
+    assert found[0] == {"urn": one, "status": {"value": {}}}
+    assert found[1]["urn"] == two
+    assert {"mlModelKey", "status"} <= set(found[1])
+    assert len(found) == 2
+    [twice] = client.ok("POST", f"{MODELS}/batchGet", [{"urn": one, "status": {}}, {"urn": one}])
+    assert {"status", "subTypes"} <= set(twice)
+
+
+def test_a_batch_reads_the_versions_it_names(client: RestClient) -> None:
+    urn = put(client.store, model("a"), status={"removed": False})
+    put(client.store, urn, status={"removed": True})
+
+    def removed(version: Any) -> Any:
+        asked = [{"urn": urn, "status": {"headers": {"If-Version-Match": version}}}]
+        [entity] = client.ok("POST", f"{MODELS}/batchGet?systemMetadata=true", asked)
+        return entity.get("status", {}).get("value")
+
+    assert removed("0") == {"removed": True}
+    assert removed("1") == {"removed": False}
+    assert removed("2") == {"removed": True}
+    assert removed("3") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (3, "[0].status must be a JSON object"),
+        ({"headers": []}, ""),
+        ({"headers": 3}, "[0].status.headers must be a JSON object"),
+        ({"headers": {"If-Version-Match": "x"}}, "[0].status.headers.if-version-match: expected"),
+        ({"headers": {"If-Version-Match": "-1"}}, "[0].status.headers.if-version-match: expected"),
+    ],
+)
+def test_a_batch_names_what_it_does_not_understand(
+    client: RestClient, content: Any, message: str
+) -> None:
+    asked = [{"urn": group("g"), "status": content}]
+    if not message:
+        client.ok("POST", "/openapi/v3/entity/mlModelGroup/batchGet", asked)
+        return
+    assert message in client.refused("POST", "/openapi/v3/entity/mlModelGroup/batchGet", asked)
+
+
+def test_relationships_are_read_in_both_directions(client: RestClient) -> None:
+    models = [
+        put(
+            client.store,
+            model(name),
+            mlModelProperties={"groups": [group("g")], "mlFeatures": [feature("t", "x")]},
+        )
+        for name in ("a", "b", "c")
+    ]
+
+    def related(query: str) -> Any:
+        return client.ok("GET", f"/openapi/relationships/v1/?{query}")
+
+    incoming = f"urn={quote(group('g'))}&direction=INCOMING&relationshipTypes=MemberOf"
+    page = related(incoming)
+    assert page == {
+        "entities": [{"urn": urn, "relationshipType": "MemberOf"} for urn in models],
+        "start": 0,
+        "count": 3,
+        "total": 3,
+    }
+    second = related(f"{incoming}&start=1&count=1")
+    assert (second["count"], second["total"]) == (1, 3)
+    assert related(f"{incoming}&start=3")["count"] == 0
+    outgoing = f"urn={quote(models[0])}&direction=outgoing"
+    assert (
+        related(f"{outgoing}&relationshipTypes=MemberOf&relationshipTypes=Consumes")["count"] == 2
+    )
+    assert related(f"{outgoing}&relationshipTypes=MemberOf,Consumes")["count"] == 2
+    assert related(f"{outgoing}&relationshipTypes=Nothing")["count"] == 0
+    assert client.ok("GET", f"/openapi/relationships/v1?{incoming}") == page
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("", "urn: the parameter is missing"),
+        ("urn=x&direction=INCOMING", "'x' is not a URN"),
+        ("urn=urn:li:tag:a", "direction: the parameter is missing"),
+        ("urn=urn:li:tag:a&direction=UP", "direction: 'UP' is neither"),
+        ("urn=urn:li:tag:a&direction=INCOMING&start=-1", "start: expected a whole number"),
+        ("urn=urn:li:tag:a&direction=INCOMING&count=x", "count: expected a whole number"),
+        ("urn=%FF&direction=INCOMING", "not a URN"),
+    ],
+)
+def test_relationships_need_a_urn_and_a_direction(
+    client: RestClient, query: str, message: str
+) -> None:
+    assert message in client.refused("GET", f"/openapi/relationships/v1/?{query}")
+
+
+def test_the_registry_lists_every_type_with_its_aspects(client: RestClient) -> None:
+    at = "/openapi/v1/registry/models/entity/specifications"
+    page = client.ok("GET", f"{at}?start=0&count=1000")
+    assert page["count"] == page["total"] == len(page["elements"])
+    by_name = {element["name"]: element for element in page["elements"]}
+    model_type = by_name["mlModel"]
+    assert model_type["keyAspectName"] == "mlModelKey"
+    names = {spec["aspectAnnotation"]["name"] for spec in model_type["aspectSpecs"]}
+    assert "mlModelProperties" in names
+    assert "mlModelKey" not in names
+    assert "dataHubExecutionRequest" in by_name
+    assert client.ok("GET", f"{at}?start=2&count=3")["elements"] == page["elements"][2:5]
+    assert client.ok("GET", f"{at}?start=9999")["count"] == 0
+    assert "start: expected" in client.refused("GET", f"{at}?start=x")
+
+
+def test_a_trace_tells_what_is_stored(client: RestClient) -> None:
+    urn = put(client.store, model("m"), status={})
+    asked = {urn: ["status", "ownership"], model("gone"): ["status"]}
+    told = client.ok("POST", "/openapi/v1/trace/write/00ff?detailed=true", asked)
+    stored = {"writeStatus": "ACTIVE_STATE"}
+    unknown = {"writeStatus": "UNKNOWN"}
+    assert told[urn]["status"] == {
+        "success": True,
+        "primaryStorage": stored,
+        "searchStorage": stored,
+    }
+    assert told[urn]["ownership"]["primaryStorage"] == unknown
+    assert told[model("gone")]["status"]["success"] is False
+    errors = client.ok("POST", "/openapi/v1/trace/write/00ff?onlyIncludeErrors=true", asked)
+    assert set(errors[urn]) == {"ownership"}
+    assert "'x' is not a URN" in client.refused("POST", "/openapi/v1/trace/write/0", {"x": []})
+    assert "expected a string" in client.refused("POST", "/openapi/v1/trace/write/0", {urn: [3]})
+    assert "must be a JSON object" in client.refused("POST", "/openapi/v1/trace/write/0", [])
+
+
+def test_a_read_asks_for_so_many(tmp_path: Path) -> None:
+    tags = [f"urn:li:tag:{n}" for n in range(4)]
+    names = [f"a{n}" for n in range(NAMES + 1)]
+    trace = "/openapi/v1/trace/write/t"
+    with rest_client(tmp_path / "c.db", Limits(batch_urns=3)) as client:
+        refused = client.refused("POST", trace, {tag: [] for tag in tags})
+        assert "has 4 URNs, more than the limit of 3" in refused
+        read = [{"urn": tags[0], **{name: {} for name in names}}]
+        refused = client.refused("POST", "/openapi/v3/entity/tag/batchGet", read)
+        assert "more than 1,000 names of aspects" in refused

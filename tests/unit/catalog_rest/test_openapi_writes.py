@@ -1,0 +1,293 @@
+"""Writing and deleting through OpenAPI v3."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from mlcat_ingest.catalog.limits import NAMES, Limits
+from support.catalog_store import MLFLOW, counts, group, model
+from support.rest_client import RestClient, rest_client
+
+MODELS = "/openapi/v3/entity/mlModel"
+M = model("m")
+PROPERTIES = {"type": "tree", "customProperties": {}, "tags": []}
+
+
+def item(urn: str = M, **aspects: Any) -> dict[str, Any]:
+    return {"urn": urn, **{name: {"value": value} for name, value in aspects.items()}}
+
+
+def path(urn: str, *more: str) -> str:
+    return "/".join((MODELS, quote(urn, safe=""), *more))
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("", 202), ("?async=true", 202), ("?async=false", 200)]
+)
+def test_a_write_is_stored_whatever_async_says(client: RestClient, query: str, status: int) -> None:
+    one = item(mlModelProperties=PROPERTIES, status={"removed": False})
+    two = item(model("n"), status={})
+    assert client.ok("POST", MODELS + query, [one, two], status) == [one, two]
+    found = client.store.get_many([M], ["mlModelProperties"])[M]["mlModelProperties"]
+    assert found.value == PROPERTIES
+
+
+def test_the_answer_shows_system_metadata_where_asked_to(client: RestClient) -> None:
+    sent = item(status={"removed": True})
+    sent["status"]["systemMetadata"] = {"runId": "r", "properties": {"clientId": "me"}}
+    [written] = client.ok("POST", f"{MODELS}?async=false&systemMetadata=true", [sent])
+    metadata = written["status"]["systemMetadata"]
+    assert metadata["version"] == "1"
+    assert metadata["runId"] == "r"
+    assert metadata["properties"] == {"clientId": "me", "eventSource": "openapi"}
+    assert metadata["aspectCreated"]["actor"] == metadata["aspectModified"]["actor"]
+
+
+def test_events_are_shown_as_they_came_and_the_newest_is_read(client: RestClient) -> None:
+    job = "urn:li:dataJob:(urn:li:dataFlow:(datahub,p,PROD),j)"
+    name = "datahubIngestionRunSummary"
+    events = [{"timestampMillis": at, "runId": f"r{at}"} for at in (5, 3)]
+    for event in events:
+        sent = [{"urn": job, name: {"value": event, "systemMetadata": {"runId": "r"}}}]
+        assert client.ok("POST", "/openapi/v3/entity/dataJob", sent, 202)[0][name] == {
+            "value": event
+        }
+    at = f"/openapi/v3/entity/dataJob/{quote(job, safe='')}/{name}"
+    assert client.ok("GET", at) == {"value": events[0]}
+    shown = client.ok("GET", f"{at}?systemMetadata=true")
+    assert shown["systemMetadata"]["runId"] == "r"
+    assert client.send("HEAD", at).status == 204
+    assert client.refused("GET", f"{at}?version=1", status=404)
+    assert client.refused("GET", at.replace(name, "datahubIngestionCheckpoint"), status=404)
+
+
+def test_one_entity_may_come_in_several_items(client: RestClient) -> None:
+    sent = [item(status={"removed": True}), item(mlModelProperties=PROPERTIES)]
+    [written] = client.ok("POST", f"{MODELS}?async=false", sent)
+    assert set(written) == {"urn", "status", "mlModelProperties"}
+
+
+def test_the_entity_type_may_be_in_any_case(client: RestClient) -> None:
+    client.ok("POST", "/openapi/v3/entity/MLMODEL", [item(status={})], 202)
+    assert client.store.exists([M])
+
+
+def test_a_wrong_version_is_a_failed_precondition_and_nothing_is_written(
+    client: RestClient,
+) -> None:
+    client.ok("POST", MODELS, [item(status={"removed": False})], 202)
+    conditional = item(status={"removed": True})
+    conditional["status"]["headers"] = {"If-Version-Match": "3"}
+    answer = client.send("POST", MODELS, [item(model("n"), status={}), conditional])
+    assert answer.status == 412
+    assert answer.json()["error"] == "Precondition Error"
+    assert "[1]" in answer.json()["message"]
+    assert "Expected version 3, actual version 1" in answer.json()["message"]
+    assert client.store.exists([M, model("n")]) == {M}
+    conditional["status"]["headers"] = {"If-Version-Match": "1"}
+    client.ok("POST", MODELS, [conditional], 202)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "the body must be a list, not an object"),
+        ([3], r"[0] must be a JSON object"),
+        ([{}], "[0].urn: expected a string, not null"),
+        ([{"urn": 3}], "[0].urn: expected a string, not a number"),
+        ([{"urn": "x"}], "[0].urn: 'x' is not a URN"),
+        ([item(), item(group("g"), status={})], "[0]: names no aspect"),
+        ([item(status={}), item(group("g"), status={})], "[1].urn: urn:li:mlModelGroup"),
+        ([{"urn": M, "status": 3}], "[0]: status: expected an object, not a number"),
+        ([{"urn": M, "status": {}}], "[0]: status.value: expected an object, not null"),
+        (
+            [{"urn": M, "status": {"value": []}}],
+            "[0]: status.value: expected an object, not a list",
+        ),
+        (
+            [{"urn": M, "status": {"value": {}, "headers": []}}],
+            "[0]: status.headers: expected an object of strings",
+        ),
+        (
+            [{"urn": M, "status": {"value": {}, "systemMetadata": []}}],
+            "[0]: status.systemMetadata: expected an object",
+        ),
+        ([item(status={}), item(status={"removed": "no"})], "[1]: "),
+        ([item(status={}, nothing={})], "nothing"),
+        ([item(mlModelProperties={"trainingMetrics": [{"name": 3}]})], "trainingMetrics[0].name"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_written_is_named_and_nothing_is(
+    client: RestClient, body: Any, message: str
+) -> None:
+    assert message in client.refused("POST", MODELS, body)
+    assert client.store.read(counts) == {}
+
+
+def test_a_refusal_says_what_kind_it_is(client: RestClient) -> None:
+    validation = client.send("POST", MODELS, [item(status={"removed": "no"})])
+    assert validation.json()["error"] == "Validation Error"
+    syntax = client.send("POST", MODELS, b"{")
+    assert syntax.json()["error"] == "Invalid JSON format"
+    assert client.send("POST", "/openapi/v3/entity/x", []).json()["error"] == "Not Found"
+
+
+def test_creation_is_refused_for_what_exists(client: RestClient) -> None:
+    sent = [item(status={})]
+    client.ok("POST", f"{MODELS}?createIfNotExists=true", sent, 202)
+    again = client.refused("POST", f"{MODELS}?createIfNotExists=true", sent, 412)
+    assert "already exists" in again
+    entity = client.refused("POST", f"{MODELS}?createEntityIfNotExists=true", sent, 412)
+    assert "already exists" in entity
+    assert "true or false" in client.refused("POST", f"{MODELS}?createIfNotExists=x", sent)
+
+
+def test_one_aspect_is_written_only_where_it_is_missing_unless_told_otherwise(
+    client: RestClient,
+) -> None:
+    target = path(M, "status")
+    written = client.ok("POST", f"{target}?async=false", {"value": {"removed": True}})
+    assert written == {"urn": M, "status": {"value": {"removed": True}}}
+    assert "already exists" in client.refused("POST", target, {"value": {}}, 412)
+    client.ok("POST", f"{target}?createIfNotExists=false", {"value": {"removed": False}}, 202)
+    assert client.ok("GET", target) == {"value": {"removed": False}}
+    assert "the body must be a JSON object" in client.refused("POST", target, [])
+    assert "status.value: expected an object" in client.refused("POST", target, {})
+
+
+ADD = {"op": "add", "path": "/customProperties/a", "value": "1"}
+
+
+def test_a_patch_makes_what_it_edits_and_shows_all_of_the_entity(client: RestClient) -> None:
+    sent = [{"urn": M, "mlModelProperties": {"value": {"patch": [ADD]}}}]
+    [patched] = client.ok("PATCH", f"{MODELS}?async=false", sent)
+    assert patched["mlModelProperties"]["value"]["customProperties"] == {"a": "1"}
+    assert patched["mlModelProperties"]["value"]["tags"] == []
+    assert {"mlModelKey", "browsePathsV2", "dataPlatformInstance"} <= set(patched)
+    remove = [{"op": "remove", "path": "/customProperties/a"}]
+    [patched] = client.ok(
+        "PATCH", MODELS, [{"urn": M, "mlModelProperties": {"value": remove}}], 202
+    )
+    assert patched["mlModelProperties"]["value"]["customProperties"] == {}
+
+
+def test_a_patch_of_keyed_arrays_adds_to_them(client: RestClient) -> None:
+    for name in ("a", "b"):
+        tag = f"urn:li:tag:{name}"
+        patch = {
+            "arrayPrimaryKeys": {"tags": ["tag"]},
+            "patch": [{"op": "add", "path": f"/tags/{tag}", "value": {"tag": tag}}],
+        }
+        client.ok("PATCH", path(M, "globalTags"), patch, 202)
+    tags = client.ok("GET", path(M, "globalTags"))["value"]["tags"]
+    assert [one["tag"] for one in tags] == ["urn:li:tag:a", "urn:li:tag:b"]
+
+
+def test_one_aspect_is_patched_by_its_path(client: RestClient) -> None:
+    patched = client.ok("PATCH", f"{path(M, 'mlModelProperties')}?async=false", [ADD])
+    assert patched["urn"] == M
+    assert patched["mlModelProperties"]["value"]["customProperties"] == {"a": "1"}
+    client.ok("PATCH", path(M, "mlModelProperties"), {"patch": [ADD]}, 202)
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        (3, "expected a list or an object, not a number"),
+        ({}, "patch"),
+        ([3], "patch"),
+        ([{"op": "add"}], "path"),
+        ([{"op": "dance", "path": "/a"}], "expected one of add"),
+        ([{"op": "add", "path": "/customProperties", "value": 3}], "customProperties"),
+        ([{"op": "remove", "path": "/trainingMetrics/3"}], "trainingMetrics"),
+    ],
+    ids=repr,
+)
+def test_a_patch_that_cannot_be_applied_is_refused(
+    client: RestClient, patch: Any, message: str
+) -> None:
+    assert message in client.refused("PATCH", path(M, "mlModelProperties"), patch)
+    sent = [{"urn": M, "mlModelProperties": {"value": patch}}]
+    assert "[0]" in client.refused("PATCH", MODELS, sent)
+    assert client.store.read(counts) == {}
+
+
+def test_a_patch_carries_conditions(client: RestClient) -> None:
+    sent = [{"urn": M, "mlModelProperties": {"value": [ADD], "headers": {"If-Version-Match": "7"}}}]
+    message = client.refused("PATCH", MODELS, sent, 412)
+    assert "[0]" in message
+    assert "Expected version 7, actual version -1" in message
+
+
+def test_some_aspects_are_deleted_and_others_stay(client: RestClient) -> None:
+    def held() -> set[str]:
+        return set(client.store.get_many([M], ["status", "subTypes", "mlModelProperties"])[M])
+
+    sent = item(
+        status={"removed": False}, subTypes={"typeNames": ["x"]}, mlModelProperties=PROPERTIES
+    )
+    client.ok("POST", MODELS, [sent], 202)
+    client.ok("DELETE", f"{path(M)}?aspects=subTypes")
+    assert held() == {"status", "mlModelProperties"}
+    client.ok("DELETE", path(M, "status"))
+    assert held() == {"mlModelProperties"}
+    client.ok("DELETE", path(M, "status"))
+    client.ok("DELETE", f"{path(M)}?clear=true")
+    assert held() == set()
+    assert client.store.exists([M])
+    client.ok("DELETE", path(M, "mlModelKey"))
+    assert not client.store.exists([M])
+
+
+def test_an_entity_is_deleted_by_a_path_that_is_not_encoded(client: RestClient) -> None:
+    for name in ("a b/c", "a%2Cb", "a%28b%29", "plain"):
+        urn = model(name)
+        client.ok("POST", MODELS, [item(urn, status={})], 202)
+        # As DataHub's client sends it: requests encodes what may not stand in a path at all.
+        client.ok("DELETE", f"{MODELS}/{urn.replace(' ', '%20')}", [])
+        assert not client.store.exists([urn])
+
+
+def test_deleting_what_does_not_exist_does_nothing(client: RestClient) -> None:
+    client.ok("DELETE", path(M))
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "message"),
+    [
+        ("DELETE", f"{MODELS}/nothing", "'nothing' is not a URN"),
+        ("DELETE", path(group("g")), "is not a URN of a mlModel"),
+        ("DELETE", f"{path(M)}?aspects=nothing", "'nothing' is not an aspect of mlModel"),
+        ("DELETE", f"{path(M)}?clear=perhaps", "clear: expected true or false"),
+        ("DELETE", path(M, "nothing"), "'nothing' is not an aspect of mlModel"),
+        ("DELETE", f"{MODELS}/%FF", "not UTF-8"),
+        ("POST", path(M, "nothing"), "'nothing' is not an aspect of mlModel"),
+        ("GET", f"{MODELS}/{MLFLOW}", "is not a URN of a mlModel"),
+    ],
+)
+def test_a_path_that_names_nothing_is_refused(
+    client: RestClient, method: str, target: str, message: str
+) -> None:
+    assert message in client.refused(method, target, {"value": {}})
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "PUT"])
+def test_an_entity_has_no_such_method(client: RestClient, method: str) -> None:
+    assert "is not for" in client.refused(method, path(M), {}, 405)
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "what"),
+    [(Limits(proposals=3), 4, "4 aspects"), (Limits(), NAMES + 1, "1001 names of aspects")],
+)
+def test_a_batch_has_so_many_aspects_however_few_its_entities(
+    tmp_path: Path, limits: Limits, count: int, what: str
+) -> None:
+    urn = "urn:li:post:p"
+    post = {"urn": urn, **{f"a{n}": {"value": {}} for n in range(count)}}
+    with rest_client(tmp_path / "c.db", limits) as client:
+        assert f"has {what}, more than" in client.refused("POST", "/openapi/v3/entity/post", [post])
+        assert not client.store.exists([urn])

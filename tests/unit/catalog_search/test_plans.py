@@ -1,0 +1,58 @@
+"""How SQLite goes about a search, which decides whether it takes milliseconds or minutes."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from benchmarks.catalog_entities import mixed
+from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.values import Write
+
+ABOVE = Criterion("metrics.metric_00", ("0.5",), Condition.GREATER_THAN)
+ON_MLFLOW = Criterion("platform", ("mlflow",))
+NAMED = Criterion("name", ("ban",), Condition.CONTAIN)
+
+
+def plan_of(store: Store, request: SearchRequest) -> list[str]:
+    """Return the steps of all statements that a search runs on the full-text index."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_rest: Any) -> None:
+        seen.append((statement, values))
+
+    event.listen(store._engine, "before_cursor_execute", note)
+    store.search(request)
+    event.remove(store._engine, "before_cursor_execute", note)
+    with store._engine.connect() as connection:
+        return [
+            step[3]
+            for statement, values in seen
+            if "search_fts" in statement
+            for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+        ]
+
+
+@pytest.mark.parametrize("few", [0, 20_000])
+@pytest.mark.parametrize("criteria", [(), (ABOVE,), (ON_MLFLOW,), (NAMED,), (ABOVE, NAMED)])
+@pytest.mark.parametrize("sort", [(), (SortKey("name"),), (SortKey("metrics.metric_00"),)])
+@pytest.mark.parametrize("scroll", [False, True])
+def test_the_full_text_index_is_walked_once_and_not_for_every_hit(
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+    criteria: tuple[Criterion, ...],
+    sort: tuple[SortKey, ...],
+    *,
+    scroll: bool,
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.catalog.search.selection.FEW", few)
+    store.write([Write(*aspect) for aspect in mixed(60)])
+    request = SearchRequest(
+        "ban dan", any_of=(criteria,), sort=sort, scroll=scroll, facets=("platform",)
+    )
+    steps = plan_of(store, request)
+    assert any("VIRTUAL TABLE INDEX" in step for step in steps)
+    # An `=` before the `M` of a match is a match made again for each id that something else gives.
+    assert [step for step in steps if "VIRTUAL TABLE INDEX 0:=" in step] == []

@@ -1,0 +1,137 @@
+import pytest
+
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.search.request import Condition, SearchRequest, SortKey
+from mlcat_ingest.catalog.store.store import Store
+from support.catalog_store import group, model, put
+from support.searching import names, scroll, search, where
+
+
+def hares(store: Store, number: int = 10) -> None:
+    """Write a group `churn_model_v2` and models m0, m1, ... of it, m4 marked as removed."""
+    put(store, group("churn_model_v2"), mlModelGroupProperties={"description": "who leaves"})
+    for at in range(number):
+        properties = {
+            "name": f"bold-hare-{at}",
+            "description": "a churn model" if at % 2 else "something else",
+            "groups": [group("churn_model_v2")],
+            "trainingMetrics": [{"name": "auc", "value": str(at / 10)}],
+            "hyperParams": [{"name": "max_depth", "value": str(at)}],
+            "customProperties": {"git.commit": f"abc{at}", "mlcat.source": "mlflow:s:default"},
+        }
+        put(store, model(f"m{at}"), mlModelProperties=properties)
+    put(store, model("m3"), globalTags={"tags": [{"tag": "urn:li:tag:gold"}]})
+    put(store, model("m4"), status={"removed": True})
+
+
+def test_everything_matches_a_star_but_what_is_removed(store: Store) -> None:
+    hares(store)
+    there = ["churn_model_v2", "m0", "m1", "m2", "m3", "m5", "m6", "m7", "m8", "m9"]
+    assert search(store) == search(store, "") == search(store, " * ") == there
+    assert search(store, include_removed=True) == [*there[:5], "m4", *there[5:]]
+    assert search(store, "*", where("removed", "true"), include_removed=True) == ["m4"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("churn_model_v2", ["churn_model_v2"]),
+        ("Churn Model V2", ["churn_model_v2"]),
+        ("churn_mod", ["churn_model_v2", "m1", "m3", "m5", "m7", "m9"]),
+        ("bold-hare-3", ["m3"]),
+        (model("m3"), ["m3"]),
+        ("urn:li:tag:gold", ["m3"]),
+        ("git.commit=abc3", ["m3"]),
+        ("leaves", ["churn_model_v2"]),
+        ("%", []),
+        ("nothing like it", []),
+    ],
+)
+def test_words_find_what_has_them(store: Store, query: str, found: list[str]) -> None:
+    hares(store)
+    assert sorted(search(store, query)) == found
+
+
+@pytest.mark.parametrize("query", ["*", "hare"])
+def test_words_and_criteria_hold_together(store: Store, query: str) -> None:
+    hares(store)
+    above = where("metrics.auc", "0.7", condition=Condition.GREATER_THAN)
+    assert sorted(search(store, query, above)) == ["m8", "m9"]
+    assert sorted(search(store, query, above, where("hyperParams.max_depth", "8"))) == ["m8"]
+    assert search(store, query, where("tags", "gold")) == ["m3"]
+    assert search(store, query, where("groups", group("churn_model_v2")), above)
+    assert search(store, query, where("nothing", "x")) == []
+    assert len(search(store, query, entity_types=frozenset({"mlModel"}))) == 9
+
+
+@pytest.mark.parametrize("sort", [(), (SortKey("metrics.auc", descending=True),)])
+@pytest.mark.parametrize("query", ["*", "hare", "churn"])
+def test_a_scroll_gives_each_once(store: Store, query: str, sort: tuple[SortKey, ...]) -> None:
+    hares(store)
+    assert sorted(scroll(store, query, *sort)) == sorted(search(store, query))
+
+
+def test_a_scroll_id_of_another_search(store: Store) -> None:
+    hares(store)
+    after = store.search(SearchRequest(count=2)).next_scroll
+    for request in (SearchRequest("hare", after=after), SearchRequest(after="junk")):
+        with pytest.raises(BadRequestError, match="scroll id"):
+            store.search(request)
+
+
+def test_what_is_deleted_is_not_found(store: Store) -> None:
+    hares(store)
+    store.delete(model("m3"))
+    assert search(store, "gold") == []
+    put(store, model("m3"), mlModelProperties={"name": "back again"})
+    assert search(store, "back") == ["m3"]
+
+
+def test_conditions_among_the_words(store: Store) -> None:
+    hares(store)
+    assert search(store, "metrics.auc>0.7 hare") == ["m8", "m9"]
+    assert search(store, "tag:gold") == search(store, "bold-hare-3 -platform:feast") == ["m3"]
+    assert search(store, "type:mlmodelgroup churn_model_v2") == ["churn_model_v2"]
+    assert search(store, "group:churn_model_v2 params.max_depth=8") == ["m8"]
+    assert search(store, "property:git.commit=abc5") == ["m5"]
+
+
+def test_the_name_goes_before_all_else_and_names_go_before_texts(store: Store) -> None:
+    tagged = {"tags": [{"tag": "urn:li:tag:churn"}]}
+    put(store, model("p"), mlModelProperties={"name": "x", "customProperties": {"a": "churn"}})
+    put(store, model("t"), mlModelProperties={"name": "x"}, globalTags=tagged)
+    put(store, model("d"), mlModelProperties={"name": "x", "description": "about churn"})
+    put(store, model("in"), mlModelProperties={"name": "old churn"})
+    put(store, model("begins"), mlModelProperties={"name": "churn-2"})
+    put(store, model("is"), mlModelProperties={"name": "Churn"})
+    assert search(store, "churn") == ["is", "begins", "in", "d", "t", "p"]
+
+
+def test_within_a_field_the_shorter_text_goes_first(store: Store) -> None:
+    long = "churn and very many other words that nobody asked for at all"
+    put(store, model("long"), mlModelProperties={"name": "x", "description": long})
+    put(store, model("short"), mlModelProperties={"name": "x", "description": "churn"})
+    assert search(store, "churn") == ["short", "long"]
+
+
+def test_hits_say_which_texts_were_hit(store: Store) -> None:
+    hares(store)
+    (hit,) = store.search(SearchRequest("gold hare-3 abc3")).hits
+    assert hit.matched == (
+        ("name", "bold-hare-3"),
+        ("tags", "urn:li:tag:gold"),
+        ("customProperties", "git.commit=abc3"),
+    )
+    assert store.search(SearchRequest("gold", highlight=False)).hits[0].matched == ()
+
+
+def test_a_scroll_goes_on_where_it_was_while_others_write(store: Store) -> None:
+    hares(store)
+    first = store.search(SearchRequest(count=4, scroll=True))
+    store.delete(model("m0"))
+    put(store, model("new"), mlModelProperties={"name": "bold-hare-new"})
+    rest = store.search(SearchRequest(count=40, scroll=True, after=first.next_scroll))
+    assert [*names(first), *names(rest)] == [
+        *("churn_model_v2", "m0", "m1", "m2", "m3", "m5", "m6", "m7", "m8", "m9"),
+        "new",
+    ]

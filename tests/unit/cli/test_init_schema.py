@@ -1,0 +1,93 @@
+import json
+import subprocess
+import sys
+from inspect import signature
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mlcat_ingest.cli import init, schema
+from mlcat_ingest.recipe.model import Recipe
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def runner() -> CliRunner:
+    """A runner that keeps stderr apart, which click before 8.2 does only if asked."""
+    asked = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+    return CliRunner(**asked)  # type: ignore[arg-type]
+
+
+def run_init(*arguments: str) -> tuple[int, str, str]:
+    result = runner().invoke(init.command, arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_init_writes_a_recipe_that_loads(folder: Path) -> None:
+    code, out, err = run_init("--tracking-uri", "http://m:5000", "--server", "http://g:8080/gms")
+    assert (code, out) == (0, "")
+    assert err == "wrote recipe.yml; next: mlcat-ingest check recipe.yml\n"
+    recipe = Recipe.load(folder / "recipe.yml", {})
+    assert recipe.name == "mlflow"
+    assert recipe.sources[0].config["tracking_uri"] == "http://m:5000"
+    assert recipe.sink is not None
+    assert recipe.sink.config == {"server": "http://g:8080/gms", "token": ""}
+
+
+def test_init_names_the_recipe_by_its_file(folder: Path) -> None:
+    assert run_init("team-a.yml")[0] == 0
+    assert Recipe.load(folder / "team-a.yml", {}).name == "team-a"
+    assert "mlcat-ingest team-a.yml" in (folder / "team-a.yml").read_text()
+
+
+def test_init_overwrites_only_when_forced(folder: Path) -> None:
+    (folder / "recipe.yml").write_text("mine")
+    code, _, err = run_init()
+    assert code == 2
+    assert "recipe.yml is there already; --force overwrites it" in err
+    assert (folder / "recipe.yml").read_text() == "mine"
+    assert run_init("--force")[0] == 0
+    assert Recipe.load("recipe.yml", {}).name == "mlflow"
+
+
+def test_init_prints(folder: Path) -> None:
+    code, out, _ = run_init("-")
+    assert code == 0
+    assert Recipe.parse(out, environ={}).name == "mlflow"
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("no-such-folder/r.yml",), "cannot be written: No such file or directory"),
+        (("--tracking-uri", "http://u:pw@m"), "the tracking URI holds a user name or a password"),
+        (("--server", "http://u:pw@m"), "the server holds a user name or a password"),
+    ],
+)
+def test_init_refuses(folder: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    code, _, err = run_init(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert "pw" not in err
+    assert list(folder.iterdir()) == []
+
+
+def test_schema_prints_a_schema() -> None:
+    result = runner().invoke(schema.command)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["title"] == "mlcat-ingest recipe"
+
+
+def test_the_commands_import_only_click_at_first() -> None:
+    code = (
+        "import sys, mlcat_ingest.cli.init, mlcat_ingest.cli.schema\n"
+        "print(sorted({'pydantic', 'yaml', 'requests', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,162 @@
+"""What is shown while a run goes on, and how logs look."""
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from mlcat_ingest.cli import logs, output
+from mlcat_ingest.pipeline.report import Progress
+
+NOW = Progress(records=1500, entities=1400, written=1300, evaluated=1200, elapsed_s=7.5)
+WORDS = "1,500 records read, 1,400 entities merged, 1,300 written, 1,200 evaluated"
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("mlcat_ingest")
+    handlers, level = list(root.handlers), ours.level
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:] = handlers
+    ours.setLevel(level)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_is_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with output.progress(quiet=False) as show:
+        assert show is not None
+        show(NOW)
+    assert "1,500 records read" in terminal.getvalue()
+
+
+def test_progress_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with output.progress(quiet=False) as show:
+        assert show is not None
+        show(NOW)
+    assert "\x1b[3" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_progress_elsewhere_is_a_line_now_and_then(
+    as_lines: bool,  # noqa: FBT001 - parametrized
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal() if as_lines else io.StringIO())
+    with output.progress(quiet=False, as_lines=as_lines) as show:
+        assert isinstance(show, output.PlainProgress)
+
+
+def test_quiet_shows_no_progress() -> None:
+    with output.progress(quiet=True) as show:
+        assert show is None
+
+
+def test_plain_progress_speaks_every_five_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    now_s = 0.0
+    show = output.PlainProgress(clock=lambda: now_s)
+    with caplog.at_level(logging.INFO, "mlcat_ingest.progress"):
+        for later_s in (1.0, 5.0, 6.0, 9.9, 10.0):
+            now_s = later_s
+            show(NOW)
+    assert caplog.messages == [WORDS, WORDS]
+
+
+def test_progress_as_json_has_the_numbers(capfd: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(0, quiet=False, log_format="json")
+    now_s = 0.0
+    show = output.PlainProgress(clock=lambda: now_s)
+    now_s = 5.0
+    show(NOW)
+    line = json.loads(capfd.readouterr().err)
+    assert line["message"] == WORDS
+    assert line["progress"]["written"] == 1300
+
+
+def test_a_record_is_one_line_without_secrets(capfd: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(0, quiet=False, log_format="text")
+    logging.getLogger("mlcat_ingest.x").warning("%s", "http://u:pa55@host\nforged \x1b[31m")
+    logging.getLogger("mlcat_ingest.x").info("plain")
+    first, second = capfd.readouterr().err.splitlines()
+    assert first[9:] == r"WARNING http://***@host\u000aforged \u001b[31m"
+    assert second[9:] == "plain"
+
+
+def log_a_failure() -> None:
+    try:
+        int("http://u:pa55@host")
+    except ValueError:
+        logging.getLogger("mlcat_ingest.x").debug("it failed", exc_info=True)
+
+
+def test_tracebacks_come_with_debug_and_without_secrets(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    logs.set_up(1, quiet=False, log_format="text")
+    log_a_failure()
+    err = capfd.readouterr().err
+    assert "Traceback (most recent call last)" in err
+    assert err.endswith("literal for int() with base 10: 'http://***@host'\n")
+    logs.set_up(1, quiet=False, log_format="json")
+    log_a_failure()
+    line = json.loads(capfd.readouterr().err)
+    assert line["traceback"].endswith("'http://***@host'")
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "quiet", "shown"),
+    [
+        (0, False, ["info"]),
+        (0, True, []),
+        (1, False, ["debug", "info"]),
+        (2, False, ["debug", "info", "theirs"]),
+    ],
+)
+def test_how_much_is_said(
+    verbosity: int,
+    quiet: bool,  # noqa: FBT001 - parametrized
+    shown: list[str],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    logs.set_up(verbosity, quiet=quiet, log_format="text")
+    logging.getLogger("mlcat_ingest.x").debug("debug")
+    logging.getLogger("mlcat_ingest.x").info("info")
+    logging.getLogger("urllib3.connectionpool").warning("theirs")
+    assert [line.split()[-1] for line in capfd.readouterr().err.splitlines()] == shown
+
+
+def test_logging_to_a_stderr_that_nobody_reads_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    logs.set_up(0, quiet=False, log_format="text")
+    monkeypatch.setattr("click.echo", fail)
+    logging.getLogger("mlcat_ingest.x").warning("unheard")
+
+
+def test_a_result_that_nobody_reads_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped = []
+
+    def fail(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("click.echo", fail)
+    monkeypatch.setattr(output, "drop_stdout", lambda: dropped.append(True))
+    output.out("result")
+    assert dropped == [True]

@@ -1,0 +1,25 @@
+from collections.abc import Iterator
+
+import pytest
+
+from mlcat_ingest.client.auth import Credentials
+from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.connection import ConnectionOptions
+from support.fake_service import FakeService, fake_service
+
+TOKEN = "made-up-token-8d1f"
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with fake_service() as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[CatalogClient]:
+    credentials = Credentials(service.server, TOKEN, token_from="the environment (MLCAT_TOKEN)")
+    with CatalogClient(
+        credentials=credentials, options=ConnectionOptions(retries=0, connections=4)
+    ) as made:
+        yield made

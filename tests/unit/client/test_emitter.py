@@ -1,0 +1,323 @@
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.connection import ConnectionOptions
+from mlcat_ingest.errors import (
+    AspectChangedError,
+    AspectRejectedError,
+    AuthenticationError,
+    CatalogUnavailableError,
+    CodecError,
+    FatalError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+)
+from mlcat_ingest.metadata.proposal import Proposal
+from support.fake_service import Answer, Asked, FakeService
+from support.fakes import model_urn
+
+ONE = "/aspects?action=ingestProposal"
+MANY = "/aspects?action=ingestProposalBatch"
+
+
+def proposal(name: str = "m", aspect: str = "mlModelProperties", text: str = "x") -> Proposal:
+    return Proposal(model_urn(name), aspect, {"description": text})
+
+
+def refusing(bad: Callable[[Sequence[dict[str, Any]]], bool], status: int = 422) -> Any:
+    def answer(asked: Asked) -> Answer:
+        if bad(asked.json()["proposals"]):
+            return Answer(status, {"message": "not liked", "status": status})
+        return Answer(body={"value": "success"})
+
+    return answer
+
+
+def test_a_proposal_on_the_wire(service: FakeService, client: CatalogClient) -> None:
+    service.on("POST", ONE, Answer(body={"value": model_urn("größe 漢")}))
+    client.emit(proposal("größe 漢", text='"quoted" and ü'))
+    [asked] = service.to("/aspects")
+    assert asked.body.decode() == (
+        '{"proposal":{"entityType":"mlModel",'
+        '"entityUrn":"urn:li:mlModel:(urn:li:dataPlatform:mlflow,größe 漢,PROD)",'
+        '"changeType":"UPSERT","aspectName":"mlModelProperties",'
+        '"aspect":{"value":"{\\"description\\":\\"\\\\\\"quoted\\\\\\" and ü\\"}",'
+        '"contentType":"application/json"}},"async":"false"}'
+    )
+    assert asked.headers["Authorization"] == "Bearer made-up-token-8d1f"
+    assert asked.headers["Content-Type"] == "application/json"
+    assert asked.headers["X-RestLi-Protocol-Version"] == "2.0.0"
+
+
+def test_a_batch_on_the_wire_with_headers_and_system_metadata(service: FakeService) -> None:
+    service.on("POST", MANY, Answer())
+    conditional = Proposal("urn:li:tag:a", "tagProperties", {"name": "a"}, "UPSERT", {"X": "1"})
+    with CatalogClient(service.server, "", system_metadata={"runId": "r"}) as client:
+        assert client.emit_batch([conditional]) == []
+    [asked] = service.to("/aspects")
+    assert asked.json() == {
+        "proposals": [
+            {
+                "entityType": "tag",
+                "entityUrn": "urn:li:tag:a",
+                "changeType": "UPSERT",
+                "aspectName": "tagProperties",
+                "aspect": {"value": '{"name":"a"}', "contentType": "application/json"},
+                "headers": {"X": "1"},
+                "systemMetadata": {"runId": "r"},
+            }
+        ],
+        "async": "false",
+    }
+    assert "Authorization" not in asked.headers
+
+
+@pytest.mark.parametrize("body", [b"", {"value": "success"}, {"value": "urn:li:tag:a"}, {}])
+def test_every_acknowledgement_counts(
+    service: FakeService, client: CatalogClient, body: object
+) -> None:
+    service.on("POST", "/aspects", Answer(body=body))
+    client.emit(proposal())
+    assert client.emit_batch([proposal()]) == []
+
+
+def test_nothing_to_write_sends_nothing(service: FakeService, client: CatalogClient) -> None:
+    assert client.emit_batch([]) == []
+    assert service.asked == []
+    assert client.requests_made == 0
+
+
+def test_batches_hold_200_and_keep_an_entity_whole(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer())
+    aspects = ("ownership", "globalTags", "mlModelProperties")
+    sent = [proposal(str(n), aspect) for n in range(100) for aspect in aspects]
+    assert client.emit_batch(sent) == []
+    batches = [asked.json()["proposals"] for asked in service.to("/aspects")]
+    assert [len(batch) for batch in batches] == [198, 102]
+    flat = [(one["entityUrn"], one["aspectName"]) for batch in batches for one in batch]
+    assert flat == [(one.entity_urn, one.aspect_name) for one in sent]
+    assert client.requests_made == 2
+
+
+def test_an_entity_longer_than_a_batch_is_sent_alone_and_whole(service: FakeService) -> None:
+    service.on("POST", MANY, Answer())
+    sent = [proposal("one", f"aspect{n}") for n in range(5)]
+    with CatalogClient(service.server, "", max_proposals=2) as client:
+        assert client.emit_batch([proposal("zero"), *sent, proposal("last")]) == []
+    batches = [asked.json()["proposals"] for asked in service.to("/aspects")]
+    names = [[one["aspectName"] for one in batch] for batch in batches]
+    assert names == [
+        ["mlModelProperties"],
+        [f"aspect{n}" for n in range(5)],
+        ["mlModelProperties"],
+    ]
+
+
+def test_batches_keep_to_their_bytes(service: FakeService) -> None:
+    service.on("POST", MANY, Answer())
+    sent = [proposal(str(n), text="ü" * 1000) for n in range(10)] + [
+        proposal("big", text="x" * 9000)
+    ]
+    with CatalogClient(service.server, "", max_bytes=8000) as client:
+        assert client.emit_batch(sent) == []
+    lengths = [len(asked.body) for asked in service.to("/aspects")]
+    assert all(length <= 8000 for length in lengths[:-1])
+    assert [len(asked.json()["proposals"]) for asked in service.to("/aspects")] == [3, 3, 3, 1, 1]
+    assert lengths[-1] > 8000
+
+
+@pytest.mark.parametrize("status", [400, 409, 412, 413, 422])
+def test_a_refused_batch_is_halved_until_the_bad_ones_stand_alone(
+    service: FakeService, client: CatalogClient, status: int
+) -> None:
+    bad = {model_urn("17"), model_urn("101")}
+    accepted: list[str] = []
+
+    def is_bad(proposals: Sequence[dict[str, Any]]) -> bool:
+        urns = [one["entityUrn"] for one in proposals]
+        if bad & set(urns):
+            return True
+        accepted.extend(urns)
+        return False
+
+    service.on("POST", MANY, refusing(is_bad, status))
+    rejected = client.emit_batch([proposal(str(n)) for n in range(200)])
+    assert {(one.urn, one.status, one.reason) for one in rejected} == {
+        (urn, status, "not liked") for urn in bad
+    }
+    assert accepted == [model_urn(str(n)) for n in range(200) if n not in {17, 101}]
+    assert len(service.to("/aspects")) <= 1 + 2 * 2 * 8
+
+
+def test_halving_keeps_an_entity_together(service: FakeService, client: CatalogClient) -> None:
+    service.on("POST", MANY, refusing(lambda proposals: len(proposals) > 3))
+    names = ["a", "b", "b", "b", "b", "c"]
+    refused = client.emit_batch([proposal(name, f"aspect{n}") for n, name in enumerate(names)])
+    sizes = [len(asked.json()["proposals"]) for asked in service.to("/aspects")]
+    assert sizes == [6, 1, 5, 4, 1]
+    assert [(one.urn, one.aspect) for one in refused] == [
+        (model_urn("b"), f"aspect{n}") for n in range(1, 5)
+    ]
+
+
+@pytest.mark.parametrize("status", [400, 409, 412, 422])
+def test_what_somebody_changed_meanwhile_is_not_halved(
+    service: FakeService, client: CatalogClient, status: int
+) -> None:
+    words = "proposals[3]: urn: status: Expected version 3, actual version 5"
+    service.on("POST", MANY, Answer(status, {"message": words}))
+    service.on("POST", ONE, Answer(status, {"error": "Precondition Error", "message": words}))
+    refused = client.emit_batch([proposal(str(n)) for n in range(5)])
+    assert [type(one) for one in refused] == [AspectChangedError] * 5
+    assert len(service.to("/aspects")) == 1
+    with pytest.raises(AspectChangedError, match="actual version 5"):
+        client.emit(proposal())
+
+
+def test_an_aspect_is_deleted_before_the_others_of_its_entity(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("DELETE", "/openapi/v3/entity/mlModel/", Answer())
+    service.on("POST", MANY, Answer())
+    gone = Proposal(model_urn("a/b"), "versionProperties", {}, "DELETE", {"If-Version-Match": "3"})
+    assert client.emit_batch([gone, proposal("a/b"), proposal("c"), replace(gone)]) == []
+    first, last, batch = service.asked
+    assert first.method == last.method == "DELETE"
+    assert first.path == (
+        "/openapi/v3/entity/mlModel/"
+        "urn%3Ali%3AmlModel%3A%28urn%3Ali%3AdataPlatform%3Amlflow%2Ca%2Fb%2CPROD%29/versionProperties"
+    )
+    assert [one["entityUrn"] for one in batch.json()["proposals"]] == [
+        model_urn("a/b"),
+        model_urn("c"),
+    ]
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+def test_an_aspect_that_cannot_be_deleted_keeps_its_entity_as_it_is(
+    service: FakeService, client: CatalogClient, status: int
+) -> None:
+    service.on("DELETE", "/openapi/", Answer(status, {"message": "no"}))
+    service.on("POST", MANY, Answer())
+    gone = Proposal(model_urn("a"), "versionProperties", {}, "DELETE")
+    refused = client.emit_batch([gone, proposal("a"), proposal("b")])
+    assert [(one.aspect, one.status, one.reason) for one in refused] == [
+        ("versionProperties", status, "an aspect cannot be deleted: no"),
+        ("mlModelProperties", status, "an aspect cannot be deleted: no"),
+    ]
+    [batch] = service.to("/aspects")
+    assert [one["entityUrn"] for one in batch.json()["proposals"]] == [model_urn("b")]
+
+
+def test_a_service_that_fails_to_delete_is_not_available(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("DELETE", "/openapi/", Answer(500, {"message": "boom"}))
+    with pytest.raises(CatalogUnavailableError, match="deleting versionProperties"):
+        client.emit_batch([Proposal(model_urn("a"), "versionProperties", {}, "DELETE")])
+
+
+def test_what_has_no_json_form_is_refused_alone(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer())
+    nan = Proposal(model_urn("nan"), "mlModelProperties", {"x": float("nan")})
+    no_urn = Proposal("nonsense", "mlModelProperties", {})
+    rejected = client.emit_batch([nan, proposal("good"), no_urn])
+    assert [(one.urn, one.status) for one in rejected] == [(model_urn("nan"), 0), ("nonsense", 0)]
+    assert "it was not sent: no faithful JSON form: nan" in rejected[0].reason
+    [asked] = service.to("/aspects")
+    assert len(asked.json()["proposals"]) == 1
+    with pytest.raises(CodecError):
+        client.emit(nan)
+
+
+def test_a_single_refusal_names_everything(service: FakeService, client: CatalogClient) -> None:
+    words = {"error": "Validation Error", "message": "no made-up-token-8d1f"}
+    service.on("POST", ONE, Answer(422, words))
+    with pytest.raises(AspectRejectedError) as caught:
+        client.emit(proposal())
+    assert caught.value.context == {
+        "urn": model_urn("m"),
+        "aspect": "mlModelProperties",
+        "status": 422,
+        "reason": "Validation Error: no ***",
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        (401, AuthenticationError, "the token came from the environment (MLCAT_TOKEN)"),
+        (403, NotAuthorizedError, "refused 2 proposals with 403: the words"),
+        (404, ProtocolMismatchError, "/gms at its end"),
+        (405, ProtocolMismatchError, "/gms at its end"),
+        (500, CatalogUnavailableError, "refused 2 proposals with 500: the words"),
+        (503, CatalogUnavailableError, "503"),
+    ],
+)
+def test_other_refusals_end_the_write(
+    service: FakeService, client: CatalogClient, status: int, kind: type[MlcatError], said: str
+) -> None:
+    service.on("POST", MANY, Answer(status, {"message": "the words"}))
+    with pytest.raises(kind) as caught:
+        client.emit_batch([proposal("a"), proposal("b")])
+    assert said in str(caught.value)
+    assert "made-up-token" not in str(caught.value)
+    assert len(service.to("/aspects")) == 1
+
+
+def test_one_refused_for_its_permission_is_named(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", "/aspects", Answer(403, b"no"))
+    for write in (lambda: client.emit(proposal("a")), lambda: client.emit_batch([proposal("a")])):
+        with pytest.raises(NotAuthorizedError) as caught:
+            write()
+        assert caught.value.context["urn"] == model_urn("a")
+
+
+@pytest.mark.parametrize("body", [b"OK", [], "success"])
+def test_an_unknown_acknowledgement_is_no_success(
+    service: FakeService, client: CatalogClient, body: object
+) -> None:
+    service.on("POST", ONE, Answer(body=body))
+    with pytest.raises(ProtocolMismatchError):
+        client.emit(proposal())
+
+
+def test_a_login_page_is_an_authentication_failure(
+    service: FakeService, client: CatalogClient
+) -> None:
+    page = Answer(200, b"<html>Sign in</html>", {"Content-Type": "text/html; charset=utf-8"})
+    service.on("POST", ONE, page)
+    with pytest.raises(AuthenticationError, match="web page"):
+        client.emit(proposal())
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirected_write_is_not_followed(
+    service: FakeService, client: CatalogClient, status: int
+) -> None:
+    target = f"{service.server}/elsewhere?token=x"
+    service.on("POST", ONE, Answer(status, b"", {"Location": target}))
+    with pytest.raises(FatalError, match=r"redirects to .*/elsewhere ") as caught:
+        client.emit(proposal())
+    assert "token=x" not in str(caught.value)
+    assert service.to("/elsewhere") == []
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/gms", "/gms/", "/api/gms"])
+def test_base_addresses_are_kept_as_they_are(service: FakeService, suffix: str) -> None:
+    service.on("POST", suffix.rstrip("/") + ONE, Answer())
+    with CatalogClient(service.server + suffix, "", options=ConnectionOptions(retries=0)) as client:
+        client.emit(proposal())
+        assert client.server == service.server + suffix.rstrip("/")
+    assert [asked.path for asked in service.asked] == [suffix.rstrip("/") + ONE]

@@ -1,0 +1,75 @@
+from collections.abc import Mapping
+
+import pytest
+
+from mlcat_ingest.client.responses import MAX_MESSAGE, refusal, server_message, wrong_address
+from mlcat_ingest.errors import (
+    CatalogRequestError,
+    CatalogUnavailableError,
+    MlcatError,
+    NotAuthorizedError,
+)
+from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.codec import dumps
+
+
+def reply(status: int, content: bytes, headers: Mapping[str, str] | None = None) -> Reply:
+    return Reply(status, headers or {}, content, "the catalog service", "http://here:1/aspects")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"message": "no such urn", "status": 422, "stackTrace": "at x"}, "no such urn"),
+        ({"error": "Validation Error", "message": "bad"}, "Validation Error: bad"),
+        ({"error": "only this"}, "only this"),
+        ({"error": {"code": 1}}, "no message"),
+        ({"message": ""}, "no message"),
+        ([1], "no message"),
+    ],
+)
+def test_each_json_shape_is_understood(body: object, said: str) -> None:
+    assert server_message(reply(422, dumps(body))) == said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"plain  words\r\n", "plain words"),
+        (b"", "no message"),
+        (b"<html><style>b{}</style><h1>HTTP ERROR 500</h1>a &amp; b", "HTTP ERROR 500 a & b"),
+        (b"\x1b[31mred\x00\xff", "[31mred \ufffd"),
+    ],
+)
+def test_text_is_made_fit_for_one_line(content: bytes, said: str) -> None:
+    assert server_message(reply(500, content)) == said
+
+
+def test_long_messages_are_cut() -> None:
+    said = server_message(reply(500, b"x" * 100_000))
+    assert len(said) == MAX_MESSAGE
+    assert said.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, CatalogRequestError),
+        (403, NotAuthorizedError),
+        (404, CatalogRequestError),
+        (422, CatalogRequestError),
+        (500, CatalogUnavailableError),
+        (503, CatalogUnavailableError),
+    ],
+)
+def test_the_status_decides_what_the_caller_must_do(status: int, kind: type[MlcatError]) -> None:
+    error = refusal(reply(status, b""), "its words", what="reading x", urn="urn:li:tag:a")
+    assert type(error) is kind
+    assert error.context == {"status": status, "urn": "urn:li:tag:a"}
+    assert f"refused reading x of urn:li:tag:a with {status}: its words" in str(error)
+
+
+def test_a_refusal_need_not_be_about_a_urn() -> None:
+    error = refusal(reply(400, b""), "its words", what="the query")
+    assert "refused the query with 400: its words" in str(error)
+    assert "/gms at its end" in str(wrong_address(reply(404, b""), "its words"))

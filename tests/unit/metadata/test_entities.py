@@ -1,0 +1,132 @@
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.entities import (
+    ASPECTS,
+    ENTITIES,
+    allows,
+    defaults,
+    edges,
+    implied_aspect,
+    key_aspect,
+    key_aspect_name,
+    record_name,
+)
+from mlcat_ingest.metadata.shapes import fields
+from mlcat_ingest.metadata.urn import KINDS
+
+GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
+
+
+def test_the_tables_of_urns_entities_and_aspects_fit_together() -> None:
+    assert set(ENTITIES) == set(KINDS)
+    for kind in ENTITIES.values():
+        assert kind.aspects <= set(ASPECTS)
+        assert kind.key in kind.aspects
+        assert len(fields(ASPECTS[kind.key].type)) == len(KINDS[kind.entity_type].parts)
+
+
+@pytest.mark.parametrize(
+    ("entity_type", "aspect"),
+    [
+        ("mlModel", "mlModelProperties"),
+        ("mlModelGroup", "mlModelGroupProperties"),
+        ("mlFeature", "mlFeatureProperties"),
+        ("mlFeatureTable", "mlFeatureTableProperties"),
+        ("mlPrimaryKey", "mlPrimaryKeyProperties"),
+        ("test", "testInfo"),
+        ("dataHubIngestionSource", None),
+    ],
+)
+def test_an_aspect_may_be_implied(entity_type: str, aspect: str | None) -> None:
+    assert implied_aspect(entity_type) == aspect
+
+
+def test_entity_types_have_their_own_aspects_and_open_types_any() -> None:
+    assert allows("mlModel", "mlModelKey")
+    assert not allows("mlModelGroup", "versionProperties")
+    assert not allows("mlFeature", "mlModelProperties")
+    assert allows("dataHubIngestionSource", "anything")
+
+
+def test_records_are_named_as_reads_answer_them() -> None:
+    assert record_name("mlModelProperties") == "com.linkedin.ml.metadata.MLModelProperties"
+    assert record_name("mlModelKey") == "com.linkedin.metadata.key.MLModelKey"
+    assert record_name("schemaMetadata") == "com.linkedin.schema.SchemaMetadata"
+    assert record_name("anything") is None
+
+
+@pytest.mark.parametrize(
+    ("urn", "name", "value"),
+    [
+        (
+            GROUP,
+            "mlModelGroupKey",
+            {"platform": "urn:li:dataPlatform:mlflow", "name": "g", "origin": "PROD"},
+        ),
+        ("urn:li:mlFeature:(a%2C,b)", "mlFeatureKey", {"featureNamespace": "a%2C", "name": "b"}),
+        ("urn:li:corpuser:ann", "corpUserKey", {"username": "ann"}),
+        ("urn:li:dataHubIngestionSource:c:1", "dataHubIngestionSourceKey", {"id": "c:1"}),
+        ("urn:li:form:(a,b)", "formKey", {"id": "(a,b)"}),
+    ],
+)
+def test_a_key_aspect_is_made_of_the_urn(urn: str, name: str, value: dict[str, str]) -> None:
+    assert key_aspect(urn) == (name, value)
+    assert key_aspect_name(urn.split(":")[2]) == name
+
+
+def test_no_key_is_made_of_what_is_no_urn() -> None:
+    with pytest.raises(InvalidUrnError):
+        key_aspect("urn:li:mlModel:x")
+
+
+def test_defaults_are_fresh_values() -> None:
+    assert defaults("mlModelProperties") == {"customProperties": {}, "tags": []}
+    assert defaults("status") == {"removed": False}
+    assert defaults("mlModelKey") == defaults("schemaMetadata") == defaults("anything") == {}
+    defaults("mlModelProperties")["tags"].append("x")
+    assert defaults("mlModelProperties")["tags"] == []
+
+
+@pytest.mark.parametrize(
+    ("aspect", "value", "expected"),
+    [
+        (
+            "mlModelProperties",
+            {"groups": [GROUP, GROUP], "mlFeatures": ["urn:li:mlFeature:(a,b)"], "tags": ["x"]},
+            [("Consumes", "urn:li:mlFeature:(a,b)"), ("MemberOf", GROUP)],
+        ),
+        (
+            "globalTags",
+            {"tags": [{"tag": "urn:li:tag:a"}, {"tag": "urn:li:tag:b"}]},
+            [("TaggedWith", "urn:li:tag:a"), ("TaggedWith", "urn:li:tag:b")],
+        ),
+        (
+            "ownership",
+            {"owners": [{"owner": "urn:li:corpuser:a", "type": "CUSTOM", "typeUrn": "urn:li:x:y"}]},
+            [("OwnedBy", "urn:li:corpuser:a"), ("ownershipType", "urn:li:x:y")],
+        ),
+        ("glossaryTerms", {"terms": [{"urn": "urn:li:g:t"}]}, [("TermedWith", "urn:li:g:t")]),
+        (
+            "dataProcessInstanceInput",
+            {"inputs": [], "inputEdges": [{"destinationUrn": "urn:li:dataset:x"}]},
+            [("DataProcessInstanceConsumes", "urn:li:dataset:x")],
+        ),
+        ("container", {"container": "urn:li:container:c"}, [("IsPartOf", "urn:li:container:c")]),
+        ("schemaMetadata", {"fields": []}, []),
+        ("anything", {"groups": [GROUP]}, []),
+    ],
+)
+def test_edges_are_read_off_an_aspect(
+    aspect: str, value: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    assert list(edges(aspect, value)) == expected
+
+
+@pytest.mark.parametrize("odd", [None, 3, "urn:li:tag:a", [None, 3, ["x"], {"tag": 3}], {"a": 1}])
+def test_odd_values_have_no_edges(odd: Any) -> None:
+    assert list(edges("globalTags", {"tags": odd})) == []
+    assert list(edges("ownership", {"owners": odd})) == []
+    assert list(edges("versionProperties", {"versionSet": [odd] if odd is None else 3})) == []

@@ -1,0 +1,35 @@
+import pytest
+
+from mlcat_ingest.errors import CodecError, InvalidUrnError
+from mlcat_ingest.metadata.proposal import Proposal
+
+URN = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,modèle,PROD)"
+
+
+def test_a_proposal_travels_with_its_aspect_as_text_in_utf8() -> None:
+    assert Proposal(URN, "mlModelProperties", {"name": "é\n"}).wire() == {
+        "entityType": "mlModel",
+        "entityUrn": URN,
+        "changeType": "UPSERT",
+        "aspectName": "mlModelProperties",
+        "aspect": {"value": '{"name":"é\\n"}', "contentType": "application/json"},
+    }
+
+
+def test_headers_and_the_change_type_travel_too() -> None:
+    sent = Proposal(URN, "status", {}, "CREATE", {"If-Version-Match": "3"}).wire()
+    assert sent["changeType"] == "CREATE"
+    assert sent["headers"] == {"If-Version-Match": "3"}
+
+
+def test_a_patch_says_that_it_is_one() -> None:
+    patch = {"patch": [{"op": "add", "path": "/name", "value": "x"}]}
+    sent = Proposal(URN, "mlModelProperties", patch, "PATCH").wire()
+    assert sent["aspect"]["contentType"] == "application/json-patch+json"
+
+
+def test_what_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(CodecError, match="nan"):
+        Proposal(URN, "mlModelProperties", {"x": float("nan")}).wire()
+    with pytest.raises(InvalidUrnError):
+        Proposal("mlModel:x", "mlModelProperties", {}).wire()

@@ -1,0 +1,171 @@
+from typing import get_args
+
+import pytest
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata import urn as urns
+from mlcat_ingest.metadata.aspects import FabricType
+from mlcat_ingest.metadata.urn import Part, Urn, build, check, encoded_bytes, parse, raw_parts
+
+MLFLOW = "urn:li:dataPlatform:mlflow"
+
+
+def test_the_environments_are_those_of_the_aspects() -> None:
+    assert set(get_args(FabricType)) == urns.FABRICS
+    assert len(urns.FABRICS) == 17
+
+
+def test_every_kind_the_catalog_speaks_of_can_be_built() -> None:
+    wanted = (
+        "mlModel mlModelGroup mlFeature mlFeatureTable mlPrimaryKey mlModelDeployment dataset "
+        "dataPlatform dataPlatformInstance dataFlow dataJob dataProcessInstance versionSet "
+        "container tag glossaryTerm domain structuredProperty corpuser corpGroup test"
+    )
+    assert set(urns.KINDS) == set(wanted.split())
+
+
+@pytest.mark.parametrize(
+    ("entity_type", "parts", "expected"),
+    [
+        ("mlModel", (MLFLOW, "abc", "PROD"), f"urn:li:mlModel:({MLFLOW},abc,PROD)"),
+        ("mlModelGroup", (MLFLOW, "a,b", "DEV"), f"urn:li:mlModelGroup:({MLFLOW},a%2Cb,DEV)"),
+        ("mlFeature", ("t", "100%"), "urn:li:mlFeature:(t,100%25)"),
+        ("mlFeatureTable", (MLFLOW, "a\nb"), f"urn:li:mlFeatureTable:({MLFLOW},a%0Ab)"),
+        ("mlPrimaryKey", ("t", "k()"), "urn:li:mlPrimaryKey:(t,k%28%29)"),
+        ("tag", ("100%, (x)",), "urn:li:tag:100%%2C %28x%29"),
+        ("corpuser", ("doe, jane",), "urn:li:corpuser:doe%2C jane"),
+        ("versionSet", ("a", "mlModel"), "urn:li:versionSet:(a,mlModel)"),
+        (
+            "dataJob",
+            ("urn:li:dataFlow:(airflow,f,PROD)", "j"),
+            "urn:li:dataJob:(urn:li:dataFlow:(airflow,f,PROD),j)",
+        ),
+    ],
+)
+def test_a_urn_is_spelled_as_its_kind_asks(
+    entity_type: str, parts: tuple[str, ...], expected: str
+) -> None:
+    assert build(entity_type, *parts) == expected
+    assert parse(expected) == Urn(entity_type, parts)
+    assert str(parse(expected)) == expected
+
+
+def test_helpers_build_what_their_names_say() -> None:
+    assert urns.data_platform("mlflow") == MLFLOW
+    assert urns.data_platform_instance("mlflow", "eu").endswith(f":({MLFLOW},eu)")
+    assert urns.tag("x") == "urn:li:tag:x"
+    assert urns.corp_user("ann") == "urn:li:corpuser:ann"
+    assert urns.dataset("hive", "db.t", "PROD") == (
+        "urn:li:dataset:(urn:li:dataPlatform:hive,db.t,PROD)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entity_type", "parts", "sentence"),
+    [
+        ("mlmodel", (MLFLOW, "a", "PROD"), "not an entity type"),
+        ("mlModel", (MLFLOW, "a"), "has 3 parts, not 2"),
+        ("mlModel", (MLFLOW, "", "PROD"), "empty part"),
+        ("mlModel", (MLFLOW, "a", "prod"), "is not an environment"),
+        ("mlModel", ("mlflow", "a", "PROD"), "'mlflow' is not a URN"),
+        ("mlModel", ("urn:li:dataPlatform:", "a", "PROD"), "is not a URN"),
+        ("mlModel", ("urn:li:dataPlatform:(a", "a", "PROD"), "unbalanced parentheses"),
+        ("mlModel", ("urn:li:tag:a", "a", "PROD"), "is not a URN of a dataPlatform"),
+        ("dataJob", ("urn:li:dataFlow:(a,b)", "j"), "does not have 3 parts"),
+        ("tag", ("\ud800",), "half a surrogate pair"),
+        ("tag", (" x",), None),
+        ("tag", ("x ",), "ends with white space"),
+        ("tag", ("x" * 500,), "more than 512 bytes"),
+        ("tag", ("é" * 90,), "more than 512 bytes"),
+    ],
+)
+def test_what_cannot_be_a_urn_is_refused(
+    entity_type: str, parts: tuple[str, ...], sentence: str | None
+) -> None:
+    if sentence is None:
+        assert parse(build(entity_type, *parts)).parts == parts
+        return
+    with pytest.raises(InvalidUrnError, match=sentence):
+        build(entity_type, *parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is not a URN"),
+        ("urn:li:mlModel", "is not a URN"),
+        ("urn:li:mlModel:", "is not a URN"),
+        ("urn:li::x", "is not a URN"),
+        ("urn:li:ml/Model:x", "is not a URN"),
+        ("URN:li:tag:x", "is not a URN"),
+        ("urn:li:corpuser:(x)", "does not have 1 parts"),
+        ("urn:li:corpuser:a(x)", "reserved character"),
+        ("urn:li:corpuser:(x", "unbalanced"),
+        ("urn:li:mlFeature:(a)b,(c)", "unbalanced"),
+        ("urn:li:mlFeature:(a,b(c))", "reserved character"),
+        ("urn:li:mlFeature:(a,b((c))", "unbalanced"),
+        ("urn:li:mlFeature:(a,b,c)", "does not have 2 parts"),
+        ("urn:li:mlFeature:a", "does not have 2 parts"),
+        ("urn:li:mlFeature:(a,)", "empty part"),
+        ("urn:li:mlFeature:(a,b\u241f)", "reserved character"),
+        ("urn:li:mlFeature:(a,b) ", "unbalanced"),
+        ("urn:li:test:x\t", "ends with white space"),
+        ("urn:li:anything:x ", "ends with white space"),
+        (f"urn:li:tag:{'x' * 600}", "more than 512 bytes"),
+        (f"urn:li:tag:{':' * 180}", "more than 512 bytes URL-encoded"),
+    ],
+)
+def test_what_is_no_urn_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidUrnError, match=sentence):
+        check(text)
+
+
+def test_an_error_never_repeats_a_text_of_any_length() -> None:
+    with pytest.raises(InvalidUrnError) as caught:
+        check("x" * 1_000_000)
+    assert len(str(caught.value)) < 300
+
+
+def test_an_unknown_entity_type_keeps_the_rules_for_all() -> None:
+    assert check("urn:li:schemaField:(urn:li:dataset:(a,b,c),d)") == (
+        "urn:li:dataset:(a,b,c)",
+        "d",
+    )
+    assert check("urn:li:dataHubIngestionSource:cli-1") == ("cli-1",)
+    with pytest.raises(InvalidUrnError, match="known URN shape"):
+        parse("urn:li:dataHubIngestionSource:cli-1")
+
+
+def test_a_comma_is_tolerated_where_others_wrote_it_alone() -> None:
+    assert check("urn:li:corpuser:doe, jane") == ("doe, jane",)
+
+
+def test_parts_are_given_as_they_are_spelled() -> None:
+    assert raw_parts("urn:li:mlFeature:(a%2Cb,%25)") == ("a%2Cb", "%25")
+    assert parse("urn:li:mlFeature:(a%2Cb,%25)").parts == ("a,b", "%")
+
+
+def test_names_of_others_keep_their_percent_signs() -> None:
+    text = "urn:li:dataset:(urn:li:dataPlatform:s3,a%20b%2Cc%41,PROD)"
+    assert parse(text).parts[1] == "a%20b,c%41"
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("aZ0-_.", 6), (" ", 3), ("~*", 6), (":", 3), ("é", 6), ("🚀", 12)]
+)
+def test_bytes_are_counted_as_the_stricter_encoder_does(text: str, size: int) -> None:
+    assert encoded_bytes(text) == size
+
+
+def test_the_longest_name_passes_and_one_more_byte_does_not() -> None:
+    frame = encoded_bytes("urn:li:tag:")
+    assert encoded_bytes(build("tag", "x" * (512 - frame))) == 512
+    with pytest.raises(InvalidUrnError, match="512"):
+        build("tag", "x" * (513 - frame))
+
+
+def test_own_kinds_are_the_machine_learning_kinds() -> None:
+    own = {kind.entity_type for kind in urns.KINDS.values() if kind.own}
+    assert own == {name for name in urns.KINDS if name.startswith("ml")}
+    assert all(Part.NAME in kind.parts for kind in urns.KINDS.values())

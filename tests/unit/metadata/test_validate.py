@@ -1,0 +1,173 @@
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.metadata.validate import MAX_PROBLEMS, Problem, validate_aspect
+
+GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
+
+
+def problems(aspect: str, value: object, entity_type: str = "mlModel") -> list[str]:
+    return [str(problem) for problem in validate_aspect(entity_type, aspect, value)]
+
+
+def test_a_full_aspect_has_no_problem() -> None:
+    value = {
+        "customProperties": {"a": "b"},
+        "name": "run",
+        "date": 2**63 - 1,
+        "created": {"time": -(2**63), "actor": "urn:li:corpuser:ann"},
+        "version": {"versionTag": "1"},
+        "hyperParameters": {"a": {"int": 3}, "b": {"double": 1}, "c": {"float": 0.5}},
+        "hyperParams": [{"name": "lr", "value": "0.1"}],
+        "mlFeatures": ["urn:li:mlFeature:(a,b)"],
+        "groups": [GROUP],
+        "trainingJobs": ["urn:li:dataProcessInstance:x"],
+        "tags": [],
+        "a field of a newer server": {"kept": True},
+    }
+    assert problems("mlModelProperties", value) == []
+
+
+def test_an_empty_aspect_is_one_where_nothing_is_required() -> None:
+    assert problems("mlModelProperties", {}) == []
+    assert problems("mlPrimaryKeyProperties", {}, "mlPrimaryKey") == ["sources is required"]
+
+
+def test_an_enum_takes_its_symbols() -> None:
+    assert problems("mlFeatureProperties", {"dataType": "SEQUENCE"}, "mlFeature") == []
+
+
+def test_null_unsets_an_optional_field_and_nothing_else() -> None:
+    assert problems("mlModelProperties", {"name": None, "groups": None, "version": None}) == []
+    assert problems("mlModelProperties", {"tags": None}) == ["tags has to be an array, not null"]
+    assert problems("sourceCode", {"sourceCode": None}) == [
+        "sourceCode has to be an array, not null"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("name", 3, "name has to be a string, not a number"),
+        ("name", True, "name has to be a string, not a boolean"),
+        ("name", ["x"], "name has to be a string, not an array"),
+        ("date", "2026", "date has to be an integer, not a string"),
+        ("date", 1.0, "date has to be an integer, not a number"),
+        ("date", True, "date has to be an integer, not a boolean"),
+        ("date", 2**63, "date has to fit into 64 bits"),
+        ("created", 5, "created has to be an object, not a number"),
+        ("created", {}, "created.time is required"),
+        ("created", {"time": 1, "actor": "ann"}, "created.actor is no URN: 'ann' is not a URN"),
+        ("groups", GROUP, "groups has to be an array, not a string"),
+        ("groups", [GROUP, 3], "groups[1] has to be a URN, not a number"),
+        (
+            "groups",
+            ["urn:li:mlModel:(urn:li:dataPlatform:mlflow,g,PROD)"],
+            "groups[0] has to be a URN of mlModelGroup, not of mlModel",
+        ),
+        (
+            "trainingJobs",
+            ["urn:li:tag:x"],
+            "trainingJobs[0] has to be a URN of dataJob or dataProcessInstance, not of tag",
+        ),
+        (
+            "mlFeatures",
+            [f"urn:li:mlFeature:(a,{'b' * 600})"],
+            "mlFeatures[0] is no URN: it has more than 512 bytes",
+        ),
+        ("hyperParams", [{"name": "a"}, {}], "hyperParams[1].name is required"),
+        ("hyperParams", [{"name": "a", "value": 1}], "hyperParams[0].value has to be a string"),
+        ("customProperties", [], "customProperties has to be an object, not an array"),
+        ("customProperties", {"a.b": 1}, "customProperties['a.b'] has to be a string"),
+        ("hyperParameters", {"a": 1}, "hyperParameters['a'] has to be an object, not a number"),
+        ("hyperParameters", {"a": {}}, "hyperParameters['a'] has to have exactly one of the keys"),
+        ("hyperParameters", {"a": {"x": 1}}, "hyperParameters['a'] has to have exactly one"),
+        ("hyperParameters", {"a": {"int": 2**31}}, "hyperParameters['a'].int has to fit into 32"),
+        ("hyperParameters", {"a": {"int": None}}, "['a'].int has to be an integer, not null"),
+        ("hyperParameters", {"a": {"double": "1"}}, "['a'].double has to be a number"),
+        ("hyperParameters", {"a": {"double": True}}, "['a'].double has to be a number"),
+        ("hyperParameters", {"a": {"boolean": 1}}, "['a'].boolean has to be a boolean"),
+    ],
+)
+def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> None:
+    (found,) = problems("mlModelProperties", {"name": "x", field: value})
+    assert sentence in found
+
+
+@pytest.mark.parametrize(
+    ("entity_type", "aspect", "value", "sentence"),
+    [
+        ("mlFeature", "mlFeatureProperties", {"dataType": "STRING"}, "is 'STRING', not one of AUD"),
+        ("mlFeature", "mlFeatureProperties", {"dataType": 1}, "dataType has to be a string"),
+        ("mlFeature", "mlModelProperties", {}, "mlFeature has no aspect 'mlModelProperties'"),
+        ("mlModel", "x" * 90, {}, f"mlModel has no aspect '{'x' * 60}…'"),
+        ("mlModel", "mlModelProperties", [], "has to be an object, not an array"),
+        ("mlModel", "forms", 3, "has to be an object, not a number"),
+        ("dataHubIngestionSource", "anything", None, "has to be an object, not null"),
+        (
+            "mlModel",
+            "globalTags",
+            {"tags": [{"tag": "urn:li:corpuser:a"}]},
+            "tags[0].tag has to be a URN of tag, not of corpuser",
+        ),
+        ("mlModel", "status", {"removed": "yes"}, "removed has to be a boolean, not a string"),
+        ("mlModel", "container", {"container": None}, "container has to be a URN, not null"),
+        ("mlModel", "globalTags", {"tags": [object()]}, "tags[0] has to be an object"),
+        (
+            "dataProcessInstance",
+            "dataProcessInstanceInput",
+            {"inputs": [], "inputEdges": [{"destinationUrn": "urn:li:tag:a"}]},
+            "inputEdges[0].destinationUrn has to be a URN of dataProcessInstance or dataset or",
+        ),
+        (
+            "mlModel",
+            "structuredProperties",
+            {"properties": [{"propertyUrn": "urn:li:structuredProperty:a", "values": ["x"]}]},
+            "properties[0].values[0] has to be an object, not a string",
+        ),
+        (
+            "mlModel",
+            "structuredProperties",
+            {"properties": [{"propertyUrn": "urn:li:structuredProperty:a", "values": [{"x": 1}]}]},
+            "properties[0].values[0] has to have exactly one of the keys string, double",
+        ),
+        (
+            "mlModel",
+            "ownership",
+            {"owners": [], "ownerTypes": {"a": ["urn:li:corpuser:a", "b"]}},
+            "ownerTypes['a'][1] is no URN",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told(entity_type: str, aspect: str, value: object, sentence: str) -> None:
+    (found,) = problems(aspect, value, entity_type)
+    assert sentence in found
+
+
+def test_open_types_and_aspects_without_a_typed_form_are_taken_as_they_are() -> None:
+    assert problems("dataHubIngestionSourceInfo", {"x": 1}, "dataHubIngestionSource") == []
+    assert problems("mlModelProperties", {"name": 3}, "aTypeOfTomorrow") == []
+    assert problems("forms", {"anything": 1}) == []
+
+
+def test_all_problems_are_told_up_to_a_bound() -> None:
+    few = {"name": 1, "description": 2, "hyperParams": [{}, {"name": 3}]}
+    assert len(problems("mlModelProperties", few)) == 4
+    many: dict[str, Any] = {
+        "hyperParams": [{}] * 10_000,
+        "customProperties": {str(number): number for number in range(10_000)},
+    }
+    assert len(problems("mlModelProperties", many)) == MAX_PROBLEMS
+
+
+def test_a_problem_of_the_whole_aspect_has_no_path() -> None:
+    assert validate_aspect("mlModel", "mlModelProperties", "x") == [
+        Problem("", "has to be an object, not a string")
+    ]
+
+
+def test_a_problem_never_repeats_a_value_of_any_length() -> None:
+    long = "x" * 100_000
+    value = {"dataType": long, "customProperties": {long: 1}}
+    assert all(len(text) < 400 for text in problems("mlFeatureProperties", value, "mlFeature"))

@@ -1,0 +1,122 @@
+"""`Pipeline`: from a recipe to a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import RecipeError, RecipeValidationError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.pipeline import Pipeline
+from mlcat_ingest.pipeline.resolve import Resolved, resolve
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.base import Memory
+from support.fakes import FakeSink, FakeSource, model_urn
+
+
+@dataclass
+class Built:
+    side: Any
+    type: str = "fake"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self, **options: str) -> Any:
+        self.options = options
+        return self.side
+
+
+def resolved(text: str, sink: FakeSink | None, *sources: FakeSource) -> Resolved:
+    recipe = Recipe.parse(f"{{name: test, sources: [{{type: mlflow}}]{text}}}")
+    built: Any = tuple(Built(source) for source in sources)
+    target: Any = None if sink is None else Built(sink)
+    return Resolved(recipe, built, target)
+
+
+def source(*names: str) -> FakeSource:
+    return FakeSource([[Entity(model_urn(n), {"mlModelProperties": {"name": n}}) for n in names]])
+
+
+def test_a_recipe_runs() -> None:
+    sink = FakeSink()
+    report = Pipeline(resolved("", sink, source("a", "b"))).run()
+    assert (report.name, report.exit_code, len(sink.stored)) == ("test", 0, 2)
+    assert report.evaluation.evaluated == 2
+
+
+def test_the_recipe_says_whether_to_evaluate() -> None:
+    sink = FakeSink()
+    Pipeline(resolved(", evaluate: {enabled: false}", sink, source("a"))).run()
+    assert sink.evaluations == []
+
+
+def test_the_recipe_says_how_much_may_be_new() -> None:
+    text = ", limits: {max_new_entities: 1}"
+    report = Pipeline(resolved(text, FakeSink(), source("a", "b"))).run()
+    assert report.exit_code == 2
+
+
+def test_the_recipe_says_how_the_service_is_asked() -> None:
+    made = resolved(", evaluate: {dialect: push}", FakeSink(), source("a"))
+    Pipeline(made).run()
+    built: Any = made.sink
+    assert built.options == {"dialect": "push"}
+
+
+@pytest.mark.parametrize("kind", ["rest", "file"])
+def test_only_a_service_is_asked(kind: str, tmp_path: Path) -> None:
+    config = {"rest": "{server: 'http://host'}", "file": f"{{path: '{tmp_path / 'f'}'}}"}[kind]
+    recipe = f"{{sources: [{{type: mlflow}}], sink: {{type: {kind}, config: {config}}}}}"
+    sink = resolve(Recipe.parse(recipe)).sink
+    assert sink is not None
+    assert getattr(sink.build(dialect="push"), "_dialect", "none") == (
+        "push" if kind == "rest" else "none"
+    )
+
+
+def test_the_recipe_says_who_decides_over_a_field() -> None:
+    sink = FakeSink()
+
+    def ingest(*groups: str) -> list[str]:
+        said = Entity(model_urn("a"), {"mlModelProperties": {"groups": list(groups)}})
+        text = ", merge: {mlModelProperties.groups: union}"
+        Pipeline(resolved(text, sink, FakeSource([[said]]))).run()
+        found: list[str] = sink.stored[model_urn("a")]["mlModelProperties"]["groups"]
+        return found
+
+    assert ingest("x") == ["x"]
+    assert ingest("y") == ["x", "y"]
+
+
+def test_the_recipe_says_where_dead_letters_go(tmp_path: Path) -> None:
+    file = tmp_path / "letters"
+    sink = FakeSink(refuse={model_urn("a")})
+    report = Pipeline(resolved(f", dead_letters: '{file}'", sink, source("a", "b"))).run()
+    assert report.dead_letter_file == str(file)
+    assert len(file.read_text().splitlines()) == 1
+
+
+def test_sources_of_features_are_read_first() -> None:
+    order = []
+
+    class Noting(FakeSource):
+        def read(self, memory: Memory) -> Any:
+            order.append(self)
+            return super().read(memory)
+
+    runs, features, more = Noting(), Noting(), Noting()
+    features.reads_features = True  # type: ignore[attr-defined]
+    Pipeline(resolved("", FakeSink(), runs, features, more)).run()
+    assert order == [features, runs, more]
+
+
+def test_a_recipe_without_a_sink_cannot_run() -> None:
+    with pytest.raises(RecipeError, match="does not say where to write"):
+        Pipeline(resolved("", None, source("a")))
+
+
+def test_a_recipe_is_resolved_at_once() -> None:
+    recipe = Recipe.parse("{sources: [{type: nothing}], sink: {type: rest}}")
+    with pytest.raises(RecipeValidationError, match="is not a source"):
+        Pipeline(recipe)

@@ -1,0 +1,414 @@
+"""What a run remembers: what did not change is passed over, what was refused comes again."""
+
+import logging
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import (
+    RecipeError,
+    RecipeLockedError,
+    RecordError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.evaluate import EvaluateOptions
+from mlcat_ingest.pipeline.report import EntityCounts, Report
+from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.state import memory as memory_module
+from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.outcomes import failing_tests
+from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.summary import PartSummary, summary
+from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
+from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+
+PLACE = "fake://catalog"
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A thing with a name and a value; `digest` is None where the entities tell it."""
+
+    name: str
+    value: str = "1"
+    digest: str | None = ""
+    mark: str = ""
+    joined: str = ""
+
+
+@dataclass
+class Remembering(FakeSource):
+    """Reads `records` of one part, and remembers each under its name."""
+
+    records: Sequence[Record] = ()
+    key: str = "fake:1:default"
+    instance: str = ""
+    identity: Mapping[str, str] = field(default_factory=lambda: {"thing": model_urn("0")})
+    settings: str = ""
+    complete: bool = True
+    checkpoints: list[Any] = field(default_factory=list)
+    state: PartState | None = None
+
+    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
+        self.state = memory.part(Part(self.key, self.instance, self.identity, self.settings))
+        self.checkpoints.append(self.state.checkpoint)
+        yield self.records
+        if self.error is not None:
+            raise self.error
+        self.state.finish({"read": len(self.records)}, complete=self.complete)
+
+    def trace(self, record: object) -> Trace | None:
+        assert isinstance(record, Record)
+        if self.state is None or not record.name:
+            return None
+        digest = record.value if record.digest == "" else record.digest
+        return Trace(self.state, "thing", record.name, digest, record.mark, record.joined)
+
+    def map(self, record: object) -> list[Entity]:
+        assert isinstance(record, Record)
+        if record.value == "bad":
+            raise RecordError("cannot be used", record_ref=record.name)
+        return [Entity(model_urn(record.name), {"mlModelProperties": {"name": record.value}})]
+
+
+@dataclass
+class World:
+    """One recipe, its state and its catalog."""
+
+    url: str
+    sink: FakeSink = field(default_factory=lambda: FakeSink(place=PLACE))
+
+    def run(self, *sources: Remembering, evaluate: bool = False, **options: Any) -> Report:
+        state = State(self.url, MemoryOptions("r", **options))
+        run_options = RunOptions(
+            "r", EvaluateOptions(enabled=evaluate), mask=lambda text: text, state=state
+        )
+        return Run(list(sources), self.sink, run_options).execute()
+
+    def ingest(self, *records: Record, **options: Any) -> Report:
+        return self.run(Remembering(records=records), **options)
+
+    def part(self) -> PartSummary:
+        (part,) = summary(self.url, "r").parts
+        return part
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(f"sqlite:///{tmp_path}/state.db")
+
+
+def things(count: int, value: str = "1") -> list[Record]:
+    return [Record(f"t{n}", value) for n in range(count)]
+
+
+def test_what_did_not_change_is_neither_read_nor_written(world: World) -> None:
+    assert world.ingest(*things(450)).entities == {"mlModel": EntityCounts(450, created=450)}
+    world.sink.reads.clear()
+    world.sink.writes.clear()
+    report = world.ingest(*things(449), Record("t449", "2"))
+    assert report.entities == {"mlModel": EntityCounts(450, updated=1, unchanged=449)}
+    assert report.records == 450
+    sampled, changed = world.sink.reads
+    assert (len(sampled), changed) == (memory_module.SAMPLE, [model_urn("t449")])
+    # The first write of a run is also sent under a condition that cannot hold.
+    assert [len(batch) for batch in world.sink.writes] == [1, 1]
+
+
+def test_a_digest_may_be_taken_from_the_entities(world: World) -> None:
+    told = [Record("a", digest=None), Record("b", digest=None)]
+    world.ingest(*told)
+    world.sink.reads.clear()
+    report = world.ingest(told[0], Record("b", "2", digest=None))
+    assert report.entities == {"mlModel": EntityCounts(2, updated=1, unchanged=1)}
+    assert world.sink.reads[1:] == [[model_urn("b")]]
+
+
+@pytest.mark.parametrize("changed", [Record("a", mark="open"), Record("a", joined="versions")])
+def test_a_changed_mark_or_join_is_a_change(world: World, changed: Record) -> None:
+    world.ingest(Record("a"))
+    world.sink.reads.clear()
+    world.ingest(changed)
+    assert [model_urn("a")] in world.sink.reads[1:]
+    world.sink.reads.clear()
+    world.ingest(changed)
+    assert len(world.sink.reads) == 1
+
+
+def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -> None:
+    world.ingest(Record("a"))
+    source = Remembering(records=[Record("a")])
+    state = State(world.url, MemoryOptions("r"))
+    options = RunOptions("r", EvaluateOptions(unchanged_too=True), state=state)
+    Run([source], world.sink, options).execute()
+    assert world.sink.evaluations == [[model_urn("a")]]
+
+
+def test_full_compares_everything_with_the_catalog_and_repairs_it(world: World) -> None:
+    world.ingest(*things(3))
+    world.sink.stored[model_urn("t1")]["mlModelProperties"] = {"name": "wiped"}
+    assert world.ingest(*things(3)).entities["mlModel"].unchanged == 3
+    report = world.ingest(*things(3), full=True)
+    assert report.entities["mlModel"] == EntityCounts(3, updated=1, unchanged=2)
+
+
+def test_state_is_believed_for_so_long_only(world: World) -> None:
+    source = Remembering(records=things(1))
+    for every_s in (DAY_S, DAY_S, 0.0):
+        world.run(source, full_every_s=every_s)
+    assert source.checkpoints == [None, {"read": 1}, None]
+    with sqlite3.connect(world.url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE state_part SET full_at_ms = full_at_ms + 3600000")
+    connection.close()
+    world.run(source)
+    assert source.checkpoints[-1] is None, "the clock went back: nothing is known of how old it is"
+
+
+@pytest.mark.parametrize("what", ["source", "recipe"])
+def test_other_settings_are_a_full_pass_until_it_comes_to_its_end(world: World, what: str) -> None:
+    world.ingest(*things(2))
+    other = Remembering(records=things(2), settings="x" if what == "source" else "")
+    options: dict[str, Any] = {"settings": "x" if what == "recipe" else ""}
+    other.error = SourceUnavailableError("broke off")
+    assert world.run(other, **options).exit_code == 1
+    other.error = None
+    world.run(other, **options)
+    world.run(other, **options)
+    assert other.checkpoints == [None, None, {"read": 2}]
+
+
+def test_a_pass_that_breaks_off_keeps_what_was_acknowledged_and_no_checkpoint(
+    world: World,
+) -> None:
+    source = Remembering(records=things(2), error=SourceUnavailableError("broke off"))
+    assert world.run(source).exit_code == 1
+    assert world.part().records == {"thing": 2}
+    assert (world.part().checkpoint, world.part().passed_at_ms) == (None, None)
+    source.error = None
+    world.run(source)
+    assert source.checkpoints == [None, None]
+    assert world.part().checkpoint == {"read": 2}
+
+
+def test_an_incomplete_pass_is_no_full_one(world: World) -> None:
+    source = Remembering(records=things(1), complete=False)
+    world.run(source)
+    world.run(source)
+    assert source.checkpoints == [None, None]
+    assert world.part().full_at_ms is None
+
+
+def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
+    world.sink.refuse = [model_urn("t1")]
+    assert world.ingest(*things(3)).exit_code == 4
+    assert (world.part().records, world.part().dirty) == ({"thing": 3}, {"thing": 1})
+    source = Remembering(records=things(3))
+    assert world.run(source).exit_code == 4
+    assert source.state is not None
+    assert source.state.dirty("thing") == ["t1"]
+    world.sink.refuse = []
+    assert world.ingest(*things(3)).entities["mlModel"] == EntityCounts(3, created=1, unchanged=2)
+    assert world.part().dirty == {}
+
+
+def test_what_cannot_be_mapped_is_dirty_with_its_reason_and_keeps_its_entities(
+    world: World,
+) -> None:
+    world.ingest(*things(2))
+    assert world.ingest(Record("t0"), Record("t1", "bad")).exit_code == 4
+    engine = open_state(world.url)
+    with engine.connect() as connection:
+        row = connection.exec_driver_sql(
+            "SELECT digest, urns, reason FROM state_record WHERE id = 't1'"
+        ).one()
+    engine.dispose()
+    assert tuple(row) == ("", model_urn("t1"), "cannot be used")
+    assert world.ingest(*things(2)).exit_code == 0
+
+
+def test_too_many_dirty_records_make_a_full_pass(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_module, "DIRTY", 1)
+    source = Remembering(records=[Record("a", "bad"), Record("b", "bad")])
+    world.run(source)
+    world.run(source)
+    assert source.checkpoints == [None, None]
+
+
+def test_a_refused_reference_makes_the_next_pass_full(world: World) -> None:
+    tag = Entity("urn:li:tag:t", {"tagProperties": {"name": "t"}}, only_if_absent=True)
+
+    class Tagging(Remembering):
+        def map(self, record: object) -> list[Entity]:
+            return [tag, *super().map(record)]
+
+    source = Tagging(records=things(1))
+    world.sink.refuse = [tag.urn]
+    assert world.run(source).exit_code == 4
+    assert world.run(source).exit_code == 4
+    world.sink.refuse = []
+    assert world.run(source).exit_code == 0
+    world.run(source)
+    assert source.checkpoints == [None, None, None, {"read": 1}]
+
+
+def test_a_record_with_many_entities_is_known_once_all_of_them_are_there(world: World) -> None:
+    class Twofold(Remembering):
+        def map(self, record: object) -> list[Entity]:
+            return [
+                *super().map(record),
+                Entity(group_urn("g"), {"mlModelGroupProperties": {"name": "g"}}),
+            ]
+
+    world.sink.refuse = [group_urn("g")]
+    world.run(Twofold(records=[Record("a")]))
+    assert world.part().dirty == {"thing": 1}
+    world.sink.refuse = []
+    report = world.run(Twofold(records=[Record("a")]))
+    assert report.entities["mlModelGroup"].created == 1
+    assert world.run(Twofold(records=[Record("a")])).entities == {
+        "mlModel": EntityCounts(1, unchanged=1),
+        "mlModelGroup": EntityCounts(1, unchanged=1),
+    }
+
+
+def test_two_records_of_one_entity_are_never_passed_over_halfway(world: World) -> None:
+    class Shared(Remembering):
+        def map(self, record: object) -> list[Entity]:
+            assert isinstance(record, Record)
+            return [Entity(model_urn("one"), {"mlModelProperties": {record.name: record.value}})]
+
+    pair = [Record("a"), Record("b")]
+    world.run(Shared(records=pair))
+    world.run(Shared(records=[Record("a", "2"), Record("b")]))
+    stored = world.sink.stored[model_urn("one")]["mlModelProperties"]
+    assert (stored["a"], stored["b"]) == ("2", "1")
+
+
+def test_records_without_a_trace_are_merged_every_time(world: World) -> None:
+    source = Remembering(records=[Record("", digest=None)])
+    source.mapping = None
+    world.run(source)
+    world.sink.reads.clear()
+    world.run(source)
+    assert world.sink.reads == [[model_urn("")]]
+
+
+def test_a_catalog_that_was_emptied_is_filled_again(world: World) -> None:
+    world.ingest(*things(150))
+    world.sink.stored.clear()
+    assert world.ingest(*things(150)).entities["mlModel"].created == 150
+
+
+def test_other_catalogs_are_remembered_apart(world: World) -> None:
+    world.ingest(*things(2))
+    world.sink = FakeSink(place="fake://other")
+    assert world.ingest(*things(2)).entities["mlModel"].created == 2
+    assert len(summary(world.url, "r").parts) == 2
+
+
+def test_two_sources_of_one_place_are_remembered_apart(world: World) -> None:
+    def run() -> Report:
+        return world.run(
+            Remembering(records=[Record("a")], settings="one"),
+            Remembering(records=[Record("b")], settings="two"),
+        )
+
+    run()
+    report = run()
+    assert report.entities["mlModel"] == EntityCounts(2, unchanged=2)
+    assert [part.source for part in summary(world.url, "r").parts] == [
+        "fake:1:default",
+        "fake:1:default#2",
+    ]
+
+
+def test_other_names_are_refused_with_the_number_of_new_urns_until_accepted(world: World) -> None:
+    world.ingest(*things(3))
+    renamed = Remembering(records=things(3), identity={"thing": model_urn("dev.0")})
+    report = world.run(renamed)
+    assert report.exit_code == 2
+    assert isinstance(report.error, RecipeError)
+    assert "dev.0,PROD) instead of" in report.error.message
+    assert "3 entities would stand in the catalog a second time" in report.error.message
+    assert "--accept-renaming" in str(report.error.hint)
+    assert len(world.sink.stored) == 3
+    assert world.run(renamed, accept_renaming=True).exit_code == 0
+    assert world.run(renamed).exit_code == 0
+    assert renamed.checkpoints == [None, {"read": 3}]
+
+
+def test_another_instance_is_another_name(world: World) -> None:
+    world.ingest(*things(3))
+    moved = Remembering(records=things(3), instance="eu", identity={"thing": model_urn("eu.0")})
+    assert world.run(moved).exit_code == 2
+    assert world.run(moved, accept_renaming=True).exit_code == 0
+    assert [part.instance for part in summary(world.url, "r").parts] == ["", "eu"]
+
+
+def test_last_outcomes_of_metadata_tests_are_kept(world: World) -> None:
+    world.sink.failing_tests = {model_urn("t1"): ("urn:li:test:owned",)}
+    world.ingest(*things(3), evaluate=True)
+    engine = open_state(world.url)
+    assert failing_tests(engine, "r", PLACE) == {model_urn("t1"): ("urn:li:test:owned",)}
+    engine.dispose()
+
+
+def test_two_runs_of_a_recipe_exclude_each_other(world: World) -> None:
+    first = State(world.url, MemoryOptions("r"))
+    first.open(world.sink)
+    report = world.ingest(*things(1))
+    first.close()
+    assert isinstance(report.error, RecipeLockedError)
+    assert (report.exit_code, world.sink.stored) == (1, {})
+    assert world.ingest(*things(1)).exit_code == 0
+
+
+def test_a_sink_that_holds_nothing_keeps_no_state(world: World, tmp_path: Path) -> None:
+    world.sink.place = None
+    assert world.ingest(*things(1)).exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_state_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    world = World(f"sqlite:///{tmp_path}/file/state.db")
+    for _ in range(2):
+        caplog.clear()
+        assert world.ingest(*things(2)).exit_code == 0
+        warnings = [one.message for one in caplog.records if one.levelno == logging.WARNING]
+        assert len(warnings) == 1
+        assert "running without state, so reading everything" in warnings[0]
+
+
+def test_a_damaged_database_ends_the_run_before_it_begins(world: World, tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_text("no database, but a text of some length\n" * 99)
+    report = world.ingest(*things(1))
+    assert (report.exit_code, world.sink.stored) == (2, {})
+    assert "is damaged" in str(report.error)
+
+
+def test_a_database_that_fails_in_the_middle_costs_no_run(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def drop(_: object) -> None:
+        with sqlite3.connect(tmp_path / "state.db") as connection:
+            connection.execute("DROP TABLE IF EXISTS state_record")
+        connection.close()
+        world.sink.before_write = lambda _: None
+
+    world.sink.before_write = drop
+    report = world.ingest(*things(900))
+    assert (report.exit_code, len(world.sink.stored)) == (0, 900)
+    warnings = [one.message for one in caplog.records if "state database failed" in one.message]
+    assert len(warnings) == 1

@@ -1,0 +1,138 @@
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr
+
+from mlcat_ingest.recipe.disclosure import disclose
+from mlcat_ingest.recipe.fields import OptionalSecret, Public, PublicStr, RecipeModel, ServiceUrl
+from mlcat_ingest.recipe.interpolate import interpolate
+from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
+from mlcat_ingest.recipe.secrets import mask
+
+
+class Kind(Enum):
+    ALPHA = "alpha-kind"
+
+
+class Inner(RecipeModel):
+    names: list[PublicStr] = Field(default_factory=list)
+    words: list[str] = Field(default_factory=list)
+
+
+class Model(RecipeModel):
+    name: PublicStr | None = None
+    word: str = ""
+    env: Literal["PRODUCTION", "DEVELOPMENT"] | None = None
+    kind: Kind = Kind.ALPHA
+    port: int | None = None
+    mixed: int | str | None = None
+    patterns: Annotated[list[str], Public()] = Field(default_factory=list)
+    inner: Inner = Inner()
+    several: dict[str, Inner] = Field(default_factory=dict)
+    url: RecipeUrl = "http://h"
+    server: ServiceUrl = "http://h"
+    path: RecipePath = Path()
+    token: OptionalSecret = None
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    free: dict[str, Any] = Field(default_factory=dict)
+    plain_password: str = ""
+    deep: list[dict[str, list[SecretStr]]] = Field(default_factory=list)
+
+
+def settle(data: dict[str, Any], **environ: str) -> None:
+    filled = interpolate(data, environ, Path())
+    assert filled.failures == []
+    disclose(Model.model_validate(filled.data), filled.data)
+
+
+def test_values_of_public_fields_are_not_masked() -> None:
+    settle(
+        {
+            "name": "${V1}",
+            "env": "${V2}",
+            "kind": "${V3}",
+            "port": "${V4}",
+            "patterns": ["${V5}"],
+            "inner": {"names": ["${V6}"]},
+            "several": {"k": {"names": ["${V7}"]}},
+            "path": "/etc/${V8}",
+        },
+        V1="the-team",
+        V2="PRODUCTION",
+        V3="alpha-kind",
+        V4="54321",
+        V5="pattern-.*",
+        V6="inner-name",
+        V7="several-name",
+        V8="some-file",
+    )
+    text = "the-team PRODUCTION alpha-kind 54321 pattern-.* inner-name several-name some-file"
+    assert mask(text) == text
+
+
+def test_values_of_other_fields_stay_masked() -> None:
+    settle(
+        {
+            "word": "${V1}",
+            "mixed": "${V2}",
+            "inner": {"words": ["${V3}"]},
+            "free": {"a": {"b": "${V4}"}},
+            "token": "${V5}",
+            "headers": {"X": "${V6}"},
+        },
+        **{f"V{i}": f"value-{i}" for i in range(1, 7)},
+    )
+    assert mask(" ".join(f"value-{i}" for i in range(1, 7))) == "*** " * 5 + "***"
+
+
+def test_a_variable_whose_name_is_secret_is_masked_whatever_it_fills() -> None:
+    settle({"name": "${MY_TOKEN}"}, MY_TOKEN="the-token")
+    assert mask("the-token") == "***"
+
+
+def test_secret_fields_are_masked_without_substitution_too() -> None:
+    settle(
+        {
+            "token": "literal-token",
+            "headers": {"X": "header-value"},
+            "free": {"api_key": ["free-key"], "size": 1},
+            "plain_password": "plain-password",
+            "deep": [{"k": ["deep-value"]}],
+        }
+    )
+    text = "literal-token header-value free-key plain-password deep-value"
+    assert mask(text) == "*** *** *** *** ***"
+
+
+def test_addresses_are_public_less_what_is_secret_in_them() -> None:
+    settle(
+        {"url": "${URL}", "server": "http://${HOST}:${PORT}/${PATH_PART}"},
+        URL="http://user:p%40ss-word@mlflow.internal/x?token=query-token&size=1234",
+        HOST="catalog.internal",
+        PORT="45678",
+        PATH_PART="hook-key",
+    )
+    assert mask("catalog.internal:45678/hook-key") == "catalog.internal:45678/***"
+    assert mask("mlflow.internal") == "mlflow.internal"
+    assert mask("p%40ss-word p@ss-word query-token 1234") == "*** *** *** 1234"
+
+
+def test_an_address_written_out_loses_its_password_too() -> None:
+    settle({"url": "postgresql://u:in-the-open@h/db"})
+    assert mask("in-the-open") == "***"
+
+
+def test_a_part_of_an_address_that_is_its_user_or_password_stays_masked() -> None:
+    settle({"url": "postgresql://${U}:${P}@${H}/db"}, U="user-name", P="pass-word", H="db.internal")
+    assert mask("user-name pass-word db.internal") == "*** *** db.internal"
+
+
+def test_what_cannot_be_split_is_public_as_one() -> None:
+    settle({"url": "${URL}"}, URL="http://[broken")
+    assert mask("http://[broken") == "http://[broken"
+
+
+def test_keys_that_the_model_lacks_are_passed_over() -> None:
+    disclose(Model(), {"unknown": "x", "inner": "text"})
+    assert mask("text") == "text"

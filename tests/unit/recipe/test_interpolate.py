@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from mlcat_ingest.recipe.interpolate import MAX_FILE_BYTES, interpolate
+from mlcat_ingest.recipe.secrets import Substituted, mask
+
+ENV = {"A": "alpha", "EMPTY": "", "NESTED": "${A} $${A} {x}: [y]", "API_TOKEN": "tok-12345"}
+FORMS = "write ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; a literal ${ is $${"
+
+
+def expand(text: str, base_dir: Path = Path("/nowhere")) -> object:
+    out = interpolate({"k": text}, ENV, base_dir)
+    assert out.failures == []
+    return out.data["k"]
+
+
+def failures(text: str, base_dir: Path = Path("/nowhere")) -> list[str]:
+    out = interpolate({"k": text}, ENV, base_dir)
+    assert {loc for loc, _ in out.failures} == {("k",)}
+    return [sentence for _, sentence in out.failures]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${A}", "alpha"),
+        ("x${A}y${A}z", "xalphayalphaz"),
+        ("${EMPTY}", ""),
+        ("${EMPTY:-d}", "d"),
+        ("${NOPE:-}", ""),
+        ("${NOPE:-http://h:1/a?b=$c&d={e}", "http://h:1/a?b=$c&d={e"),
+        ("${NOPE:-two\nlines}", "two\nlines"),
+        ("${A:-d}", "alpha"),
+        ("${A:?no A}", "alpha"),
+        ("$${A}", "${A}"),
+        ("$$${A}", "$${A}"),
+        ("$A $ $$ a$", "$A $ $$ a$"),
+        ("${NESTED}", "${A} $${A} {x}: [y]"),
+        ("${NOPE:-$${A}", "$${A"),
+    ],
+)
+def test_what_expands_and_what_does_not(text: str, value: str) -> None:
+    assert expand(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("${NOPE}", "the variable NOPE is not set"),
+        ("${NOPE:?give the address}", "the variable NOPE is not set: give the address"),
+        ("${EMPTY:?give it}", "the variable EMPTY is not set: give it"),
+        ("a ${A", "a ${ is not closed; " + FORMS),
+        ("${}", "a ${…} is not understood; " + FORMS),
+        ("${A-x}", "a ${…} is not understood; " + FORMS),
+        ("${A:=x}", "a ${…} is not understood; " + FORMS),
+        ("${A:}", "a ${…} is not understood; " + FORMS),
+        ("${a.b}", "a ${…} is not understood; " + FORMS),
+        ("${ A }", "a ${…} is not understood; " + FORMS),
+    ],
+)
+def test_what_has_no_value_is_a_sentence(text: str, sentence: str) -> None:
+    assert failures(text) == [sentence]
+
+
+def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
+    out = interpolate({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}}, {}, Path())
+    assert out.failures == [
+        (("a", 0), "the variable X is not set"),
+        (("a", 0), "the variable Y is not set"),
+        (("b", "c"), "the variable Z is not set"),
+    ]
+
+
+def test_keys_and_other_values_are_left_alone() -> None:
+    data = {"${A}": [1, None, True, 2.5, "plain"]}
+    assert interpolate(data, ENV, Path()).data == data
+
+
+def test_files_lose_the_newline_at_their_end(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xef\xbb\xbf from file \r\n")
+    assert expand("${file:secret}", tmp_path) == " from file "
+    assert expand(f"x${{file:{tmp_path}/secret}}y") == "x from file y"
+
+
+def test_a_file_below_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "token").write_text("t")
+    assert expand("${file:~/token}") == "t"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "big").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    read = "the file of ${file:…} "
+    assert failures("${file:none}", tmp_path) == [
+        read + "cannot be read: No such file or directory"
+    ]
+    assert failures("${file:.}", tmp_path) == [read + "cannot be read: Is a directory"]
+    assert failures("${file:a\0b}", tmp_path) == [read + "cannot be read: its path is not usable"]
+    assert failures("${file:~nobody-here/x}", tmp_path) == [
+        read + "cannot be read: its path is not usable"
+    ]
+    assert failures("${file:binary}", tmp_path) == [read + "is not UTF-8 text"]
+    assert failures("${file:big}", tmp_path) == [read + f"is larger than {MAX_FILE_BYTES} bytes"]
+
+
+def test_what_came_from_outside_is_marked_and_masked() -> None:
+    value = expand("u:${A}:${API_TOKEN}")
+    assert isinstance(value, Substituted)
+    assert value.template == "u:${A}:${API_TOKEN}"
+    assert value.pieces == ("alpha", "tok-12345")
+    assert mask("alpha and tok-12345") == "*** and ***"
+
+
+def test_defaults_are_the_recipes_own_words() -> None:
+    value = expand("${NOPE:-in-plain-sight}")
+    assert isinstance(value, Substituted)
+    assert value.pieces == ()
+    assert mask("in-plain-sight") == "in-plain-sight"

@@ -1,0 +1,44 @@
+"""The recipe's merge policies: which fields they may name."""
+
+import pytest
+
+from mlcat_ingest.errors import RecipeValidationError
+from mlcat_ingest.recipe.merge import by_aspect
+from mlcat_ingest.recipe.model import Recipe
+
+
+def recipe(merge: str) -> Recipe:
+    return Recipe.parse(f"{{sources: [{{type: mlflow}}], merge: {merge}}}")
+
+
+def test_policies_are_told_by_aspect_and_field() -> None:
+    made = recipe(
+        "{mlModelProperties.groups: union, mlModelProperties.description: ours,"
+        " upstreamLineage.anything: three_way}"
+    )
+    assert by_aspect(made.merge) == {
+        "mlModelProperties": {"groups": "union", "description": "ours"},
+        "upstreamLineage": {"anything": "three_way"},
+    }
+    assert recipe("{}").merge == {}
+
+
+@pytest.mark.parametrize(
+    ("merge", "said"),
+    [
+        ("{groups: union}", "has to be <aspect>.<field>, for example ownership.owners"),
+        ("{mlModelPropertys.groups: union}", "did you mean `mlModelProperties`?"),
+        ("{zzz.groups: union}", "names no aspect that is known; it has to be"),
+        (
+            "{mlModelProperties.group: union}",
+            "names no field of mlModelProperties; did you mean `groups`?",
+        ),
+        ("{mlModelProperties.zzz: union}", "names no field of mlModelProperties"),
+        ("{mlModelProperties.groups: theirs}", "three_way"),
+    ],
+)
+def test_a_field_that_is_not_known_is_named_with_what_was_meant(merge: str, said: str) -> None:
+    with pytest.raises(RecipeValidationError) as caught:
+        recipe(merge)
+    assert said in str(caught.value)
+    assert "merge" in str(caught.value)

@@ -1,0 +1,146 @@
+import copy
+import json
+import pickle
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+import pytest
+from pydantic import SecretStr
+
+from mlcat_ingest.recipe.secrets import (
+    SECRETS,
+    SecretRegistry,
+    Substituted,
+    is_secret_name,
+    mask,
+    mask_tree,
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "token",
+        "api_token",
+        "accessToken",
+        "MLFLOW_TRACKING_PASSWORD",
+        "passwd",
+        "pwd",
+        "client_secret",
+        "api_key",
+        "apiKey",
+        "X-Api-Key",
+        "aws_secret_access_key",
+        "AWS_ACCESS_KEY_ID",
+        "private_key",
+        "Authorization",
+        "Cookie",
+        "credentials",
+        "passphrase",
+    ],
+)
+def test_secret_names(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["name", "tokenizer", "max_tokenized", "key", "keys", "monkey", "server"]
+)
+def test_other_names(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_masks_in_every_spelling_and_the_longest_first() -> None:
+    registry = SecretRegistry()
+    secret = 'pä"ss/wörd'
+    registry.add("pass", "password-long", secret)
+    for spelled in (
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret, safe=""),
+    ):
+        assert registry.mask(f"<{spelled}>") == "<***>"
+    assert registry.mask("password-long pass") == "*** ***"
+
+
+def test_values_too_short_to_tell_apart_are_not_searched_for() -> None:
+    registry = SecretRegistry()
+    registry.add("abc", "")
+    assert registry.mask("abc abcd") == "abc abcd"
+
+
+def test_suspects_can_be_acquitted_and_the_certain_cannot() -> None:
+    registry = SecretRegistry()
+    registry.suspect("hostname", "both-ways")
+    registry.add("both-ways")
+    assert registry.mask("hostname both-ways") == "*** ***"
+    registry.acquit("hostname", "both-ways")
+    assert registry.mask("hostname both-ways") == "hostname ***"
+    registry.clear()
+    assert registry.mask("hostname both-ways") == "hostname both-ways"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("GET http://user:pw@host:1/p failed", "GET http://***@host:1/p failed"),
+        ("postgresql+psycopg://u:p@ss@h/db", "postgresql+psycopg://***@h/db"),
+        ("https://h/?mail=a@b", "https://h/?mail=a@b"),
+        ("mail a@b", "mail a@b"),
+    ],
+)
+def test_credentials_in_addresses_are_masked(text: str, masked: str) -> None:
+    assert mask(text) == masked
+
+
+def test_substituted_is_its_value_and_shows_its_template() -> None:
+    text = Substituted("hunter2", "${PW}", ("hunter2",))
+    assert text == "hunter2"
+    assert repr({"a": [text]}) == "{'a': ['${PW}']}"
+    for other in (pickle.loads(pickle.dumps(text)), copy.deepcopy(text)):  # noqa: S301 - our own
+        assert (other, other.template, other.pieces) == (text, text.template, text.pieces)
+
+
+def test_mask_tree() -> None:
+    SECRETS.add("sesame")
+    tree = {
+        "plain": ["open sesame", 1, None, True, ("x",)],
+        "token": "abc",
+        "password": "",
+        "api_key": 12345,
+        "secret": {"deep": ["v", Substituted("v", "a${V}")]},
+        "none_token": None,
+        "wrapped": [SecretStr("v"), SecretStr("")],
+        "headers": {"X": Substituted("v", "${V:-d}"), "Y": "v"},
+        "escaped": [Substituted("sesame ${", "sesame $${"), Substituted("${", "$${")],
+        "mail_token": Substituted("v", "${V:-hunter2}"),
+        "other_token": Substituted("v", "${V:?say it}"),
+        "url": "http://u:p@h",
+        "path": PurePosixPath("/open/sesame"),
+    }
+    assert mask_tree(tree) == {
+        "plain": ["open ***", 1, None, True, ("x",)],
+        "token": "***",
+        "password": "",
+        "api_key": "***",
+        "secret": {"deep": ["***", "***"]},
+        "none_token": None,
+        "wrapped": ["***", ""],
+        "headers": {"X": "${V:-}", "Y": "***"},
+        "escaped": ["***", "$${"],
+        "mail_token": "${V:-}",
+        "other_token": "${V:-}",
+        "url": "http://***@h",
+        "path": PurePosixPath("/open/***"),
+    }
+
+
+def test_several_threads_may_add_at_once() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    registry = SecretRegistry()
+    values = [f"secret-{i:04}" for i in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(registry.add, values))
+    assert set(registry.mask(" ".join(values)).split()) == {"***"}

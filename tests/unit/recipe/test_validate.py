@@ -1,0 +1,254 @@
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Literal
+
+import pytest
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr, model_validator
+
+from mlcat_ingest.recipe.fields import (
+    OptionalSecret,
+    PublicStr,
+    RecipeModel,
+    ServiceUrl,
+    below,
+    field_named,
+    members,
+    names_of,
+)
+from mlcat_ingest.recipe.problems import Loc, Origin
+from mlcat_ingest.recipe.secrets import Substituted
+from mlcat_ingest.recipe.validate import unknown_key, validated
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def repeats(text: str) -> str:
+    raise ValueError(f"no good: {text}")
+
+
+class Inner(RecipeModel):
+    key_hints: ClassVar[Mapping[str, str]] = {"old": "went away; delete it"}
+    size: int = Field(default=1, ge=1, le=9)
+    names: list[str] = Field(default_factory=list)
+
+
+class Model(RecipeModel):
+    text: str = "x"
+    filled: PublicStr = "x"
+    coded: Annotated[str, Field(min_length=2, max_length=3, pattern="^a")] = "ab"
+    number: float = Field(default=1.0, gt=0, lt=3600)
+    flag: bool = False
+    choice: Literal["a", "b"] = "a"
+    colour: Colour = Colour.RED
+    inner: Inner = Inner()
+    many: list[Inner] = Field(default=[], max_length=1)
+    by_name: dict[str, Inner] = Field(default_factory=dict)
+    either: bool | int | None = None
+    same: list[int] | list[str] | None = None
+    nothing: None = None
+    when: datetime | None = None
+    bytes_: bytes = Field(default=b"", alias="bytes")
+    token: OptionalSecret = None
+    server: ServiceUrl = "http://h"
+    bad: Annotated[str, AfterValidator(repeats)] | None = None
+    raw: Any = None
+    waits: float = Field(default=1, validation_alias=AliasChoices("waits_s", "waits_sec"))
+
+    @model_validator(mode="after")
+    def _raw_stays_out(self) -> "Model":
+        if self.raw:
+            raise ValueError(f"no good: {self.raw}")
+        return self
+
+
+def problems(raw: dict[str, Any], **origin: Any) -> list[str]:
+    config, found = validated(Model, raw, ("c",), Origin(**origin))
+    assert config is None
+    return [problem.render() for problem in found]
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        ({"text": 1}, "c.text: has to be text; put quotes round it"),
+        ({"filled": " "}, "c.filled: must not be empty"),
+        ({"filled": "a\x07"}, "c.filled: has a line break or another control character in it"),
+        ({"coded": "a"}, "c.coded: has to have 2 characters at least"),
+        ({"coded": "aaaa"}, "c.coded: has to have 3 characters at most"),
+        ({"coded": "bb"}, "c.coded: has to match ^a"),
+        ({"number": "x"}, "c.number: has to be a number"),
+        ({"number": 0}, "c.number: has to be more than 0"),
+        ({"number": 3600}, "c.number: has to be less than 3600"),
+        ({"flag": "maybe"}, "c.flag: has to be true or false"),
+        ({"choice": "c"}, "c.choice: has to be 'a' or 'b'"),
+        ({"colour": "green"}, "c.colour: has to be 'red' or 'blue'"),
+        ({"inner": []}, "c.inner: has to be a mapping of keys to values"),
+        ({"inner": {"size": 1.5}}, "c.inner.size: has to be a whole number"),
+        ({"inner": {"size": 10}}, "c.inner.size: has to be 9 or less"),
+        ({"inner": {"size": 0}}, "c.inner.size: has to be 1 or more"),
+        ({"inner": {"names": "a"}}, "c.inner.names: has to be a list"),
+        ({"many": [{}, {}]}, "c.many: has to have 1 entries at most"),
+        ({"many": [{"sise": 1}]}, "c.many[0].sise: is not a known key; did you mean `size`?"),
+        ({"by_name": {"k": {"old": 1}}}, "c.by_name.k.old: went away; delete it"),
+        ({"by_name": 1}, "c.by_name: has to be a mapping of keys to values"),
+        ({"either": []}, "c.either: has to be true or false, or has to be a whole number"),
+        ({"same": 5}, "c.same: has to be a list"),
+        ({"nothing": 1}, "c.nothing: has to be left out"),
+        (
+            {"when": "soon"},
+            "c.when: has to be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z",
+        ),
+        ({"bytes": 1}, "c.bytes: is not usable (bytes type)"),
+        ({"token": "a\nb"}, "c.token: has a line break or another control character in it"),
+        ({"token": 5}, "c.token: has to be text; put quotes round it"),
+        (
+            {"server": "ftp://h"},
+            "c.server: has to be an address that begins with http:// or https://",
+        ),
+        (
+            {"server": "http:///path"},
+            "c.server: has to be an address that begins with http:// or https://",
+        ),
+        ({"server": "http://h:0"}, "c.server: has a port that cannot be used"),
+        ({"server": "http://h:99999"}, "c.server: is not a usable address"),
+        ({"server": "http://[x"}, "c.server: is not a usable address"),
+        ({"bad": "the value"}, "c.bad: no good: ***"),
+        ({"bad": "no"}, "c.bad: no good: no"),
+        ({"raw": ["a"], "token": "sesame"}, "c: no good: ['a']"),
+        ({"raw": Substituted("v", "${V}", ("v", ""))}, "c: no good: ***"),
+        ({"raw": {"password": ["v1"]}}, "c: no good: {'password': ['***']}"),
+        ({"waits_s": 1, "waits_sec": 2}, "c.waits_sec: says the same as `waits_s`; keep one"),
+        (
+            {"stateful_ingestion": {}},
+            "c.stateful_ingestion: belongs to DataHub's own runner; delete it",
+        ),
+    ],
+)
+def test_sentences(raw: dict[str, Any], sentence: str) -> None:
+    assert problems(raw) == [sentence]
+
+
+def test_everything_wrong_is_reported_at_once_at_its_line() -> None:
+    lines: dict[Loc, int] = {("c", "text"): 3, ("c", "inner", "size"): 5}
+    config, found = validated(
+        Model, {"text": 1, "inner": {"size": 0}, "nope": 1}, ("c",), Origin("r", lines=lines)
+    )
+    assert config is None
+    assert [(p.loc, p.line) for p in found] == [
+        (("c", "text"), 3),
+        (("c", "inner", "size"), 5),
+        (("c", "nope"), None),
+    ]
+
+
+def test_what_could_not_be_filled_in_is_not_reported_twice() -> None:
+    broken = frozenset({("c", "number")})
+    assert problems({"number": "${X}"}, broken=broken) == []
+
+
+def test_a_valid_one() -> None:
+    config, found = validated(Model, {"waits_sec": "2", "flag": "on", "token": " "}, (), Origin())
+    assert found == []
+    assert config is not None
+    assert (config.waits, config.flag, config.token) == (2.0, True, None)
+    config, found = validated(Model, {"server": " https://h:1/gms/ "}, (), Origin())
+    assert config is not None
+    assert config.server == "https://h:1/gms"
+
+
+class Required(BaseModel):
+    needed: str
+    nested: "Required | None" = None
+
+
+def test_a_missing_key_is_at_the_place_where_it_should_be() -> None:
+    _, found = validated(Required, {"nested": {}}, (), Origin())
+    assert [p.render() for p in found] == ["needed: is required", "nested.needed: is required"]
+
+
+def test_unknown_keys_list_what_is_known() -> None:
+    assert unknown_key("zzz", Inner) == "is not a known key; known here: names, size"
+    assert unknown_key("zzz", Required) == "is not a known key; known here: needed, nested"
+    assert unknown_key("zzz", None) == "is not a known key"
+
+
+def test_errors_of_foreign_models_are_ours_too() -> None:
+    class Strict(BaseModel, extra="forbid"):
+        a: dict[str, dict[str, SecretStr]] = {}
+        b: tuple[int, ...] = ()
+
+    raw = {"a": {"x": {"y": 1}}, "b": [1, "two"], "c": 1}
+    _, found = validated(Strict, raw, (), Origin())
+    assert [p.render() for p in found] == [
+        "a.x.y: has to be text; put quotes round it",
+        "b[1]: has to be a whole number",
+        "c: is not a known key; known here: a, b",
+    ]
+
+
+def test_a_key_below_something_that_is_no_model() -> None:
+    class Other(BaseModel, extra="forbid"):
+        x: int = 1
+
+    class Holder(BaseModel, extra="forbid"):
+        deep: dict[str, list[Other]] = {}
+
+    _, found = validated(Holder, {"deep": {"k": [{"y": 1}]}}, (), Origin())
+    assert [p.render() for p in found] == ["deep.k[0].y: is not a known key; known here: x"]
+
+
+def test_names_of_fields() -> None:
+    fields = Model.model_fields
+    assert names_of("text", fields["text"]) == ["text"]
+    assert names_of("bytes_", fields["bytes_"]) == ["bytes"]
+    assert names_of("waits", fields["waits"]) == ["waits_s", "waits_sec"]
+    assert field_named(Model, "waits_sec") is fields["waits"]
+    assert field_named(Model, "waits") is fields["waits"]
+    assert field_named(Model, "nope") is None
+    assert field_named(Model, "bytes_") is fields["bytes_"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "step", "inside"),
+    [
+        (dict[str, list[Inner] | None], "k", list[Inner] | None),
+        (Mapping[str, int] | None, "k", int),
+        (list[Inner] | None, 0, Inner),
+        (tuple[Inner, ...], 3, Inner),
+        (Annotated[list[int], "mark"], 0, int),
+        (Inner, "size", None),
+        (Inner, "nope", None),
+        (Inner, 0, None),
+        (Required | None, "needed", str),
+        (int, "k", None),
+        (dict[str, int], 0, None),
+        (list[int], "k", None),
+        (Any, "k", None),
+    ],
+)
+def test_what_a_type_says_below_a_step(annotation: Any, step: str | int, inside: Any) -> None:
+    found = below(annotation, step)
+    if annotation is Inner and step == "size":
+        assert list(members(found)) == [int]
+    else:
+        assert found == inside
+
+
+def test_configurations_are_masked_where_they_are_printed() -> None:
+    class Config(RecipeModel):
+        api_key: str = "plain text"
+        url: str = "http://u:p@h/x"
+        inner: Inner = Inner()
+
+    shown = repr(Config())
+    assert "plain text" not in shown
+    assert "u:p" not in shown
+    assert "inner=Inner(size=1, names=[])" in shown
+    assert Config().model_dump_json() == (
+        '{"api_key":"***","url":"http://***@h/x","inner":{"size":1,"names":[]}}'
+    )
+    assert Config().model_dump()["api_key"] == "plain text"

@@ -1,0 +1,90 @@
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.sources import plugins
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+
+
+class PluginConfig(BaseModel):
+    size: int = 1
+
+
+class PluginSource:
+    config_class = PluginConfig
+
+    def __init__(self, config: PluginConfig) -> None:
+        self.config = config
+
+
+class Unconfigured:
+    config_class = None
+
+
+@pytest.fixture(autouse=True)
+def _entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = __name__
+    points = [
+        EntryPoint("good", "builtins:object", plugins.GROUP),
+        EntryPoint("unconfigured", "builtins:int", plugins.GROUP),
+        EntryPoint("no-module", "mlcat_no_such_module:X", plugins.GROUP),
+        EntryPoint("no-name", "json:NoSuchName", plugins.GROUP),
+    ]
+    loaded: dict[str, Any] = {"good": PluginSource, "unconfigured": Unconfigured}
+
+    def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
+        assert group == plugins.GROUP, here
+        return [point for point in points if name in {None, point.name}]
+
+    real = EntryPoint.load
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    monkeypatch.setattr(EntryPoint, "load", lambda point: loaded.get(point.name) or real(point))
+
+
+def test_every_installed_source_is_listed() -> None:
+    assert plugins.source_types() == ["good", "mlflow", "no-module", "no-name", "unconfigured"]
+
+
+def test_a_built_in() -> None:
+    assert plugins.config_class("mlflow") is MlflowConfig
+
+
+def test_a_plug_in() -> None:
+    assert plugins.config_class("good") is PluginConfig
+    assert plugins.source_class("good") is PluginSource
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nope", "no source 'nope' is installed"),
+        (
+            "unconfigured",
+            (
+                "the source plug-in 'unconfigured' does not say what configures it "
+                "(its class needs `config_class`, a pydantic model)"
+            ),
+        ),
+        (
+            "no-module",
+            (
+                "the source plug-in 'no-module' cannot be imported: ModuleNotFoundError "
+                "(is everything that it needs installed?)"
+            ),
+        ),
+        (
+            "no-name",
+            (
+                "the source plug-in 'no-name' cannot be imported: AttributeError "
+                "(is everything that it needs installed?)"
+            ),
+        ),
+    ],
+)
+def test_plug_ins_that_cannot_be_used(name: str, sentence: str) -> None:
+    with pytest.raises(UnknownPluginError) as caught:
+        plugins.config_class(name)
+    assert str(caught.value) == sentence

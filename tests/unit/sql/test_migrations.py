@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine, inspect, text
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.sql.engine import open_engine
+from mlcat_ingest.sql.migrations import Migration, migrate, statements
+
+FIRST = Migration("first", statements("CREATE TABLE a (x)"))
+SECOND = Migration("second", statements("CREATE TABLE b (x)", "CREATE TABLE c (x)"))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return open_engine(tmp_path / "x.db")
+
+
+def test_steps_are_taken_once_and_in_order(engine: Engine) -> None:
+    assert migrate(engine, "catalog", [FIRST]) == ["first"]
+    assert migrate(engine, "catalog", [FIRST, SECOND]) == ["second"]
+    assert migrate(engine, "catalog", [FIRST, SECOND]) == []
+    assert {"a", "b", "c"} < set(inspect(engine).get_table_names())
+    engine.dispose()
+
+
+def test_components_of_one_database_do_not_meet(engine: Engine) -> None:
+    migrate(engine, "catalog", [FIRST])
+    assert migrate(engine, "state", [SECOND]) == ["second"]
+    engine.dispose()
+
+
+def test_a_newer_database_is_refused_by_name(engine: Engine) -> None:
+    migrate(engine, "catalog", [FIRST, SECOND])
+    with pytest.raises(RecipeError, match=r"newer version .*: it has 'second'.*upgrade"):
+        migrate(engine, "catalog", [FIRST])
+    engine.dispose()
+
+
+def test_steps_in_another_order_are_refused(engine: Engine) -> None:
+    migrate(engine, "catalog", [FIRST, SECOND])
+    with pytest.raises(RecipeError, match="steps in another order"):
+        migrate(engine, "catalog", [SECOND, FIRST])
+    engine.dispose()
+
+
+def test_a_step_that_fails_takes_the_steps_before_it_back(engine: Engine) -> None:
+    def fail(connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE d (x)"))
+        raise RecipeError("broken step")
+
+    with pytest.raises(RecipeError, match="broken step"):
+        migrate(engine, "catalog", [FIRST, Migration("failing", fail)])
+    assert inspect(engine).get_table_names() == []
+    assert migrate(engine, "catalog", [FIRST]) == ["first"]
+    engine.dispose()
