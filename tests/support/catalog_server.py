@@ -24,14 +24,14 @@ class RunningCatalog:
 
 @contextmanager
 def running_catalog(
-    db_path: Path, token: str | None = None, limits: Limits = DEFAULT_LIMITS
+    db_path: Path, token: str | None = None, limits: Limits = DEFAULT_LIMITS, port: int = 0
 ) -> Iterator[RunningCatalog]:
-    """Serve the catalog in `db_path` on a free loopback port until the block ends."""
+    """Serve the catalog in `db_path` until the block ends, on a free loopback port or on `port`."""
     started = threading.Event()
     with (
         closing(Store.open(db_path)) as store,
         closing(Tasks(store)) as tasks,
-        closing(listen("127.0.0.1", 0)) as listener,
+        closing(listen("127.0.0.1", port)) as listener,
     ):
         server = make_server(
             create_app(store, token=token, limits=limits, tasks=tasks), started.set

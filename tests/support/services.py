@@ -12,19 +12,22 @@ from sqlalchemy.exc import OperationalError
 POSTGRES = "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 MARIADB = "mysql+pymysql://root@127.0.0.1:3306/mysql"
 
+# MariaDB cannot drop a database that somebody's transaction has read.
+_MARIADB_USERS = "SELECT id FROM information_schema.processlist WHERE db = :name"
+
 
 def postgres_database() -> AbstractContextManager[str]:
     """Give the address of a new, empty database on the PostgreSQL server of this machine."""
-    return _database(POSTGRES, "DROP DATABASE {} WITH (FORCE)")
+    return _database(POSTGRES, None, "DROP DATABASE {} WITH (FORCE)")
 
 
 def mariadb_database() -> AbstractContextManager[str]:
     """Give the address of a new, empty database on the MariaDB server of this machine."""
-    return _database(MARIADB, "DROP DATABASE {}")
+    return _database(MARIADB, _MARIADB_USERS, "DROP DATABASE {}")
 
 
 @contextmanager
-def _database(address: str, drop: str) -> Iterator[str]:
+def _database(address: str, users: str | None, drop: str) -> Iterator[str]:
     url = make_url(address)
     name = f"mlcat_{uuid.uuid4().hex[:12]}"
     server = create_engine(url, isolation_level="AUTOCOMMIT")
@@ -38,6 +41,8 @@ def _database(address: str, drop: str) -> Iterator[str]:
             yield url.set(database=name).render_as_string(hide_password=False)
         finally:
             with server.connect() as connection:
+                for user in connection.scalars(text(users), {"name": name}) if users else ():
+                    connection.execute(text(f"KILL {user}"))
                 connection.execute(text(drop.format(name)))
     finally:
         server.dispose()
