@@ -10,7 +10,7 @@ from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.sinks.base import Evaluation, StoredAspect, StoredEntity, TestOutcome
+from mlcat_ingest.sinks.base import Evaluation, Owned, StoredAspect, StoredEntity, TestOutcome
 from mlcat_ingest.sources.base import Memory, Trace
 
 
@@ -87,6 +87,7 @@ class FakeSink:
     reads: list[list[str]] = field(default_factory=list)
     writes: list[list[Proposal]] = field(default_factory=list)
     evaluations: list[list[str]] = field(default_factory=list)
+    search_error: Exception | None = None
     closed: int = 0
     complete: bool | None = None
     place: str | None = None
@@ -124,6 +125,31 @@ class FakeSink:
     def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
         with self.lock:
             return None if self.history is None else self.history[urn, aspect][version - 1]
+
+    def owned(self, entity_type: str, source: str) -> Owned:
+        if self.search_error is not None:
+            raise self.search_error
+        with self.lock:
+            found = [
+                urn
+                for urn, aspects in self.stored.items()
+                if entity_type_of(urn) == entity_type
+                and not aspects.get("status", {}).get("removed")
+                and any(
+                    source in aspect.get("customProperties", {}).get("mlcat.source", "").split(",")
+                    for aspect in aspects.values()
+                )
+            ]
+        return Owned(len(found), iter([found] if found else []))
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        with self.lock:
+            found = [
+                urn
+                for urn, aspects in self.stored.items()
+                if group in aspects.get("mlModelProperties", {}).get("groups", ())
+            ]
+        yield from [found] if found else []
 
     def _version(self, urn: str, aspect: str) -> int:
         there = aspect in self.stored.get(urn, {})

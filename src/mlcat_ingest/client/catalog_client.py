@@ -1,11 +1,11 @@
 """The front of the client: one object with a verb for each thing the catalog service does."""
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from mlcat_ingest.client import tasks
+from mlcat_ingest.client import search, tasks
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.capabilities import Capabilities, probe
 from mlcat_ingest.client.connection import Connection, ConnectionOptions
@@ -109,6 +109,14 @@ class CatalogClient:
     ) -> dict[str, Any]:
         """Return a query's `data`. See `graphql.graphql`."""
         return graphql(self._connection, query, variables, operation_name)
+
+    def owned(self, entity_type: str, source: str) -> search.Owned:
+        """Return the entities of a type that a source wrote. See `search.owned`."""
+        return search.owned(self.graphql, entity_type, source)
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        """Yield the URNs of the models in a group. See `search.members`."""
+        return search.members(self.graphql, group)
 
     def task_status(
         self, task: str | None = None, *, node_id: str = "", task_id: int = 0

@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from mlcat_ingest.client.results import Evaluation, StoredAspect, StoredEntity, TestOutcome
+from mlcat_ingest.client.search import Owned
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 
-__all__ = ["Evaluation", "Sink", "StoredAspect", "StoredEntity", "TestOutcome"]
+__all__ = ["Evaluation", "Owned", "Sink", "StoredAspect", "StoredEntity", "TestOutcome"]
 
 
 class Sink(Protocol):
@@ -43,6 +44,24 @@ class Sink(Protocol):
         """Return an earlier version of an aspect, None where the catalog keeps none.
 
         Cost: one request.
+        """
+        ...
+
+    def owned(self, entity_type: str, source: str) -> Owned:
+        """Return the live entities of a type whose `mlcat.source` names `source`.
+
+        Raises:
+            CatalogRequestError, ProtocolMismatchError, NotAuthorizedError: the catalog cannot be
+                searched, or not by us.
+
+        Cost: one request for each 1,000; the total comes with the first.
+        """
+        ...
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        """Yield the URNs of the models in a group, removed ones too, in pages; raises as `owned`.
+
+        Cost: one request for each 1,000.
         """
         ...
 

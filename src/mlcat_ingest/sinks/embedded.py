@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from mlcat_ingest.catalog.lock import Running, read_lock
 from mlcat_ingest.client.results import Evaluation, StoredEntity
+from mlcat_ingest.client.search import Owned
 from mlcat_ingest.errors import (
     AspectRejectedError,
     AuthenticationError,
@@ -90,6 +91,14 @@ class EmbeddedSink:
     def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
         """Return an earlier version of an aspect; see `Sink.read_version`."""
         return self._asked(lambda sink: sink.read_version(urn, aspect, version))
+
+    def owned(self, entity_type: str, source: str) -> Owned:
+        """Return the entities of a type that a source wrote; see `Sink.owned`."""
+        return self._asked(lambda sink: sink.owned(entity_type, source))
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        """Yield the URNs of the models in a group; see `Sink.members`."""
+        return self._asked(lambda sink: sink.members(group))
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; see `Sink.write`."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlcat_ingest.client.results import Evaluation, StoredEntity
+from mlcat_ingest.client.search import Owned
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogUnavailableError,
@@ -77,6 +78,16 @@ class FileSink:
         """Return None: a file has no earlier versions."""
         del urn, aspect, version
         return None
+
+    def owned(self, entity_type: str, source: str) -> Owned:
+        """Return nothing: what is in a file is not read."""
+        del entity_type, source
+        return Owned(0, iter(()))
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        """Yield nothing."""
+        del group
+        return iter(())
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` and return those of entities without a faithful JSON form.

@@ -7,6 +7,7 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import ConnectionOptions
 from mlcat_ingest.client.evaluate import DialectChoice
 from mlcat_ingest.client.results import Evaluation, StoredEntity
+from mlcat_ingest.client.search import Owned
 from mlcat_ingest.errors import AspectRejectedError, MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
@@ -56,6 +57,14 @@ class RestSink:
     def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
         """Return an earlier version of an aspect; see `Sink.read_version`."""
         return self._client.get_aspect(urn, aspect, version)
+
+    def owned(self, entity_type: str, source: str) -> Owned:
+        """Return the entities of a type that a source wrote; see `Sink.owned`."""
+        return self._client.owned(entity_type, source)
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        """Yield the URNs of the models in a group; see `Sink.members`."""
+        return self._client.members(group)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; see `Sink.write`."""

@@ -1,0 +1,141 @@
+"""Which entities the catalog holds: those of one source, and the members of a group.
+
+Source: DataHub's GraphQL, `scrollAcrossEntities` and an entity's `relationships`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mlcat_ingest.errors import ProtocolMismatchError
+
+Query = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Asks GraphQL and returns the reply's `data`."""
+
+SEARCHABLE: Final[Mapping[str, str]] = {
+    "mlModel": "MLMODEL",
+    "mlModelGroup": "MLMODEL_GROUP",
+    "mlFeatureTable": "MLFEATURE_TABLE",
+    "mlFeature": "MLFEATURE",
+    "mlPrimaryKey": "MLPRIMARY_KEY",
+}
+"""Entity types that a source owns, and what GraphQL calls them."""
+
+_PAGE: Final = 1_000
+
+_OWNED: Final = """
+query owned($input: ScrollAcrossEntitiesInput!) {
+  scrollAcrossEntities(input: $input) {
+    nextScrollId
+    total
+    searchResults { entity { urn } }
+  }
+}
+"""
+
+_MEMBERS: Final = """
+query members($urn: String!, $start: Int!, $count: Int!) {
+  mlModelGroup(urn: $urn) {
+    relationships(
+      input: {types: ["MemberOf"], direction: INCOMING, start: $start, count: $count}
+    ) {
+      relationships { entity { urn } }
+    }
+  }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The live entities of one type that one source wrote: how many, and their URNs in pages."""
+
+    total: int
+    pages: Iterator[list[str]]
+
+
+def owned(query: Query, entity_type: str, source: str) -> Owned:
+    """Return the entities of a type whose custom property `mlcat.source` names `source`.
+
+    The total comes with the first page, so who needs no URN asks once.
+
+    Raises:
+        ProtocolMismatchError: the reply has another shape; and what `query` raises, now or while
+            the pages are read.
+
+    Cost: one request for each 1,000.
+    """
+    first = _scrolled(query, entity_type, source, None)
+    return Owned(_int(first.get("total")), _pages(query, entity_type, source, first))
+
+
+def members(query: Query, group: str) -> Iterator[list[str]]:
+    """Yield the URNs of the models in a group, removed ones too, in pages.
+
+    Raises:
+        ProtocolMismatchError: the reply has another shape; and what `query` raises.
+
+    Cost: one request for each 1,000.
+    """
+    start = 0
+    while True:
+        data = query(_MEMBERS, {"urn": group, "start": start, "count": _PAGE})
+        listed = ((data.get("mlModelGroup") or {}).get("relationships") or {}).get("relationships")
+        page = _urns(listed or [])
+        if page:
+            yield page
+        # A service may cut the page to its own limit, so only an empty one is the end.
+        if not page:
+            return
+        start += len(page)
+
+
+def _pages(
+    query: Query, entity_type: str, source: str, page: Mapping[str, Any]
+) -> Iterator[list[str]]:
+    while True:
+        found = _urns(page.get("searchResults") or [])
+        if found:
+            yield found
+        after = page.get("nextScrollId")
+        if not after or not found:
+            return
+        page = _scrolled(query, entity_type, source, after)
+
+
+def _scrolled(query: Query, entity_type: str, source: str, after: str | None) -> Mapping[str, Any]:
+    live = {"field": "removed", "condition": "EQUAL", "values": ["true"], "negated": True}
+    named = {"field": "customProperties", "values": [f"mlcat.source={source}"]}
+    # Where several sources are joined in the property, the catalog may not split them.
+    among = {"field": "customProperties", "values": [f",{source}"], "condition": "CONTAIN"}
+    wanted = {
+        "types": [SEARCHABLE[entity_type]],
+        "query": "*",
+        "scrollId": after,
+        "count": _PAGE,
+        "orFilters": [{"and": [{**named, "condition": "EQUAL"}, live]}, {"and": [among, live]}],
+    }
+    found = query(_OWNED, {"input": wanted}).get("scrollAcrossEntities")
+    if not isinstance(found, dict):
+        raise _unknown_shape()
+    return found
+
+
+def _urns(results: list[Any]) -> list[str]:
+    try:
+        return [str(one["entity"]["urn"]) for one in results]
+    except (KeyError, TypeError):
+        raise _unknown_shape() from None
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int):
+        raise _unknown_shape()
+    return value
+
+
+def _unknown_shape() -> ProtocolMismatchError:
+    return ProtocolMismatchError(
+        "the catalog service answered a search in an unknown shape",
+        hint="is it a DataHub-compatible service?",
+    )
