@@ -103,6 +103,9 @@ class FakeSink:
     def open(self) -> str:
         return "a fake catalog"
 
+    def open_to_read(self) -> str:
+        return self.open()
+
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:

@@ -8,18 +8,13 @@ until the one at fault stands alone.
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivered import Delivered, Refusal
-from mlcat_ingest.pipeline.merge import (
-    MergedEntity,
-    MergeRules,
-    merge_entity,
-    properties_aspect,
-)
+from mlcat_ingest.pipeline.merge import Merge, MergedEntity, properties_aspect
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
@@ -39,16 +34,24 @@ PAUSE_S: Final = 0.02
 """The longest pause before the second round; it doubles with each, and a random part is taken."""
 
 
+class Delivers(Protocol):
+    """What merged entities end in: `Delivery`, or a plan that only takes note of them."""
+
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Delivered]:
+        """Take `batch`, and return what became of each entity, in no particular order."""
+        ...
+
+
 class Delivery:
     """Writes batches of merged entities. Safe to use from several threads."""
 
-    def __init__(self, sink: Sink, rules: MergeRules, tally: Tally, gate: Gate) -> None:
-        """Write to `sink`, and merge again by `rules`."""
+    def __init__(self, sink: Sink, merge: Merge, tally: Tally, gate: Gate) -> None:
+        """Write to `sink`, and merge again by `merge`."""
         self._sink = sink
-        self._rules = rules
+        self._merge = merge
         self._tally = tally
         self._gate = gate
-        self._versions = Versions(sink, rules, tally)
+        self._versions = Versions(sink, merge, tally)
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Delivered]:
         """Write `batch` and return what became of each entity, in no particular order.
@@ -114,7 +117,7 @@ class Delivery:
         stored = read_stored(self._sink, [one.entity for one in moved])
         changed = 0
         for one in moved:
-            again = merge_entity(one.entity, stored.get(one.urn), self._rules)
+            again = self._merge(one.entity, stored.get(one.urn))
             if again.proposals == one.proposals:
                 yield one  # it was only in one request with what had changed
                 continue
@@ -153,7 +156,7 @@ class Delivery:
     def _deliver_alone(self, alone: Entity) -> Iterator[Refusal]:
         """Write one aspect of an entity, with its base; yield its refusal."""
         stored = read_stored(self._sink, [alone])
-        merged = merge_entity(alone, stored.get(alone.urn), self._rules)
+        merged = self._merge(alone, stored.get(alone.urn))
         if merged.proposals:
             for settled in self._in_rounds([merged], apart=False):
                 yield from settled.refusals[:1]

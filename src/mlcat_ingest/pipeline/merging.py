@@ -4,7 +4,7 @@ import threading
 
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.pipeline.evaluate import Evaluator
-from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
+from mlcat_ingest.pipeline.merge import Merge
 from mlcat_ingest.pipeline.queues import InFlight
 from mlcat_ingest.pipeline.reading import Chunk
 from mlcat_ingest.pipeline.state.tracker import Tracker
@@ -51,9 +51,9 @@ class Merger:
         tracker: Tracker,
         limit: NewEntityLimit,
         tally: Tally,
-        rules: MergeRules,
+        merge: Merge,
     ) -> None:
-        """Read from `sink`, merge by `rules`, and hand changed entities to `writer`."""
+        """Read from `sink`, merge by `merge`, and hand changed entities to `writer`."""
         self._sink = sink
         self._writer = writer
         self._evaluator = evaluator
@@ -61,7 +61,7 @@ class Merger:
         self._in_flight = in_flight
         self._limit = limit
         self._tally = tally
-        self._rules = rules
+        self._merge_one = merge
 
     def merge(self, chunk: Chunk) -> None:
         """Merge the entities of `chunk` with what is stored.
@@ -72,9 +72,7 @@ class Merger:
         Cost: one read request, and the write and evaluation requests that it fills.
         """
         stored = read_stored(self._sink, chunk.entities.values())
-        merged = [
-            merge_entity(one, stored.get(urn), self._rules) for urn, one in chunk.entities.items()
-        ]
+        merged = [self._merge_one(one, stored.get(urn)) for urn, one in chunk.entities.items()]
         changed = [one for one in merged if one.proposals]
         self._limit.admit(sum(one.outcome == "created" for one in changed))
         self._tally.entities_merged(chunk.entity_type, merged)

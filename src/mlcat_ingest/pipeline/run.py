@@ -14,16 +14,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest import threads
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.delivery import Delivery
+from mlcat_ingest.pipeline.delivery import Delivers, Delivery
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
-from mlcat_ingest.pipeline.merge import MergeRules
+from mlcat_ingest.pipeline.merge import Merge, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.reading import Chunk, Chunker, map_page, read_pages
@@ -68,11 +69,20 @@ class RunOptions:
     enrich: Sequence[EnrichRule] = ()
 
 
+MakeDelivery = Callable[[Sink, Merge, Tally, Gate], Delivers]
+
+
 class Run:
     """One run over sources and a sink that are built already; used once."""
 
-    def __init__(self, sources: Sequence[Source[Any]], sink: Sink, options: RunOptions) -> None:
-        """Prepare the stages; nothing is contacted before `execute`."""
+    def __init__(
+        self,
+        sources: Sequence[Source[Any]],
+        sink: Sink,
+        options: RunOptions,
+        delivery: MakeDelivery = Delivery,
+    ) -> None:
+        """Prepare the stages, with what `delivery` makes; nothing is contacted before `execute`."""
         self._sources = sources
         self._sink = sink
         self._state = options.state
@@ -87,9 +97,9 @@ class Run:
         self._evaluator = Evaluator(
             sink, options.evaluate, self._state.tracker, self._tally, self._gate
         )
-        rules = MergeRules(options.name, options.policies)
+        merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
         self._writer = Writer(
-            Delivery(sink, rules, self._tally, self._gate),
+            delivery(sink, merge, self._tally, self._gate),
             self._in_flight,
             self._evaluator,
             self._state.tracker,
@@ -103,7 +113,7 @@ class Run:
             self._state.tracker,
             NewEntityLimit(options.max_new_entities),
             self._tally,
-            rules,
+            merge,
         )
         self._threads: list[Future[None]] = []
         self._catalog = ""

@@ -9,9 +9,8 @@ from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.merge import (
     IF_VERSION_MATCH,
+    Merge,
     MergedEntity,
-    MergeRules,
-    merge_entity,
     rebase_aspect,
 )
 from mlcat_ingest.pipeline.merge.equality import same_json
@@ -33,10 +32,10 @@ _Known = Literal["checked", "ignored", "none"]
 class Versions:
     """Learns from the run's first real write whether conditions hold. Safe for several threads."""
 
-    def __init__(self, sink: Sink, rules: MergeRules, tally: Tally) -> None:
+    def __init__(self, sink: Sink, merge: Merge, tally: Tally) -> None:
         """Ask `sink` with the first write, if it holds anything that a version could be of."""
         self._sink = sink
-        self._rules = rules
+        self._merge = merge
         self._tally = tally
         self._lock = threading.Lock()
         self._known: _Known | None = None
@@ -131,7 +130,7 @@ class Versions:
     def _merged_anew(
         self, one: MergedEntity, stored: StoredEntity, put_back: Mapping[str, StoredAspect]
     ) -> MergedEntity:
-        merged = merge_entity(one.entity, stored, self._rules)
+        merged = self._merge(one.entity, stored)
         said = {proposal.aspect_name for proposal in merged.proposals}
         restored = [
             Proposal(one.urn, name, aspect.value)

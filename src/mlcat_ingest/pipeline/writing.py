@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Sequence
 
-from mlcat_ingest.pipeline.delivery import BATCH_SIZE, Delivery
+from mlcat_ingest.pipeline.delivery import BATCH_SIZE, Delivers
 from mlcat_ingest.pipeline.evaluate import Evaluator
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.queues import InFlight
@@ -16,7 +16,7 @@ class Writer:
 
     def __init__(
         self,
-        delivery: Delivery,
+        delivery: Delivers,
         in_flight: InFlight,
         evaluator: Evaluator,
         tracker: Tracker,

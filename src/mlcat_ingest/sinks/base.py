@@ -31,6 +31,17 @@ class Sink(Protocol):
         """
         ...
 
+    def open_to_read(self) -> str:
+        """Connect as `open` does, but make nothing; return the same line for the user.
+
+        Where there is no catalog yet, none is made: it reads as an empty one.
+
+        Raises:
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+        """
+        ...
+
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:

@@ -45,6 +45,7 @@ class EmbeddedSink:
     def __init__(self, config: EmbeddedSinkConfig) -> None:
         """Keep the database's place; nothing is started yet."""
         self._db = config.db
+        self._absent = False
         self._child: CatalogChild | None = None
         self._sink: RestSink | None = None
 
@@ -69,6 +70,11 @@ class EmbeddedSink:
         where = "" if running is None else f", served at {running.url}"
         return f"the catalog in {_shown(self._db)}{where}"
 
+    def open_to_read(self) -> str:
+        """Do what `open` does where there is a database; one that does not exist is not made."""
+        self._absent = not Path(_shown(self._db)).exists()
+        return f"the catalog in {_shown(self._db)}, not made yet" if self._absent else self.open()
+
     def _start(self) -> Running | None:
         """Start a child; return who was faster instead, if somebody was."""
         token = secrets.token_urlsafe(32)
@@ -86,6 +92,8 @@ class EmbeddedSink:
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
         """Return the stored `aspects` of each of `urns`; see `Sink.read_many`."""
+        if self._absent:
+            return {}
         return self._asked(lambda sink: sink.read_many(urns, aspects))
 
     def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:

@@ -67,6 +67,10 @@ class FileSink:
             raise RecipeError(f"cannot write {self._path}: {error.strerror}") from error
         return f"the file {self._path}"
 
+    def open_to_read(self) -> str:
+        """Return the file's place; nothing is made, and there is nothing to read."""
+        return f"the file {self._path}"
+
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:

@@ -48,6 +48,10 @@ class RestSink:
         """
         return f"{self._client.connect().describe()} at {self._client.server}"
 
+    def open_to_read(self) -> str:
+        """Do what `open` does, which changes nothing."""
+        return self.open()
+
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:

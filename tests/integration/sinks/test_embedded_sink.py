@@ -39,6 +39,22 @@ def opened(db: Path) -> Iterator[EmbeddedSink]:
         sink.close()
 
 
+def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
+    db = tmp_path / "catalog.db"
+    sink = sink_on(db)
+    assert sink.open_to_read() == f"the catalog in {db}, not made yet"
+    assert sink.read_many([URN], ["status"]) == {}
+    assert sink.requests_made() == 0
+    sink.close()
+    assert list(tmp_path.iterdir()) == []
+    with opened(db) as writer:
+        writer.write([Proposal(URN, "status", {"removed": False})])
+    again = sink_on(db)
+    assert again.open_to_read() == f"the catalog in {db}"
+    assert URN in again.read_many([URN], ["status"])
+    again.close()
+
+
 def test_what_one_run_writes_the_next_one_reads(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     sink = sink_on(db)

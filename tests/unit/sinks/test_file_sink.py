@@ -21,6 +21,14 @@ def proposal(name: str, **fields: Any) -> Proposal:
     return Proposal(model_urn(name), "mlModelProperties", fields)
 
 
+def test_a_file_that_is_only_read_is_not_made(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path / "out" / "x.jsonl")
+    assert sink.open_to_read() == f"the file {tmp_path / 'out' / 'x.jsonl'}"
+    assert sink.read_many([model_urn("a")], ["status"]) == {}
+    sink.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_line_is_a_proposal(tmp_path: Path) -> None:
     sink = sink_at(tmp_path / "out" / "x.jsonl")
     assert sink.open() == f"the file {tmp_path / 'out' / 'x.jsonl'}"

@@ -8,6 +8,7 @@ goes and what others wrote stays.
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
 from mlcat_ingest.pipeline.merge.entity import (
     IF_VERSION_MATCH,
+    Merge,
     MergedEntity,
     Outcome,
     merge_entity,
@@ -19,6 +20,7 @@ from mlcat_ingest.pipeline.merge.shape import properties_aspect
 
 __all__ = [
     "IF_VERSION_MATCH",
+    "Merge",
     "MergeRules",
     "MergedEntity",
     "Outcome",

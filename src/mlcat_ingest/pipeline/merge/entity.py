@@ -1,6 +1,6 @@
 """The merge of one entity: its aspects, the base that travels with them, and what to write."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -50,6 +50,10 @@ class MergedEntity:
     def urn(self) -> str:
         """The URN of the entity."""
         return self.entity.urn
+
+
+Merge = Callable[[Entity, StoredEntity | None], MergedEntity]
+"""What decides on one entity: what is to be said of it, and what the catalog holds of it now."""
 
 
 def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules) -> MergedEntity:
