@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.mapping.limits import Limits
 from mlcat_ingest.sources.mlflow.mapping.links import ui_links
@@ -41,9 +41,17 @@ def a_scope(
     options: Json | None = None,
     owners: Json | None = None,
     limits: Json | None = None,
+    templates: Templates | None = None,
 ) -> Scope:
     return Scope(
-        naming=Naming(platform="mlflow", env=env, instance=instance, workspace=workspace),
+        naming=Naming(
+            platform="mlflow",
+            env=env,
+            instance=instance,
+            workspace=workspace,
+            templates=templates,
+            shared=templates is DATAHUB_TEMPLATES,
+        ),
         links=ui_links(tracking_uri, ui_url=ui_url, workspace=workspace),
         source_key=f"mlflow:0123456789ab:{workspace or 'default'}",
         options=MappingOptions(**(options or {})),

@@ -33,6 +33,7 @@ _PLACEHOLDERS: Final = {
     "registered_group": ["name"],
     "version": ["name", "version"],
 }
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 # One character of an encoded name: an escape (several bytes, where UTF-8 has several) or itself.
 _CHARACTER = re.compile("%[C-F][0-9A-F](?:%[89AB][0-9A-F])+|%[0-9A-F]{2}|.", re.DOTALL)
 _DIGEST_CHARS = 16
@@ -119,6 +120,18 @@ DATAHUB_TEMPLATES: Final = Templates(group="experiment:{experiment}", registered
 """The names that DataHub's own mlflow source gives, with experiments beside them."""
 
 
+def encode_shared(text: str) -> str:
+    """Return `text` as part of a URN that DataHub's own mlflow source builds too.
+
+    That source spells names as they are. A `%` may stay one, unless it begins what could be an
+    escape; whatever else is unsafe, DataHub does not take from it either, so nothing is there to
+    join, and two names never become one.
+    """
+    spelled = encode_own(text)
+    lone = spelled != text and spelled == text.replace("%", "%25") and not _ESCAPE.search(text)
+    return text if lone else spelled
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """The parts of a URN around its name, and how many URL-encoded bytes the name may have."""
@@ -162,8 +175,13 @@ class Naming:
         instance: str | None = None,
         workspace: str | None = None,
         templates: Templates | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
         """Work out what all names share.
+
+        With `shared`, registered models and their versions are spelled as DataHub's own source
+        spells them; see `encode_shared`.
 
         Raises:
             ValueError: `env` is not one of the 17 environments, or `platform`, `instance` and
@@ -176,6 +194,7 @@ class Naming:
         self.instance = instance or None
         self.workspace = None if workspace == DEFAULT_WORKSPACE else workspace or None
         self.templates = templates or Templates()
+        self._encode_registered = encode_shared if shared else encode_own
         try:
             self._work_out()
         except InvalidUrnError as error:
@@ -218,7 +237,7 @@ class Naming:
             InvalidUrnError: `experiment` is empty, or holds half a surrogate pair.
         """
         text = self.templates.group.format(experiment=_filled(experiment))
-        return self._group_name(text, reserved=self._group_is_reserved)
+        return self._group_name(text, encode_own(text), reserved=self._group_is_reserved)
 
     def registered_group(self, name: str) -> Name:
         """Return the name of a registered model's group.
@@ -227,7 +246,8 @@ class Naming:
             InvalidUrnError: `name` is empty, or holds half a surrogate pair.
         """
         text = self.templates.registered_group.format(name=_filled(name))
-        return self._group_name(text, reserved=not self._group_is_reserved)
+        spelled = self._encode_registered(text)
+        return self._group_name(text, spelled, reserved=not self._group_is_reserved)
 
     def version(self, name: str, version: str) -> Name:
         """Return the name of the model that stands for a version without a readable run.
@@ -236,7 +256,8 @@ class Naming:
             InvalidUrnError: a part is empty, or holds half a surrogate pair.
         """
         text = self.templates.version.format(name=_filled(name), version=_filled(version))
-        return self._model.name(self._owner_spelled + encode_own(text), self._owner + text)
+        spelled = self._encode_registered(text)
+        return self._model.name(self._owner_spelled + spelled, self._owner + text)
 
     def feature_table(self, project: str, view: str) -> Name:
         """Return the name of a feature view's table, `<project>.<view>`; 240 bytes at most.
@@ -255,8 +276,7 @@ class Naming:
         """
         return _feature_frame(table.name).name(encode_own(_filled(feature)), feature)
 
-    def _group_name(self, text: str, *, reserved: bool) -> Name:
-        spelled = encode_own(text)
+    def _group_name(self, text: str, spelled: str, *, reserved: bool) -> Name:
         lead = self._reserved
         if not reserved and text.startswith(lead):
             # The other kind of group owns this beginning; its last character tells them apart.

@@ -42,6 +42,21 @@ def test_experiments_and_registered_models_never_meet(
 
 
 @unhurried
+@given(names, names)
+@example("a,b", "a%2Cb")
+@example("50%", "50%25")
+@example("50%", "50%2525")
+@example("%\t", "%%09")
+def test_names_shared_with_datahubs_source_never_meet(one: str, other: str) -> None:
+    naming = Naming(templates=DATAHUB_TEMPLATES, shared=True)
+    for build in (naming.registered_group, lambda name: naming.version(name, "1")):
+        first, then = build(one), build(other)
+        assert first.name in check(first.urn)
+        if first.full_name is None and then.full_name is None:
+            assert (first.urn == then.urn) == (one == other)
+
+
+@unhurried
 @given(names, names, names, names)
 def test_tables_of_two_projects_never_meet(one: str, view: str, other: str, second: str) -> None:
     naming = Naming("feast")

@@ -77,6 +77,15 @@ def test_datahubs_names_keep_the_two_apart_the_other_way_round() -> None:
     assert naming.version("x", "2").name == "x_2"
 
 
+def test_a_name_shared_with_datahubs_source_is_spelled_as_there() -> None:
+    naming = Naming(templates=DATAHUB_TEMPLATES, shared=True)
+    assert naming.registered_group("50% off").name == "50% off"
+    assert naming.version("50% off", "2").name == "50% off_2"
+    assert naming.registered_group("a (b)").name == "a %28b%29"
+    assert naming.registered_group("a%2Cb").name == "a%252Cb"
+    assert naming.group("50% off").name == "experiment:50%25 off"
+
+
 def test_templates_may_put_text_on_both_sides() -> None:
     naming = Naming(
         templates=Templates(

@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -16,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlcat_ingest.metadata.naming import Templates
+from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates
 from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.recipe.fields import (
     Duration,
@@ -256,6 +257,12 @@ class MlflowConfig(RecipeModel):
     )
     """Platform instance: a prefix of every name, for several servers in one catalog."""
 
+    compat: Literal["datahub"] | None = None
+    """`datahub` writes to the entities that DataHub's own mlflow source makes: a registered model
+    is the group `<name>`, each of its versions a model of its own `<name>_<version>` that names its
+    run, and an experiment the group `experiment:<name>`. A template given in `naming` wins over
+    that. It excludes `instance`, which that source does not know."""
+
     naming: NamingConfig = NamingConfig()
     """Templates of the names in URNs."""
 
@@ -273,6 +280,16 @@ class MlflowConfig(RecipeModel):
 
     alias_tags: bool = False
     """Whether aliases of model versions also become global tags `mlflow_alias_<alias>`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset_names(cls, data: Any) -> Any:
+        naming = data.get("naming") if isinstance(data, dict) else None
+        if isinstance(data, dict) and data.get("compat") == "datahub" and isinstance(naming, dict):
+            return {**data, "naming": {**asdict(DATAHUB_TEMPLATES), **naming}}
+        if isinstance(data, dict) and data.get("compat") == "datahub" and naming is None:
+            return {**data, "naming": asdict(DATAHUB_TEMPLATES)}
+        return data
 
     @model_validator(mode="before")
     @classmethod
@@ -299,6 +316,15 @@ class MlflowConfig(RecipeModel):
     def _one_way_to_sign_in(self) -> Self:
         if self.token is not None and self.password is not None:
             raise ValueError("give `token`, or `username` and `password`, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _compat_has_no_instance(self) -> Self:
+        if self.compat is not None and self.instance is not None:
+            raise ValueError(
+                "`compat: datahub` and `instance` exclude each other: DataHub's own source knows "
+                "no instances, so no name of the two would be the same"
+            )
         return self
 
     @model_validator(mode="after")

@@ -135,8 +135,14 @@ class MlflowSource:
     def _naming(self, workspace: str) -> Naming:
         config = self._config
         try:
-            templates = Templates(**config.naming.model_dump())
-            return Naming(PLATFORM, config.env, config.instance, workspace, templates)
+            return Naming(
+                PLATFORM,
+                config.env,
+                config.instance,
+                workspace,
+                Templates(**config.naming.model_dump()),
+                shared=config.compat == "datahub",
+            )
         except ValueError as error:
             raise RecipeError(str(error)) from error
 
@@ -155,5 +161,6 @@ class MlflowSource:
             options=MappingOptions(
                 system_metrics=config.system_metrics,
                 alias_tags=config.alias_tags,
+                version_models=config.compat == "datahub",
             ),
         )

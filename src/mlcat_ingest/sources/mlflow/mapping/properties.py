@@ -32,6 +32,7 @@ OWN_KEYS: Final = frozenset(
         "mlflow.parent_run_id",
         "mlflow.registered_model",
         "mlflow.run_id",
+        "mlflow.run_model",
         "mlflow.source",
         "mlflow.status",
         "mlflow.version",

@@ -26,6 +26,8 @@ class MappingOptions:
 
     system_metrics: bool = False
     alias_tags: bool = False
+    version_models: bool = False
+    """Whether every version is a model of its own, as DataHub's own source has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +114,16 @@ class JoinedRun:
 
 @dataclass(frozen=True, slots=True)
 class JoinedVersion:
-    """A version of a registered model whose run cannot be read, or that never had one."""
+    """A version of a registered model whose run cannot be read, or that never had one.
+
+    With `run` it is a version that is a model of its own beside that of its run.
+    """
 
     scope: Scope
     version: ModelVersion
     registered: RegisteredModel | None = None
     model: LoggedModel | None = None
+    run: JoinedRun | None = None
 
 
 JoinedRecord = JoinedExperiment | JoinedRegisteredModel | JoinedRun | JoinedVersion

@@ -1,8 +1,9 @@
 """What the versions registered from a run add to its model: groups, tags, version, aliases."""
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mlcat_ingest.errors import InvalidUrnError
@@ -83,7 +84,14 @@ def aliases_of(version: ModelVersion, registered: RegisteredModel | None) -> lis
 
 
 def version_set_urn(scope: Scope, name: str) -> str:
-    """Return the URN of the set of all versions of a registered model."""
+    """Return the URN of the set of all versions of a registered model.
+
+    Source: `_get_version_set_urn` of DataHub's own mlflow source, where its entities are shared.
+    """
+    if scope.options.version_models and scope.naming.workspace is None:
+        facts = json.dumps({"name": name, "platform": scope.naming.platform}, separators=(",", ":"))
+        guid = hashlib.md5(facts.encode(), usedforsecurity=False).hexdigest()
+        return build("versionSet", guid, "mlModel")
     group = scope.registered_group(name).urn
     return build("versionSet", hashlib.sha256(group.encode()).hexdigest()[:32], "mlModel")
 
@@ -96,6 +104,9 @@ def version_facts(record: JoinedRun, notes: list[Note]) -> VersionFacts:
     """
     scope = record.scope
     versions = tuple(sorted(record.versions, key=lambda v: (v.name, number_of(v.version))))
+    if scope.options.version_models:
+        # Groups, tags and the like stand on the versions' own models; the run's only names them.
+        return replace(NO_VERSIONS, properties={"mlflow.versions": _named(versions, scope, notes)})
     tags = TagCollector(scope, notes)
     aliases: list[str] = []
     for version in versions:
@@ -103,8 +114,7 @@ def version_facts(record: JoinedRun, notes: list[Note]) -> VersionFacts:
         aliases.extend(f"{version.name}@{alias}" for alias in found)
         tags.add(version.stage, found)
     limit = scope.limits.value_chars
-    named = compact_json([f"{version.name}:{version.version}" for version in versions])
-    properties = {"mlflow.versions": fit(named, limit, notes, "versions")}
+    properties = {"mlflow.versions": _named(versions, scope, notes)}
     if aliases:
         properties["mlflow.aliases"] = fit(compact_json(aliases), limit, notes, "aliases")
     unready = {
@@ -125,6 +135,11 @@ def version_facts(record: JoinedRun, notes: list[Note]) -> VersionFacts:
         properties=properties,
         description=_description(versions, record.registered),
     )
+
+
+def _named(versions: tuple[ModelVersion, ...], scope: Scope, notes: list[Note]) -> str:
+    named = compact_json([f"{version.name}:{version.version}" for version in versions])
+    return fit(named, scope.limits.value_chars, notes, "versions")
 
 
 def _description(

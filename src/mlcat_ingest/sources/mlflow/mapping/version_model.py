@@ -1,4 +1,7 @@
-"""A version of a registered model that has no readable run is a model of its own."""
+"""A version of a registered model that has no readable run is a model of its own.
+
+With `compat: datahub` each version is one, as DataHub's own source has it.
+"""
 
 from typing import Any
 
@@ -11,9 +14,9 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     time_stamp,
 )
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
-from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics
+from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedVersion
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.mapping.text import (
     compact_json,
     fit,
@@ -23,15 +26,32 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
 from mlcat_ingest.sources.mlflow.mapping.version import (
     TagCollector,
     aliases_of,
+    number_of,
     put_version_tags,
     version_properties,
 )
 
 
+def map_versions_beside(record: JoinedRun) -> list[Entity]:
+    """Return the models of a run's versions where they stand beside the run's own, else nothing.
+
+    Raises:
+        RecordError: a version has no name or number.
+    """
+    scope = record.scope
+    if not scope.options.version_models:
+        return []
+    joined = (
+        JoinedVersion(scope, version, record.registered.get(version.name), run=record)
+        for version in sorted(record.versions, key=lambda v: (v.name, number_of(v.version)))
+    )
+    return [entity for one in joined for entity in map_version(one)]
+
+
 def map_version(record: JoinedVersion) -> list[Entity]:
     """Return the model that a version without a readable run is, and the tags it refers to.
 
-    Parameters and metrics are left out unless the logged model behind it is known.
+    Parameters and metrics are left out unless its run, or the logged model behind it, is known.
 
     Raises:
         RecordError: the version has no name or number.
@@ -60,7 +80,8 @@ def _put_facts(custom: dict[str, str], record: JoinedVersion, notes: list[Note])
     facts = {
         "mlflow.registered_model": version.name,
         "mlflow.version": version.version,
-        "mlflow.run_id": version.run_id,
+        "mlflow.run_id": version.run_id or (record.run.run.run_id if record.run else None),
+        "mlflow.run_model": None if record.run is None else _run_model(record.run),
         "mlflow.source": version.source,
         "mlflow.model_id": version.model_id,
         "mlflow.version_status": version.status,
@@ -72,6 +93,11 @@ def _put_facts(custom: dict[str, str], record: JoinedVersion, notes: list[Note])
     if aliases:
         named = compact_json([f"{version.name}@{alias}" for alias in aliases])
         custom["mlflow.aliases"] = fit(named, record.scope.limits.value_chars, notes, "aliases")
+
+
+def _run_model(record: JoinedRun) -> str:
+    """Return the URN of the model that the version's run is."""
+    return record.scope.naming.model(record.run.run_id).urn
 
 
 def _version_model(
@@ -96,7 +122,13 @@ def _version_model(
         version.created_at_ms if updated is None else updated, notes, "last update"
     )
     result["externalUrl"] = scope.links.version(version.name, version.version)
-    if record.model is not None:
+    if record.run is not None:
+        run, models = record.run.run, record.run.models
+        result["hyperParams"] = hyper_params(run.params, custom, limits, notes)
+        result["trainingMetrics"] = training_metrics(
+            run, models, custom, limits, notes, system_metrics=scope.options.system_metrics
+        )
+    elif record.model is not None:
         result["hyperParams"] = hyper_params(record.model.params, custom, limits, notes)
         result["trainingMetrics"] = model_metrics(record.model, custom, limits, notes)
         result["type"] = fit_or_none(record.model.model_type, limits.value_chars, notes, "type")
