@@ -5,6 +5,7 @@ from typing import Any
 
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.mapping.limits import Limits
 from mlcat_ingest.sources.mlflow.mapping.links import ui_links
 from mlcat_ingest.sources.mlflow.mapping.records import (
@@ -40,6 +41,7 @@ def a_scope(
     ui_url: str | None = None,
     options: Json | None = None,
     owners: Json | None = None,
+    datasets: Json | None = None,
     limits: Json | None = None,
     templates: Templates | None = None,
 ) -> Scope:
@@ -56,6 +58,7 @@ def a_scope(
         source_key=f"mlflow:0123456789ab:{workspace or 'default'}",
         options=MappingOptions(**(options or {})),
         owners=Owners(OwnersConfig(**(owners or {}))),
+        datasets=Datasets(DatasetsConfig.model_validate(datasets or {})),
         limits=Limits(**(limits or {})),
     )
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable
 from typing import Annotated, get_args
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import OwnershipType
-from mlcat_ingest.metadata.urn import PREFIX, build, check, entity_type_of
+from mlcat_ingest.metadata.urn import FABRICS, PREFIX, build, check, entity_type_of
 from mlcat_ingest.recipe.fields import PublicStr
 
 
@@ -18,6 +18,12 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"is not a regular expression: {error.msg}") from None
     return text
+
+
+def _fabric(text: str) -> str:
+    if text.upper() not in FABRICS:
+        raise ValueError(f"is not an environment; one of {', '.join(sorted(FABRICS))}")
+    return text.upper()
 
 
 def _owner_type(text: str) -> str:
@@ -48,6 +54,11 @@ def _reference(entity_type: str, *others: str) -> Callable[[str], str]:
 
 Pattern = Annotated[PublicStr, AfterValidator(_pattern)]
 """A regular expression; it matches from the start of a text, case-sensitively."""
+
+Fabric = Annotated[
+    PublicStr, AfterValidator(_fabric), Field(json_schema_extra={"enum": sorted(FABRICS)})
+]
+"""One of the catalog's 17 environments, in any case."""
 
 OwnerType = Annotated[PublicStr, AfterValidator(_owner_type)]
 """A kind of ownership: one of the catalog's own, or the URN of one that its users defined."""

@@ -50,7 +50,7 @@ _ROWS: Final = (
             "airflow, csv=CSV, databricks, datahub=DataHub, dbt=dbt, delta-lake=Delta Lake, "
             "elasticsearch, feast, file, fivetran, flink=Apache Flink, glue, "
             "great-expectations=Great Expectations, huggingface=Hugging Face, "
-            "kafka-connect=Kafka Connect, looker, metabase, mlflow=MLflow, mode, neo4j, "
+            "kaggle, kafka-connect=Kafka Connect, looker, metabase, mlflow=MLflow, mode, neo4j, "
             "powerbi=Power BI, prefect, sagemaker=SageMaker, salesforce, spark, superset, "
             "tableau, vertexai=Vertex AI"
         ),

@@ -18,7 +18,6 @@ from pydantic import (
 )
 
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates
-from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.recipe.fields import (
     Duration,
     OptionalSecret,
@@ -28,7 +27,8 @@ from mlcat_ingest.recipe.fields import (
     seconds_in,
 )
 from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
-from mlcat_ingest.recipe.values import Pattern
+from mlcat_ingest.recipe.values import Fabric, Pattern
+from mlcat_ingest.sources.datasets import DatasetsConfig
 from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, public_uri
 from mlcat_ingest.sources.owners import OwnersConfig
 
@@ -37,12 +37,6 @@ DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
 RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
 ReaderName = Literal["auto", "rest", "database", "client"]
 RunSelect = Literal["all", "with_model", "registered"]
-
-
-def _fabric(text: str) -> str:
-    if text.upper() not in FABRICS:
-        raise ValueError(f"is not an environment; one of {', '.join(sorted(FABRICS))}")
-    return text.upper()
 
 
 def _moment(text: str) -> str:
@@ -55,12 +49,6 @@ def _moment(text: str) -> str:
                 "nor an age (30m, 12h, 7d, 4w)"
             ) from None
     return text
-
-
-Fabric = Annotated[
-    PublicStr, AfterValidator(_fabric), Field(json_schema_extra={"enum": sorted(FABRICS)})
-]
-"""One of the catalog's 17 environments, in any case."""
 
 
 class PatternFilter(RecipeModel):
@@ -165,9 +153,8 @@ class MlflowConfig(RecipeModel):
     key_hints: ClassVar[Mapping[str, str]] = {
         "model_name_separator": "is part of `naming.version` here, for example {name}_{version}",
         "materialize_dataset_inputs": "is not offered: datasets are linked, not made; delete it",
-        "source_mapping_to_platform": (
-            "is not offered: the platform follows from the dataset's address; delete it"
-        ),
+        "source_mapping_to_platform": "is `datasets.source_types` here",
+        "platform_instance_map": "is `datasets.platforms` here: {s3: {instance: …}}",
     }
 
     tracking_uri: RecipeUrl = Field(
@@ -277,6 +264,9 @@ class MlflowConfig(RecipeModel):
 
     owners: OwnersConfig = OwnersConfig()
     """How users become owners."""
+
+    datasets: DatasetsConfig = DatasetsConfig()
+    """How the catalog names the datasets that runs used."""
 
     alias_tags: bool = False
     """Whether aliases of model versions also become global tags `mlflow_alias_<alias>`."""

@@ -13,6 +13,7 @@ from mlcat_ingest.metadata.naming import Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.fields import seconds_in
 from mlcat_ingest.sources.base import Forgetful, Memory, PartState, Trace
+from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.changes import Changes, Since
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
@@ -47,6 +48,7 @@ class MlflowSource:
         self._selection = Selection(config)
         self._reader = reader
         self._owners = Owners(config.owners)
+        self._datasets = Datasets(config.datasets)
         self._memory: Memory = Forgetful()
         self._parts: dict[str, PartState] = {}
         self._naming(DEFAULT_WORKSPACE)
@@ -158,6 +160,7 @@ class MlflowSource:
             # The key is one of a comma-joined set, so a name may bring no comma of its own.
             source_key=f"{PLATFORM}:{reader.server_id()}:{quote(workspace, safe='')}",
             owners=self._owners,
+            datasets=self._datasets,
             options=MappingOptions(
                 system_metrics=config.system_metrics,
                 alias_tags=config.alias_tags,

@@ -146,6 +146,47 @@ def test_d8_a_dataset_is_known_by_its_source_not_by_its_display_name() -> None:
     }
 
 
+def test_d8_environment_and_instance_are_those_of_the_datasets_own_connector() -> None:
+    store = FakeStore(
+        [an_experiment()],
+        [a_run(datasets=(DatasetInput("t", "1", "s3", '{"uri": "s3a://lake/t/dt=1/p.csv"}'),))],
+    )
+    platforms = {"s3": {"instance": "eu", "env": "PROD"}}
+    source = a_source(
+        FakeReader({"default": store}), env="DEV", instance="two", datasets={"platforms": platforms}
+    )
+    (model,) = (one for urn, one in entities_of(source).items() if "mlModel:" in urn)
+    urn = "urn:li:dataset:(urn:li:dataPlatform:s3,eu.lake/t,PROD)"
+    assert model.aspects["mlModelTrainingData"] == {"trainingData": [{"dataset": urn}]}
+
+
+def test_d9_two_servers_with_an_experiment_of_one_name_stay_apart() -> None:
+    store = FakeStore([an_experiment(name="churn")], [a_run()])
+    one, two = (
+        entities_of(a_source(FakeReader({"default": store}), instance=instance))
+        for instance in ("eu", "us")
+    )
+    assert one
+    assert two
+    assert one.keys().isdisjoint(two)
+    for instance, entities in (("eu", one), ("us", two)):
+        group = entities[GROUP.format(f"{instance}.churn")]
+        urn = f"urn:li:dataPlatformInstance:(urn:li:dataPlatform:mlflow,{instance})"
+        assert group.aspects["dataPlatformInstance"]["instance"] == urn
+
+
+def test_d9_a_renamed_experiment_is_told_by_its_id() -> None:
+    before, after = (
+        mapped(FakeStore([an_experiment("7", name)], []))[GROUP.format(name)]
+        for name in ("churn", "churn again")
+    )
+    ids = {
+        one.aspects["mlModelGroupProperties"]["customProperties"]["mlflow.experiment_id"]
+        for one in (before, after)
+    }
+    assert ids == {"7"}
+
+
 def test_d10_a_registered_model_shows_its_newest_version_and_its_name() -> None:
     entities = mapped(
         FakeStore(

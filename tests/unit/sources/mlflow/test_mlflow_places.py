@@ -6,48 +6,10 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts, dataset_urn
-from mlcat_ingest.sources.mlflow.mapping.places import place_of, place_of_uri
+from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts
+from mlcat_ingest.sources.mlflow.mapping.places import place_of
 from mlcat_ingest.sources.mlflow.records import DatasetInput
-
-
-@pytest.mark.parametrize(
-    ("uri", "place"),
-    [
-        ("s3://bucket/a/b.csv", ("s3", "bucket/a/b.csv")),
-        ("s3a://bucket/a/", ("s3", "bucket/a")),
-        ("s3n://bucket/odd?key#1", ("s3", "bucket/odd?key#1")),
-        ("S3://bucket/a", ("s3", "bucket/a")),
-        ("gs://bucket/a", ("gcs", "bucket/a")),
-        ("gcs://bucket/a", ("gcs", "bucket/a")),
-        ("abfss://data@acme.dfs.core.windows.net/x/y.parquet", ("abs", "data/x/y.parquet")),
-        ("wasbs://data@acme.blob.core.windows.net/x", ("abs", "data/x")),
-        ("abfss://no-account/x", None),
-        ("https://acme.blob.core.windows.net/data/x.csv?sig=s3cret", ("abs", "data/x.csv")),
-        ("https://bucket.s3.eu-west-1.amazonaws.com/a%20b.csv", ("s3", "bucket/a b.csv")),
-        ("https://bucket.s3-eu-west-1.amazonaws.com/a", ("s3", "bucket/a")),
-        ("https://s3.amazonaws.com/bucket/a", ("s3", "bucket/a")),
-        ("https://ec2.amazonaws.com/a", ("http", "ec2.amazonaws.com/a")),
-        ("https://storage.googleapis.com/bucket/a", ("gcs", "bucket/a")),
-        ("https://ann:pw@Data.Example.com/x.csv?t=1", ("http", "data.example.com/x.csv")),
-        ("file:///data/a%20b.csv", ("file", "/data/a b.csv")),
-        ("file:/data/x.csv", ("file", "/data/x.csv")),
-        ("/data/dir/", ("file", "/data/dir")),
-        ("data/train.csv", ("file", "data/train.csv")),
-        ("/", ("file", "/")),
-        ("/Volumes/main/ml/raw/x.csv", ("databricks", "/Volumes/main/ml/raw/x.csv")),
-        ("dbfs:/mnt/x", ("dbfs", "/mnt/x")),
-        ("hdfs://namenode:8020/x/y/", ("hdfs", "/x/y")),
-        ("bigquery://project/dataset/table", ("bigquery", "project.dataset.table")),
-        ("runs:/abc/artifact", None),
-        ("models:/m/1", None),
-        ("mlflow-artifacts://host/x", None),
-        ("s3://", None),
-        ("http://[broken", None),
-    ],
-)
-def test_a_uri_names_a_place(uri: str, place: tuple[str, str] | None) -> None:
-    assert place_of_uri(uri) == place
 
 
 @pytest.mark.parametrize(
@@ -83,6 +45,11 @@ def test_a_uri_names_a_place(uri: str, place: tuple[str, str] | None) -> None:
             ("postgres", "shop.public.orders"),
         ),
         ("bigquery", {"table": "p.d.t"}, ("bigquery", "p.d.t")),
+        ("spark", {"table_name": "spark_catalog.db.t"}, ("hive", "db.t")),
+        ("sql", {"uri": "jdbc:redshift://h/dev?password=x", "table": "t"}, ("redshift", "dev.t")),
+        ("mysql", {"table": "t", "schema": "shop", "database": "x"}, ("mysql", "shop.t")),
+        ("mssql", {"table": "[db].[dbo].[t]"}, ("mssql", "db.dbo.t")),
+        ("kaggle", {"handle": "org/name"}, ("kaggle", "org/name")),
         ("code", {"tags": {"mlflow.user": "ann"}}, None),
         ("s3", {"uri": 5}, None),
     ],
@@ -103,8 +70,39 @@ def test_a_source_that_tells_nothing_names_no_place(source: str) -> None:
     assert found is None or found == ("file", source)
 
 
-def test_a_place_that_fits_in_no_urn_is_none() -> None:
-    assert dataset_urn(DatasetInput("d", "", "s3", "s3://b/" + "x" * 600), "PROD") is None
+def test_a_recipe_says_where_unknown_source_types_have_their_data() -> None:
+    platforms = {"acme_table": "snowflake", "acme_lake": "s3"}
+    assert place_of("acme_table", '{"table": "A.B.C"}', platforms) == ("snowflake", "A.B.C")
+    assert place_of("acme_lake", "lake://b/orders/", platforms) == ("s3", "b/orders/")
+    assert place_of("acme_lake", "s3a://b/orders/", platforms) == ("s3", "b/orders")
+    assert place_of("acme_lake", "{}", platforms) is None
+
+
+def test_a_place_that_fits_in_no_urn_is_told_of() -> None:
+    notes: list[Note] = []
+    item = DatasetInput("d", "", "s3", "s3://b/" + "x" * 600)
+    found = dataset_facts([item], Datasets(), "PROD", notes)
+    assert not any(fresh for aspect in found.aspects.values() for fresh in aspect.values())
+    assert [note.kind for note in notes] == ["dataset_unresolved"]
+
+
+def test_partitions_of_one_table_are_one_dataset_and_the_summary_tells_them_apart() -> None:
+    days = [
+        DatasetInput("d", "1", "s3", f"s3a://lake/orders/dt=2024-01-0{day}/part-0.parquet")
+        for day in (1, 2)
+    ]
+    found = dataset_facts(days, Datasets(), "PROD", [])
+    urn = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/orders,PROD)"
+    assert found.aspects["mlModelTrainingData"] == {"trainingData": [{"dataset": urn}]}
+    parts = [one["part"] for one in json.loads(found.summary)]
+    assert parts == [f"dt=2024-01-0{day}/part-0.parquet" for day in (1, 2)]
+
+
+def test_the_recipe_decides_over_instance_and_environment() -> None:
+    config = DatasetsConfig.model_validate({"platforms": {"s3": {"instance": "eu", "env": "dev"}}})
+    found = dataset_facts([DatasetInput("d", "1", "s3", "s3://b/k")], Datasets(config), "QA", [])
+    urn = "urn:li:dataset:(urn:li:dataPlatform:s3,eu.b/k,DEV)"
+    assert found.aspects["mlModelTrainingData"] == {"trainingData": [{"dataset": urn}]}
 
 
 def test_rows_are_told_where_the_profile_counts_them() -> None:
@@ -115,7 +113,7 @@ def test_rows_are_told_where_the_profile_counts_them() -> None:
         for n, profile in enumerate(profiles)
     ]
     notes: list[Note] = []
-    summary = json.loads(dataset_facts(inputs, "PROD", notes).summary)
+    summary = json.loads(dataset_facts(inputs, Datasets(), "PROD", notes).summary)
     assert [item.get("rows") for item in summary] == [3, 4, None, None, None, None, None]
     assert notes == []
 
@@ -132,5 +130,5 @@ def test_rows_are_told_where_the_profile_counts_them() -> None:
 )
 def test_the_context_says_what_data_was_used_for(context: str, aspect: str) -> None:
     item = DatasetInput("d", "", "s3", "s3://b/k", tags={"mlflow.data.context": context})
-    aspects = dataset_facts([item], "PROD", []).aspects
+    aspects = dataset_facts([item], Datasets(), "PROD", []).aspects
     assert [name for name, fresh in aspects.items() if any(fresh.values())] == [aspect]

@@ -171,7 +171,8 @@ def test_kinds_of_addresses() -> None:
     [
         ("model_name_separator", "`naming.version`"),
         ("materialize_dataset_inputs", "delete it"),
-        ("source_mapping_to_platform", "delete it"),
+        ("source_mapping_to_platform", "`datasets.source_types`"),
+        ("platform_instance_map", "`datasets.platforms`"),
     ],
 )
 def test_a_key_of_datahubs_own_source_is_told_what_to_do(key: str, cure: str) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.proposal import Aspect, Note
-from mlcat_ingest.metadata.urn import dataset as build_dataset_urn
+from mlcat_ingest.sources.dataset_names import DatasetName
+from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
 from mlcat_ingest.sources.mlflow.mapping.text import clean, compact_json, whole_characters
 from mlcat_ingest.sources.mlflow.records import DatasetInput
@@ -40,7 +40,9 @@ NO_DATASETS: Final = DatasetFacts(
 """What a run adds that logged no datasets."""
 
 
-def dataset_facts(inputs: Sequence[DatasetInput], env: str, notes: list[Note]) -> DatasetFacts:
+def dataset_facts(
+    inputs: Sequence[DatasetInput], datasets: Datasets, env: str, notes: list[Note]
+) -> DatasetFacts:
     """Return the training and evaluation data of a run; each dataset once.
 
     Data logged without a context is training data. A dataset whose source names no place that the
@@ -51,8 +53,9 @@ def dataset_facts(inputs: Sequence[DatasetInput], env: str, notes: list[Note]) -
     summary = []
     for item in inputs:
         context = item.tags.get(CONTEXT_TAG) or ""
-        urn = dataset_urn(item, env)
-        summary.append(_summary(item, context, urn))
+        place = dataset_name(item, datasets)
+        urn = None if place is None else datasets.urn(place, env)
+        summary.append(_summary(item, context, place, urn))
         if urn is None:
             notes.append(Note("dataset_unresolved", clean(item.name, notes, "dataset name")))
             continue
@@ -68,7 +71,9 @@ def dataset_facts(inputs: Sequence[DatasetInput], env: str, notes: list[Note]) -
     return DatasetFacts(aspects, compact_json(summary))
 
 
-def _summary(item: DatasetInput, context: str, urn: str | None) -> dict[str, str | int]:
+def _summary(
+    item: DatasetInput, context: str, place: DatasetName | None, urn: str | None
+) -> dict[str, str | int]:
     told: dict[str, str | int] = {"name": item.name}
     if item.digest:
         told["digest"] = item.digest
@@ -81,6 +86,8 @@ def _summary(item: DatasetInput, context: str, urn: str | None) -> dict[str, str
         told["source_type"] = item.source_type
     if urn is not None:
         told["urn"] = urn
+    if place is not None and place.part:
+        told["part"] = place.part
     return told
 
 
@@ -93,13 +100,10 @@ def _rows(profile: str | None) -> int | None:
     return rows if isinstance(rows, int) and not isinstance(rows, bool) else None
 
 
-def dataset_urn(item: DatasetInput, env: str) -> str | None:
-    """Return the URN of the dataset behind a run's input, or None if its source names no place."""
-    place = place_of(item.source_type, item.source)
+def dataset_name(item: DatasetInput, datasets: Datasets) -> DatasetName | None:
+    """Return the name of the dataset behind a run's input, or None if its source names none."""
+    place = place_of(item.source_type, item.source, datasets.source_types)
     if place is None:
         return None
     platform, name = place
-    try:
-        return build_dataset_urn(platform, whole_characters(name), env)
-    except InvalidUrnError:
-        return None
+    return datasets.named(platform, whole_characters(name))

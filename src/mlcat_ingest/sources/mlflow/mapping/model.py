@@ -65,7 +65,7 @@ def map_run(record: JoinedRun) -> list[Entity]:
     facts = _Facts(
         user=user,
         versions=version_facts(record, notes) if record.versions else NO_VERSIONS,
-        datasets=dataset_facts(run.datasets, scope.naming.env, notes)
+        datasets=dataset_facts(run.datasets, scope.datasets, scope.naming.env, notes)
         if run.datasets
         else NO_DATASETS,
         notes=notes,

@@ -1,36 +1,17 @@
-"""Where a dataset is: from the source that MLflow logged to a platform and a name on it.
-
-The spelling is that of the connectors which know the data itself: `<bucket>/<key>` for object
-stores, `<database>.<schema>.<table>` for tables, the path for files.
-"""
+"""Where a dataset is: from the source that MLflow logged to a platform and a name on it."""
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from types import MappingProxyType
+from typing import Any, Final
 
-# URI scheme to catalog platform, where the name is `<bucket>/<key>`.
-_OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gcs", "gcs": "gcs"}
-_AZURE: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-_AZURE_HOSTS: Final = (".blob.core.windows.net", ".dfs.core.windows.net")
-_DATABASES: Final = {
-    "athena": "athena",
-    "bigquery": "bigquery",
-    "clickhouse": "clickhouse",
-    "databricks": "databricks",
-    "hive": "hive",
-    "mssql": "mssql",
-    "mysql": "mysql",
-    "oracle": "oracle",
-    "postgres": "postgres",
-    "postgresql": "postgres",
-    "redshift": "redshift",
-    "snowflake": "snowflake",
-    "sqlite": "sqlite",
-    "trino": "trino",
-}
+from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
+
 _UC_PARTS: Final = 3
-_Place = tuple[str, str]
+_SESSION_CATALOG: Final = "spark_catalog"
+_HUBS: Final = {"hugging_face": "huggingface", "huggingface": "huggingface", "kaggle": "kaggle"}
+_JSON: Final = ("{", "[", '"')
+_NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def json_object(text: str | None) -> Mapping[str, Any]:
@@ -44,26 +25,33 @@ def json_object(text: str | None) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def place_of(source_type: str, source: str) -> _Place | None:
+def place_of(
+    source_type: str, source: str, platforms: Mapping[str, str] = _NO_PLATFORMS
+) -> Place | None:
     """Return platform and name of the dataset that a logged source tells, or None.
+
+    `platforms` says where further source types have their data.
 
     Source: `DatasetSource.to_json` of MLflow 3.17's dataset sources (file systems and object
     stores, http, delta_table, spark, hugging_face, uc_volume), and plain URIs.
     """
     facts = json_object(source)
     kind = source_type.lower()
-    if kind in {"hugging_face", "huggingface"}:
-        path = _text(facts, "path")
-        return ("huggingface", path) if path else None
+    told = platforms.get(source_type)
+    if kind in _HUBS and told is None:
+        path = _text(facts, "path", "name", "handle")
+        return (_HUBS[kind], path) if path else None
     table = _text(facts, "delta_table_name", "table_name", "table", "table_fqn")
     uri = _text(facts, "uri", "url", "path", "s3_uri")
-    if not facts and not source.lstrip().startswith(("{", "[", '"')):
+    if not facts and source.strip() != "null" and not source.lstrip().startswith(_JSON):
         uri = source.strip()
     if table:
-        return _table_place(kind, table, facts, uri)
+        return _table_place(told or DATABASES.get(kind), table, facts, uri)
     if not uri:
         return None
     place = place_of_uri(uri)
+    if told is not None:
+        return (told, uri.partition("://")[2] or uri) if place is None else (told, place[1])
     if place is not None and kind == "delta_table" and place[0] not in {"databricks", "dbfs"}:
         return ("delta-lake", place[1])
     return place
@@ -73,84 +61,21 @@ def _text(facts: Mapping[str, Any], *keys: str) -> str | None:
     return next((v.strip() for k in keys if isinstance(v := facts.get(k), str) and v.strip()), None)
 
 
-def _table_place(kind: str, table: str, facts: Mapping[str, Any], uri: str | None) -> _Place:
-    scheme = _split(uri).scheme.partition("+")[0]
-    platform = _DATABASES.get(kind) or _DATABASES.get(scheme)
-    parts = [part.strip('`"') for part in table.split(".")]
+def _table_place(
+    platform: str | None, table: str, facts: Mapping[str, Any], uri: str | None
+) -> Place:
+    found = split(uri)
+    platform = platform or DATABASES.get(found.scheme)
+    parts = [part.strip('`"[]') for part in table.split(".")]
     if platform is None:
         # A table that Spark or Delta names: three levels are a catalog, two the metastore.
+        if len(parts) == _UC_PARTS and parts[0] == _SESSION_CATALOG:
+            return ("hive", ".".join(parts[1:]))
         unity = facts.get("is_databricks_uc_table") is True or len(parts) == _UC_PARTS
         return ("databricks" if unity else "hive", ".".join(parts))
-    if len(parts) < _UC_PARTS:
+    levels = LEVELS.get(platform, len(parts))
+    if len(parts) < levels:
         schema = _text(facts, "schema") if len(parts) == 1 else None
-        database = _text(facts, "database", "catalog", "project") or _split(uri).path.strip("/")
-        parts = [part for part in (database, schema, *parts) if part]
+        database = _text(facts, "database", "catalog", "project") or found.path.strip("/")
+        parts = [part for part in (database, schema, *parts) if part][-levels:]
     return platform, ".".join(parts)
-
-
-class _Uri(NamedTuple):
-    """A URI taken apart; all parts are empty where it could not be."""
-
-    scheme: str = ""
-    host: str = ""
-    path: str = ""
-
-
-def _split(uri: str | None) -> _Uri:
-    """Return scheme, host (no credentials) and path of `uri`; its query may hold a secret."""
-    try:
-        parts = urlsplit(uri or "")
-    except ValueError:
-        return _Uri()
-    return _Uri(parts.scheme.lower(), parts.netloc.rpartition("@")[2], parts.path)
-
-
-def place_of_uri(uri: str) -> _Place | None:
-    """Return platform and name of the file or folder at `uri`, or None for what is no dataset."""
-    if "://" not in uri and not uri.startswith(("file:", "dbfs:", "runs:", "models:")):
-        return _local(uri)
-    scheme, host, path = _split(uri)
-    if scheme in _OBJECT_STORES:
-        # Keys may hold "?" and "#", which are no query and no fragment here.
-        return _named(_OBJECT_STORES[scheme], uri.partition("://")[2])
-    if scheme in _AZURE:
-        container, at, _ = uri.partition("://")[2].partition("@")
-        return _named("abs", f"{container}{path}") if at else None
-    if scheme in _DATABASES:
-        return _named(_DATABASES[scheme], ".".join(filter(None, (host, *path.split("/")))))
-    match scheme:
-        case "http" | "https":
-            return _web(host.lower(), path)
-        case "file":
-            return _local(unquote(path))
-        case "dbfs" | "hdfs":
-            return _named(scheme, path)
-        case _:
-            return None
-
-
-def _web(host: str, path: str) -> _Place | None:
-    if host.endswith(_AZURE_HOSTS):
-        return _named("abs", unquote(path))
-    if host == "storage.googleapis.com":
-        return _named("gcs", unquote(path))
-    if host.endswith(".amazonaws.com"):
-        bucket, dot, service = host.partition(".s3")
-        if dot and service[:1] in {".", "-"}:
-            return _named("s3", f"{bucket}{unquote(path)}")
-        if host.startswith(("s3.", "s3-")):
-            return _named("s3", unquote(path))
-    return _named("http", f"{host}{path}")
-
-
-def _local(path: str) -> _Place | None:
-    if path.startswith("/Volumes/"):
-        return _named("databricks", path)
-    name = path.rstrip("/") or path
-    return ("file", name) if name.strip() else None
-
-
-def _named(platform: str, name: str) -> _Place | None:
-    keep_root = platform in {"dbfs", "hdfs", "databricks"}
-    bare = name.rstrip("/") if keep_root else name.strip("/")
-    return (platform, bare) if bare.strip() else None

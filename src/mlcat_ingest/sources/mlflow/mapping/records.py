@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlcat_ingest.metadata.naming import Name, Naming
+from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.mapping.limits import LIMITS, Limits
 from mlcat_ingest.sources.mlflow.mapping.links import UiLinks
 from mlcat_ingest.sources.mlflow.mapping.text import whole_characters
@@ -42,6 +43,7 @@ class Scope:
     source_key: str
     options: MappingOptions = MappingOptions()
     owners: Owners = field(default_factory=Owners, compare=False, repr=False)
+    datasets: Datasets = field(default_factory=Datasets, compare=False, repr=False)
     limits: Limits = LIMITS
     _groups: dict[tuple[str, bool], Name] = field(default_factory=dict, compare=False, repr=False)
 

@@ -1,0 +1,126 @@
+"""Which dataset of the catalog an address is: what a recipe says about it, and the URN."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, AliasChoices, Field, model_validator
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import data_platform
+from mlcat_ingest.metadata.urn import dataset as build_urn
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.values import Fabric, Pattern
+from mlcat_ingest.sources.dataset_names import DatasetName, normalised
+
+
+def _platform(name: str) -> str:
+    try:
+        data_platform(name)
+    except InvalidUrnError as error:
+        raise ValueError(f"cannot be a platform: {error}") from None
+    return name
+
+
+Platform = Annotated[PublicStr, AfterValidator(_platform)]
+"""What the catalog calls a platform, such as `s3`, `gcs`, `abs`, `snowflake`."""
+
+
+class PlatformConfig(RecipeModel):
+    """How the connector of one platform writes its datasets, where that is not its default."""
+
+    instance: PublicStr | None = Field(
+        default=None, validation_alias=AliasChoices("instance", "platform_instance")
+    )
+    """The platform instance in that connector's recipe: a prefix of every name."""
+
+    env: Fabric | None = None
+    """The environment in that connector's recipe. Default: that of this source."""
+
+    lowercase: bool | None = Field(
+        default=None, validation_alias=AliasChoices("lowercase", "convert_urns_to_lowercase")
+    )
+    """Whether names are in lower case. Default: for Athena, Databricks, Glue, Hive, Presto,
+    Redshift, Snowflake and Trino, but not for files."""
+
+
+class RewriteConfig(RecipeModel):
+    """Another name for datasets whose `<platform>:<name>` a pattern matches."""
+
+    match: Pattern
+    """A regular expression for `<platform>:<name>`, such as `dbfs:/mnt/lake/`. It matches from the
+    start, case-sensitively; what it matches is replaced."""
+
+    to: PublicStr
+    """What stands there instead, such as `s3:lake-bucket/`; `\\1` is the first group."""
+
+    @model_validator(mode="after")
+    def _groups_exist(self) -> Self:
+        try:
+            re.compile(self.match).sub(self.to, "")
+        except (re.error, IndexError) as error:
+            raise ValueError(f"`to` cannot be filled in from `match`: {error}") from None
+        return self
+
+
+class DatasetsConfig(RecipeModel):
+    """How the catalog names the datasets that runs used, so that lineage joins.
+
+    An address becomes the name that the platform's own connector writes: without scheme, partition
+    folders, part files and wildcards, in lower case where the platform keeps names so.
+    """
+
+    platforms: dict[Platform, PlatformConfig] = Field(default_factory=dict)
+    """By platform: instance, environment and case of the names that its connector writes."""
+
+    source_types: dict[PublicStr, Platform] = Field(default_factory=dict)
+    """Platforms of dataset source types that are not known, such as those of a plug-in."""
+
+    rewrite: tuple[RewriteConfig, ...] = ()
+    """Rules for what is known by another name, such as mounted folders; the first that matches."""
+
+    partitions: Literal["cut", "keep"] = "cut"
+    """`cut` names the table that a partition, part file or wildcard belongs to; `keep` names it as
+    it was logged."""
+
+
+_DEFAULT: Final = PlatformConfig()
+
+
+class Datasets:
+    """Builds the URNs of datasets as a recipe says. Safe for threads."""
+
+    def __init__(self, config: DatasetsConfig | None = None) -> None:
+        """Compile the rules."""
+        self._config = config or DatasetsConfig()
+        self._rewrites = [(re.compile(one.match), one.to) for one in self._config.rewrite]
+
+    @property
+    def source_types(self) -> Mapping[str, str]:
+        """Platforms by source type, as the recipe has them."""
+        return self._config.source_types
+
+    def named(self, platform: str, name: str) -> DatasetName:
+        """Return the one name of a dataset, rewritten and normalised."""
+        address = f"{platform}:{name}"
+        for pattern, to in self._rewrites:
+            found = pattern.match(address)
+            if found is not None:
+                rewritten = found.expand(to) + address[found.end() :]
+                platform, _, name = rewritten.partition(":")
+                break
+        known = self._config.platforms.get(platform, _DEFAULT)
+        cut = self._config.partitions == "cut"
+        return normalised(platform, name, lowercase=known.lowercase, cut=cut)
+
+    def urn(self, place: DatasetName, env: str) -> str | None:
+        """Return the URN of a named dataset, or None where it cannot have one.
+
+        `env` serves where the recipe says nothing about the platform's.
+        """
+        known = self._config.platforms.get(place.platform, _DEFAULT)
+        name = f"{known.instance}.{place.name}" if known.instance else place.name
+        try:
+            return build_urn(place.platform, name, known.env or env)
+        except InvalidUrnError:
+            return None

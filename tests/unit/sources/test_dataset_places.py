@@ -1,0 +1,65 @@
+"""Addresses of datasets, and where they lead."""
+
+import pytest
+
+from mlcat_ingest.sources.dataset_places import place_of_uri
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("s3://bucket/a/b.csv", ("s3", "bucket/a/b.csv")),
+        ("s3a://bucket/a/", ("s3", "bucket/a")),
+        ("s3n://bucket/odd?key#1", ("s3", "bucket/odd?key#1")),
+        ("S3://bucket/a", ("s3", "bucket/a")),
+        ("gs://bucket/a", ("gcs", "bucket/a")),
+        ("gcs://bucket/a", ("gcs", "bucket/a")),
+        ("abfss://data@acme.dfs.core.windows.net/x/y.parquet", ("abs", "data/x/y.parquet")),
+        ("wasbs://data@acme.blob.core.windows.net/x", ("abs", "data/x")),
+        ("abfss://no-account/x", None),
+        ("https://acme.blob.core.windows.net/data/x.csv?sig=s3cret", ("abs", "data/x.csv")),
+        ("https://bucket.s3.eu-west-1.amazonaws.com/a%20b.csv", ("s3", "bucket/a b.csv")),
+        ("https://bucket.s3-eu-west-1.amazonaws.com/a", ("s3", "bucket/a")),
+        ("https://s3.amazonaws.com/bucket/a", ("s3", "bucket/a")),
+        ("https://ec2.amazonaws.com/a", ("http", "ec2.amazonaws.com/a")),
+        ("https://storage.googleapis.com/bucket/a", ("gcs", "bucket/a")),
+        ("https://ann:pw@Data.Example.com/x.csv?t=1", ("http", "data.example.com/x.csv")),
+        ("file:///data/a%20b.csv", ("file", "/data/a b.csv")),
+        ("file:/data/x.csv", ("file", "/data/x.csv")),
+        ("/data/dir/", ("file", "/data/dir")),
+        ("data/train.csv", ("file", "./data/train.csv")),
+        ("../train.csv", ("file", "../train.csv")),
+        ("C:\\data\\x.csv", ("file", "/C:/data/x.csv")),
+        ("file://localhost/data/x.csv", ("file", "/data/x.csv")),
+        (".", None),
+        ("/", ("file", "/")),
+        ("/Volumes/main/ml/raw/x.csv", ("databricks", "/Volumes/main/ml/raw/x.csv")),
+        ("dbfs:/mnt/x", ("dbfs", "/mnt/x")),
+        ("/dbfs/mnt/x/", ("dbfs", "/mnt/x")),
+        ("dbfs:/Volumes/main/ml/raw", ("databricks", "/Volumes/main/ml/raw")),
+        ("/dbfs/Volumes/main/ml/raw", ("databricks", "/Volumes/main/ml/raw")),
+        ("hdfs://namenode:8020/x/y/", ("hdfs", "/x/y")),
+        ("bigquery://project/dataset/table", ("bigquery", "project.dataset.table")),
+        ("snowflake://ML/PUBLIC/T", ("snowflake", "ML.PUBLIC.T")),
+        ("snowflake://acme-eu/ML/PUBLIC/T", ("snowflake", "ML.PUBLIC.T")),
+        ("postgres://db:5432/shop.public.orders", ("postgres", "shop.public.orders")),
+        ("jdbc:postgresql://ann:pw@db:5432/shop/public/t", ("postgres", "shop.public.t")),
+        ("postgresql+psycopg://db/shop/public/t", ("postgres", "shop.public.t")),
+        ("hive://metastore:9083/db.t", ("hive", "db.t")),
+        ("az://data/x", ("abs", "data/x")),
+        ("https://bucket.storage.googleapis.com/a", ("gcs", "bucket/a")),
+        ("https://huggingface.co/datasets/org/name/tree/main", ("huggingface", "org/name")),
+        ("https://huggingface.co/datasets/squad/tree/main", ("huggingface", "squad")),
+        ("hf://datasets/org/name@v1/x.csv", ("huggingface", "org/name")),
+        ("hf://models/org/name", None),
+        ("https://www.kaggle.com/datasets/org/name?select=x", ("kaggle", "org/name")),
+        ("kaggle://org/name", ("kaggle", "org/name")),
+        ("runs:/abc/artifact", None),
+        ("models:/m/1", None),
+        ("mlflow-artifacts://host/x", None),
+        ("s3://", None),
+        ("http://[broken", None),
+    ],
+)
+def test_a_uri_names_a_place(uri: str, place: tuple[str, str] | None) -> None:
+    assert place_of_uri(uri) == place

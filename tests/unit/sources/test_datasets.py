@@ -1,0 +1,67 @@
+"""What a recipe says about datasets: instance, environment, case, and other names."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+
+
+def datasets(**config: Any) -> Datasets:
+    return Datasets(DatasetsConfig.model_validate(config))
+
+
+def urn_of(found: Datasets, platform: str, name: str, env: str = "PROD") -> str | None:
+    return found.urn(found.named(platform, name), env)
+
+
+def test_instance_environment_and_case_go_by_platform() -> None:
+    found = datasets(
+        platforms={
+            "snowflake": {"platform_instance": "eu", "env": "prod"},
+            "mysql": {"convert_urns_to_lowercase": True},
+        }
+    )
+    start = "urn:li:dataset:(urn:li:dataPlatform:"
+    assert urn_of(found, "snowflake", "ML.T", "DEV") == f"{start}snowflake,eu.ml.t,PROD)"
+    assert urn_of(found, "mysql", "Shop.T", "DEV") == f"{start}mysql,shop.t,DEV)"
+    assert urn_of(found, "s3", "b/K", "DEV") == f"{start}s3,b/K,DEV)"
+
+
+def test_a_rewritten_name_keeps_the_rules_of_its_new_platform() -> None:
+    rules = [
+        {"match": "dbfs:/mnt/lake/", "to": "s3:lake-bucket/"},
+        {"match": r"s3:warehouse/(\w+)/(\w+)", "to": r"snowflake:ML.\1.\2"},
+        {"match": "s3:", "to": "gcs:"},
+    ]
+    found = datasets(rewrite=rules)
+    assert found.named("dbfs", "/mnt/lake/orders/dt=1")[:2] == ("s3", "lake-bucket/orders")
+    assert found.named("s3", "warehouse/Public/Orders")[:2] == ("snowflake", "ml.public.orders")
+    assert found.named("s3", "other/orders")[:2] == ("gcs", "other/orders")
+    assert found.named("dbfs", "/tmp/x")[:2] == ("dbfs", "/tmp/x")
+
+
+def test_partitions_can_be_kept() -> None:
+    assert datasets(partitions="keep").named("s3", "b/t/dt=1").name == "b/t/dt=1"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"rewrite": [{"match": "(", "to": "s3:"}]},
+        {"rewrite": [{"match": "s3:", "to": r"gcs:\1"}]},
+        {"platforms": {"": {}}},
+        {"platforms": {"s3": {"env": "nowhere"}}},
+        {"partitions": "some"},
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_recipe_is_read(config: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        DatasetsConfig.model_validate(config)
+
+
+def test_what_fits_in_no_urn_has_none() -> None:
+    assert urn_of(Datasets(), "s3", "x" * 600) is None
+    assert urn_of(Datasets(), "file", "/") is None
+    assert urn_of(datasets(rewrite=[{"match": ".*", "to": "nothing"}]), "s3", "b/k") is None
