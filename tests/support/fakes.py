@@ -85,6 +85,7 @@ class FakeSink:
     failing_tests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     not_evaluated: str | None = None
     reads: list[list[str]] = field(default_factory=list)
+    searches: list[list[str]] = field(default_factory=list)
     writes: list[list[Proposal]] = field(default_factory=list)
     evaluations: list[list[str]] = field(default_factory=list)
     search_error: Exception | None = None
@@ -153,6 +154,12 @@ class FakeSink:
                 if group in aspects.get("mlModelProperties", {}).get("groups", ())
             ]
         yield from [found] if found else []
+
+    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        with self.lock:
+            self.searches.append(list(texts))
+            datasets = [urn for urn in self.stored if entity_type_of(urn) == "dataset"]
+        return [[urn for urn in datasets if text in urn] for text in texts]
 
     def _version(self, urn: str, aspect: str) -> int:
         there = aspect in self.stored.get(urn, {})

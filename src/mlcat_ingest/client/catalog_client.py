@@ -118,6 +118,10 @@ class CatalogClient:
         """Yield the URNs of the models in a group. See `search.members`."""
         return search.members(self.graphql, group)
 
+    def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return a few datasets that a search for each text finds. See `search.datasets_like`."""
+        return search.datasets_like(self.graphql, texts)
+
     def task_status(
         self, task: str | None = None, *, node_id: str = "", task_id: int = 0
     ) -> tasks.TaskStatus:

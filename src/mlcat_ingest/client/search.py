@@ -1,9 +1,9 @@
-"""Which entities the catalog holds: those of one source, and the members of a group.
+"""Which entities the catalog holds: those of one source, the members of a group, similar names.
 
-Source: DataHub's GraphQL, `scrollAcrossEntities` and an entity's `relationships`.
+Source: DataHub's GraphQL, `scrollAcrossEntities`, `search` and an entity's `relationships`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ SEARCHABLE: Final[Mapping[str, str]] = {
 """Entity types that a source owns, and what GraphQL calls them."""
 
 _PAGE: Final = 1_000
+_ALIKE: Final = 10
 
 _OWNED: Final = """
 query owned($input: ScrollAcrossEntitiesInput!) {
@@ -44,6 +45,9 @@ query members($urn: String!, $start: Int!, $count: Int!) {
   }
 }
 """
+
+
+_FOUND: Final = "fragment found on SearchResults { searchResults { entity { urn } } }"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,28 @@ def members(query: Query, group: str) -> Iterator[list[str]]:
         if not page:
             return
         start += len(page)
+
+
+def datasets_like(query: Query, texts: Sequence[str]) -> list[list[str]]:
+    """Return for each of `texts` the URNs of a few datasets that a search for it finds.
+
+    Raises:
+        ProtocolMismatchError: the reply has another shape; and what `query` raises.
+
+    Cost: one request, none without texts.
+    """
+    if not texts:
+        return []
+    asked = range(len(texts))
+    wanted = ", ".join(f"$i{n}: SearchInput!" for n in asked)
+    fields = " ".join(f"r{n}: search(input: $i{n}) {{ ...found }}" for n in asked)
+    text = f"query alike({wanted}) {{ {fields} }} {_FOUND}"
+    inputs = {
+        f"i{n}": {"type": "DATASET", "query": words, "start": 0, "count": _ALIKE}
+        for n, words in enumerate(texts)
+    }
+    data = query(text, inputs)
+    return [_urns((data.get(f"r{n}") or {}).get("searchResults") or []) for n in asked]
 
 
 def _pages(

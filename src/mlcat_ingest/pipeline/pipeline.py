@@ -63,6 +63,7 @@ class Pipeline:
                 test_urns=tuple(recipe.evaluate.test_urns),
                 unchanged_too=recipe.evaluate.scope == "all",
             ),
+            check_lineage=recipe.lineage.check,
             max_new_entities=recipe.limits.max_new_entities,
             policies=by_aspect(recipe.merge),
             dead_letters=recipe.dead_letter_file,
@@ -76,7 +77,7 @@ class Pipeline:
 
 
 _NOT_OF_CONTENT: Final = frozenset(
-    {"name", "sources", "sink", "evaluate", "limits", "state", "dead_letters"}
+    {"name", "sources", "sink", "evaluate", "lineage", "limits", "state", "dead_letters"}
 )
 """What of a recipe does not decide which aspects an entity gets; sources speak for themselves."""
 

@@ -19,6 +19,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *(f"  source       {one.source}: {one.why}" for one in report.passes),
             *_entities(report),
             *_merging(report),
+            *_lineage(report),
             *_evaluation(report),
             *_notes(report),
             *_examples("not usable", report.failed_records, report.failed_examples),
@@ -57,6 +58,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "note_examples": {kind: list(some) for kind, some in report.note_examples.items()},
         "source_requests": report.source_requests,
         "catalog_requests": report.catalog_requests,
+        "lineage": asdict(report.lineage),
         "evaluation": asdict(report.evaluation),
         "failure": None if report.failure is None else asdict(report.failure),
         "interrupted": report.interrupted,
@@ -110,6 +112,23 @@ def _merging(report: Report) -> Iterator[str]:
         yield f"  merge        {report.conflicts:,} conflicts: merged again with what others wrote"
     if report.unverified:
         yield f"  merge        {report.unverified:,} unverified: the catalog tells no versions"
+
+
+def _lineage(report: Report) -> Iterator[str]:
+    found = report.lineage
+    if found.datasets:
+        what = "datasets that models used are in the catalog"
+        more = ", and more were not looked up" if found.beyond else ""
+        yield f"  lineage      {found.in_catalog:,} of {found.datasets:,} {what}{more}"
+    if found.not_checked is not None:
+        yield f"  lineage      not checked: {found.not_checked}"
+    for one in found.dangling:
+        nearest = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
+        models = "model" if one.models == 1 else "models"
+        yield f"    not there: {one.urn}, used by {one.models:,} {models}{nearest}"
+    further = found.datasets - found.in_catalog - len(found.dangling)
+    if found.dangling and further > 0:
+        yield f"    … and {further:,} more"
 
 
 def _evaluation(report: Report) -> Iterator[str]:

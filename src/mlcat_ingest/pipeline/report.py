@@ -54,6 +54,30 @@ class EvaluationSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class DanglingDataset:
+    """A dataset that the catalog lacks, how many models used it, and what is named nearly so."""
+
+    urn: str
+    models: int
+    nearest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineageSummary:
+    """Which datasets that models used are in the catalog, so that lineage joins.
+
+    `dangling` are the first few that are not, the most used first. `beyond` says that models used
+    more datasets than are looked up in one run, `not_checked` why none, or not all, were.
+    """
+
+    datasets: int = 0
+    in_catalog: int = 0
+    dangling: tuple[DanglingDataset, ...] = ()
+    beyond: bool = False
+    not_checked: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """What ended the run early: the error's class name, its sentence and its cure."""
 
@@ -123,6 +147,7 @@ class Report:
     note_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     source_requests: int = 0
     catalog_requests: int = 0
+    lineage: LineageSummary = LineageSummary()
     evaluation: EvaluationSummary = EvaluationSummary()
     failure: Failure | None = None
     interrupted: bool = False

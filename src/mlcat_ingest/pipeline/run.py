@@ -24,6 +24,7 @@ from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivers, Delivery
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
+from mlcat_ingest.pipeline.lineage import LineageCheck
 from mlcat_ingest.pipeline.merge import Merge, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
@@ -67,6 +68,7 @@ class RunOptions:
     mask: Mask = secrets.mask
     state: State = field(default_factory=State)
     enrich: Sequence[EnrichRule] = ()
+    check_lineage: bool = True
 
 
 MakeDelivery = Callable[[Sink, Merge, Tally, Gate], Delivers]
@@ -92,6 +94,7 @@ class Run:
         self._in_flight = InFlight(self._gate)
         self._enricher = Enricher(options.enrich)
         self._chunker = Chunker(self._tally)
+        self._lineage = LineageCheck(sink, self._tally, self._gate, enabled=options.check_lineage)
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._gate, 1)
         self._evaluator = Evaluator(
@@ -181,6 +184,7 @@ class Run:
         self._chunks.close()
         wait(workers)
         self._evaluator.flush()
+        self._lineage.finish()
         if failure is not None:
             self._gate.stop(failure)
 
@@ -193,7 +197,7 @@ class Run:
         tracker = self._state.tracker
         for page in pages:
             entities = map_page(source, page, self._enricher, tracker, self._tally, self._pass_over)
-            self._dispatch(self._chunker.chunks(entities))
+            self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
         self._dispatch(self._chunker.rest())
         while not self._in_flight.settle():
             self._writer.flush()

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Entity
@@ -14,9 +15,11 @@ from mlcat_ingest.pipeline.delivered import Delivered
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.report import (
+    DanglingDataset,
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
+    LineageSummary,
     PassSummary,
     Progress,
     Report,
@@ -58,6 +61,7 @@ class Tally:
         self._rejected: list[FailedRecord] = []
         self._notes: Counter[str] = Counter()
         self._note_examples: dict[str, list[str]] = {}
+        self._lineage = LineageSummary()
         self._evaluated: Counter[str] = Counter()
         self._failing_tests: Counter[str] = Counter()
         self._not_evaluated: str | None = None
@@ -145,6 +149,22 @@ class Tally:
             if evaluation.not_evaluated is not None:
                 self._not_evaluated = self._clean(evaluation.not_evaluated)
 
+    def lineage(self, summary: LineageSummary) -> None:
+        """Keep which datasets that models used are in the catalog."""
+        reason = summary.not_checked
+        clean = replace(
+            summary,
+            dangling=tuple(
+                DanglingDataset(
+                    self._clean(one.urn), one.models, tuple(map(self._clean, one.nearest))
+                )
+                for one in summary.dangling
+            ),
+            not_checked=None if reason is None else self._clean(reason),
+        )
+        with self._lock:
+            self._lineage = clean
+
     def progress(self) -> Progress:
         """Return how far the run is."""
         with self._lock:
@@ -199,6 +219,7 @@ class Tally:
                 note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
                 source_requests=source_requests,
                 catalog_requests=catalog_requests,
+                lineage=self._lineage,
                 evaluation=EvaluationSummary(
                     evaluated=self._evaluated["entities"],
                     passing=self._evaluated["passing"],

@@ -93,6 +93,13 @@ class EvaluateSpec(RecipeModel):
     """`written` evaluates the entities of this run that changed; `all`, every entity of it."""
 
 
+class LineageSpec(RecipeModel):
+    """Whether the datasets that models used are looked up in the catalog."""
+
+    check: bool = True
+    """Report how many of them are there, and what is named nearly like those that are not."""
+
+
 class LimitsSpec(RecipeModel):
     """Bounds on what one run may do; a run that would pass one stops with exit code 2."""
 
@@ -136,6 +143,8 @@ class Recipe(RecipeModel):
     source dropped goes; the default), `union` (everything stays), `ours` (the source alone)."""
     evaluate: EvaluateSpec = Field(default_factory=EvaluateSpec)
     """Evaluation of metadata tests."""
+    lineage: LineageSpec = Field(default_factory=LineageSpec)
+    """Whether lineage to datasets joins."""
     limits: LimitsSpec = Field(default_factory=LimitsSpec)
     """Bounds on what one run may do."""
     # Validated like a written one, so that its relative address starts at the recipe's folder.

@@ -76,6 +76,15 @@ class Sink(Protocol):
         """
         ...
 
+    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Return for each text the URNs of a few datasets that a search for it finds.
+
+        Raises: as `owned`.
+
+        Cost: one request.
+        """
+        ...
+
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; the others are acknowledged.
 

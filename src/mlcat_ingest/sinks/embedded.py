@@ -108,6 +108,10 @@ class EmbeddedSink:
         """Yield the URNs of the models in a group; see `Sink.members`."""
         return self._asked(lambda sink: sink.members(group))
 
+    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Return a few datasets that a search for each text finds; see `Sink.datasets_like`."""
+        return [] if self._absent else self._asked(lambda sink: sink.datasets_like(texts))
+
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; see `Sink.write`."""
         return self._asked(lambda sink: sink.write(proposals))

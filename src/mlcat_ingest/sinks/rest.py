@@ -70,6 +70,10 @@ class RestSink:
         """Yield the URNs of the models in a group; see `Sink.members`."""
         return self._client.members(group)
 
+    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Return a few datasets that a search for each text finds; see `Sink.datasets_like`."""
+        return self._client.datasets_like(texts)
+
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; see `Sink.write`."""
         return self._client.emit_batch(proposals)

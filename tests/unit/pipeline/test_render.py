@@ -6,9 +6,11 @@ from dataclasses import replace
 from mlcat_ingest.errors import LimitError, SourceUnavailableError
 from mlcat_ingest.pipeline.render import as_json, as_text
 from mlcat_ingest.pipeline.report import (
+    DanglingDataset,
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
+    LineageSummary,
     PassSummary,
     Report,
     failure_of,
@@ -44,6 +46,26 @@ def test_a_run_where_everything_arrived() -> None:
         "    urn:li:test:a fails on 3",
         "  requests     5 to the source, 28 to the catalog",
     ]
+
+
+def test_lineage_that_joins_and_that_dangles() -> None:
+    dangling = (DanglingDataset("urn:a", 1_200, ("urn:b", "urn:c")), DanglingDataset("urn:d", 1))
+    report = replace(GOOD, lineage=LineageSummary(1_041, 1_037, dangling))
+    assert as_text(report).splitlines()[6:10] == [
+        "  lineage      1,037 of 1,041 datasets that models used are in the catalog",
+        "    not there: urn:a, used by 1,200 models; nearest: urn:b, urn:c",
+        "    not there: urn:d, used by 1 model",
+        "    … and 2 more",
+    ]
+    told = json.loads(as_json(report))["lineage"]
+    assert (told["datasets"], told["in_catalog"], told["beyond"]) == (1_041, 1_037, False)
+    assert told["dangling"][0] == {"urn": "urn:a", "models": 1_200, "nearest": ["urn:b", "urn:c"]}
+    assert "more were not looked up" in as_text(
+        replace(GOOD, lineage=LineageSummary(2, 2, beyond=True))
+    )
+    assert "lineage      not checked: gone" in as_text(
+        replace(GOOD, lineage=LineageSummary(not_checked="gone"))
+    )
 
 
 def test_a_run_where_some_did_not_arrive() -> None:

@@ -1,0 +1,157 @@
+"""Whether lineage joins: are the datasets that models used in the catalog, and if not, which are?
+
+A name that no other connector writes makes a link to nowhere, which looks like lineage until
+somebody follows it. Nothing is made of what is missing: it is reported, with the nearest names.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Final
+
+from mlcat_ingest.errors import InvalidUrnError, MlcatError
+from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import PREFIX, raw_parts
+from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.report import DanglingDataset, LineageSummary
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.sinks.base import Sink
+
+log = logging.getLogger(__name__)
+
+MOST: Final = 20_000
+"""Datasets that are looked up in one run at most; each is looked up once."""
+
+BATCH_SIZE: Final = 200
+"""Datasets in one look-up."""
+
+EXAMPLES: Final = 10
+"""Dangling datasets that are named in the report, and searched for."""
+
+NEAREST: Final = 3
+"""Names that are told of each of them at most."""
+
+_REFERENCES: Final = {
+    "mlModelTrainingData": "trainingData",
+    "mlModelEvaluationData": "evaluationData",
+}
+_DATASET: Final = "dataset"
+_PREFIX: Final = f"{PREFIX}{_DATASET}:"
+_WORD: Final = re.compile(r"\w+")
+
+
+class LineageCheck:
+    """Takes note of datasets while entities pass, and looks them up at the end of a run."""
+
+    def __init__(self, sink: Sink, tally: Tally, gate: Gate, *, enabled: bool = True) -> None:
+        """Look up in `sink`; nothing is kept or asked where that is switched off."""
+        self._sink = sink
+        self._tally = tally
+        self._gate = gate
+        self._enabled = enabled
+        self._models: dict[str, int] = {}
+        self._beyond = False
+
+    def watch(self, entities: Iterable[Entity]) -> Iterator[Entity]:
+        """Yield `entities`, taking note of the datasets that they refer to.
+
+        Cost: memory for 20,000 URNs at most.
+        """
+        for one in entities:
+            if self._enabled:
+                for urn in _datasets_of(one):
+                    self._note(urn)
+            yield one
+
+    def _note(self, urn: str) -> None:
+        if urn in self._models or len(self._models) < MOST:
+            self._models[urn] = self._models.get(urn, 0) + 1
+        else:
+            self._beyond = True
+
+    def finish(self) -> None:
+        """Look up what was noted, and report it. What the catalog cannot tell fails no run.
+
+        Cost: one request for each 200 datasets, and one search where some are not there.
+        """
+        if not self._enabled:
+            self._tally.lineage(LineageSummary(not_checked="switched off in the recipe"))
+        elif self._models and self._sink.address() is not None:
+            self._tally.lineage(self._summary())
+
+    def _summary(self) -> LineageSummary:
+        urns = list(self._models)
+        try:
+            missing = self._missing(urns)
+        except MlcatError as error:
+            log.warning("the datasets that models used could not be looked up: %s", error)
+            return LineageSummary(not_checked=error.message)
+        missing.sort(key=lambda urn: -self._models[urn])
+        return LineageSummary(
+            datasets=len(urns),
+            in_catalog=len(urns) - len(missing),
+            dangling=tuple(self._dangling(missing[:EXAMPLES])),
+            beyond=self._beyond,
+        )
+
+    def _missing(self, urns: Sequence[str]) -> list[str]:
+        missing: list[str] = []
+        key = key_aspect_name(_DATASET)
+        for start in range(0, len(urns), BATCH_SIZE):
+            self._gate.check()
+            batch = urns[start : start + BATCH_SIZE]
+            stored = self._sink.read_many(batch, [key, "status"])
+            for urn in batch:
+                found = stored.get(urn, {})
+                status = found.get("status")
+                removed = status is not None and status.value.get("removed") is True
+                if key not in found or removed:
+                    missing.append(urn)
+        return missing
+
+    def _dangling(self, urns: Sequence[str]) -> Iterator[DanglingDataset]:
+        found: Sequence[Sequence[str]] = ()
+        if urns:
+            try:
+                found = self._sink.datasets_like([_words(urn) for urn in urns])
+            except MlcatError as error:
+                log.info("the catalog finds no similar datasets: %s", error)
+        for at, urn in enumerate(urns):
+            nearest = _nearest(urn, found[at]) if at < len(found) else ()
+            yield DanglingDataset(urn, self._models[urn], nearest)
+
+
+def _datasets_of(entity: Entity) -> Iterable[str]:
+    # What is no reference at all is for the catalog to refuse.
+    return dict.fromkeys(
+        urn
+        for aspect, field in _REFERENCES.items()
+        if aspect in entity.aspects
+        for entry in entity.aspects[aspect].get(field) or ()
+        if isinstance(entry, Mapping)
+        and isinstance(urn := entry.get("dataset"), str)
+        and urn.startswith(_PREFIX)
+    )
+
+
+def _name(urn: str) -> str:
+    try:
+        return raw_parts(urn)[1].lower()
+    except (InvalidUrnError, IndexError):
+        return urn.lower()
+
+
+def _words(urn: str) -> str:
+    """Return what to search for: the last part of a dataset's name, without a file's suffix."""
+    name = _name(urn)
+    last = name.rpartition("/")[2] if "/" in name else name.rpartition(".")[2]
+    stem = last.partition(".")[0] or last
+    return " ".join(_WORD.findall(stem)) or stem
+
+
+def _nearest(urn: str, found: Sequence[str]) -> tuple[str, ...]:
+    name = _name(urn)
+    ranked = sorted(found, key=lambda one: -SequenceMatcher(None, name, _name(one)).ratio())
+    return tuple(one for one in ranked if one != urn)[:NEAREST]
