@@ -6,6 +6,7 @@ from mlcat_ingest.pipeline.report import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_PARTIAL,
+    EXIT_TESTS,
     EXIT_USAGE,
 )
 
@@ -14,6 +15,7 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "EXIT_OK",
     "EXIT_PARTIAL",
+    "EXIT_TESTS",
     "EXIT_USAGE",
     "exit_code_of",
 ]

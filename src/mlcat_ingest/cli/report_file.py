@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.cli.whole_file import STDOUT, is_replaceable, write_whole
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report import Report
@@ -22,22 +23,19 @@ class ReportFile:
     def keep(self, report: "Report") -> None:
         """Replace the file by the report of a run that goes on."""
         try:
-            if str(self._path) != "-" and _is_replaceable(self._path):
-                _replace(self._path, _text(report))
+            if self._path != STDOUT and is_replaceable(self._path):
+                write_whole(self._path, [_text(report)])
         except OSError:
             return  # it is said in the end, when it counts
 
     def finish(self, report: "Report") -> int:
         """Write the report of a run that has ended; return an exit status."""
         text = _text(report)
-        if str(self._path) == "-":
+        if self._path == STDOUT:
             output.out(text.rstrip("\n"))
             return EXIT_OK
         try:
-            if _is_replaceable(self._path):
-                _replace(self._path, text)
-            else:
-                self._path.write_text(text, encoding="utf-8")
+            write_whole(self._path, [text])
         except OSError as error:
             self._settings.complain(
                 f"the report cannot be written to {self._path}: {error.strerror}"
@@ -50,15 +48,3 @@ def _text(report: "Report") -> str:
     from mlcat_ingest.pipeline.render import as_json
 
     return as_json(report)
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Return whether another file may take the place of `path`: not that of a device or pipe."""
-    return path.is_file() or not path.exists()
-
-
-def _replace(path: Path, text: str) -> None:
-    target = path.resolve()
-    partial = target.with_name(f"{target.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(target)

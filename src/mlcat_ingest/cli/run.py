@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_codes import EXIT_OK
+from mlcat_ingest.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from mlcat_ingest.cli.gate_options import GateFile, gate_options
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
-from mlcat_ingest.cli.report_file import ReportFile
+from mlcat_ingest.cli.run_files import RunFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report import Report
     from mlcat_ingest.pipeline.resolve import Resolved
+
+_WORSE: Final = (EXIT_USAGE, EXIT_INTERRUPTED)
+"""Exit statuses that a file which cannot be written does not change."""
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -24,6 +28,8 @@ _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
     epilog="\b\nExamples:\n"
     "  mlcat-ingest recipe.yml\n"
     "  mlcat-ingest run recipe.yml --report report.json --log-format json\n"
+    "  mlcat-ingest recipe.yml --fail-on-tests 'has-owner' --junit tests.xml\n"
+    "  mlcat-ingest recipe.yml --metrics-file /var/lib/node_exporter/mlflow.prom\n"
     "  mlcat-ingest http://mlflow:5000 --to http://catalog:8080 --limit 100"
 )
 @click.argument("recipe")
@@ -34,13 +40,8 @@ _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
     metavar="N",
     help="With an address: read at most N runs.",
 )
-@click.option(
-    "--report",
-    "report_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Write the report as JSON to FILE too, from the start on.",
-)
+@file_options
+@gate_options
 @click.option(
     "--full",
     is_flag=True,
@@ -62,6 +63,9 @@ def command(
     to: str | None,
     limit: int | None,
     report_file: Path | None,
+    metrics_file: Path | None,
+    fail_on_tests: re.Pattern[str] | None,
+    junit_file: Path | None,
     *,
     full: bool,
     accept_renaming: bool,
@@ -70,15 +74,16 @@ def command(
     """Run RECIPE, a YAML or JSON file (`-`: standard input) or the address of an MLflow server.
 
     Exit status: 0 everything arrived; 1 the source or the service failed; 2 the command, the
-    recipe or a limit is at fault; 4 some records were rejected; 130 interrupted.
+    recipe or a limit is at fault; 3 metadata tests did not pass (--fail-on-tests); 4 some records
+    were rejected; 130 interrupted. Where several hold, 2 goes before 1, 1 before 4, 4 before 3.
     """
     from mlcat_ingest.pipeline.pipeline import Pipeline
     from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG, embedded_sink
     from mlcat_ingest.recipe.dump import recipe_to_yaml
 
-    if report_file is not None and not report_file.parent.is_dir():
-        raise click.UsageError(f"--report: the folder {report_file.parent} does not exist")
     settings = Settings.current()
+    files = RunFiles(report_file, metrics_file, settings)
+    gate = GateFile(fail_on_tests, junit_file, settings)
     resolved = read_recipe(recipe, to, limit)
     boxed = resolved.sink is None and not no_input
     if boxed:
@@ -89,17 +94,22 @@ def command(
         settings.tell("# The recipe of this run; save it to change it.")
         settings.tell(recipe_to_yaml(resolved.recipe).rstrip())
     as_lines = settings.log_format == "json"
-    kept = None if report_file is None else ReportFile(report_file, settings)
     with (
         stop_on_sigterm(),
         output.progress(quiet=settings.quiet, as_lines=as_lines) as progress,
     ):
-        keep = None if kept is None else kept.keep
-        report = pipeline.run(progress, keep, full=full, accept_renaming=accept_renaming)
-    code = _tell(report, kept, settings)
+        report = pipeline.run(
+            progress,
+            files.keep,
+            full=full,
+            accept_renaming=accept_renaming,
+            gate=gate.options(resolved.recipe.name),
+        )
+    _tell(report, settings)
+    failed = max(files.finish(report), gate.finish())
     if boxed and report.failure is None:
         settings.tell(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
-    return code
+    return report.exit_code if report.exit_code in _WORSE else failed or report.exit_code
 
 
 def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) -> "Resolved":
@@ -120,7 +130,7 @@ def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) ->
     return resolve(Recipe.for_tracking_uri(recipe, to, limit))
 
 
-def _tell(report: "Report", kept: ReportFile | None, settings: Settings) -> int:
+def _tell(report: "Report", settings: Settings) -> None:
     from mlcat_ingest.pipeline.render import as_data, as_text
 
     failure = report.failure
@@ -131,7 +141,6 @@ def _tell(report: "Report", kept: ReportFile | None, settings: Settings) -> int:
         output.out(_line(as_data(report)))
     elif report.records if failure else not (settings.quiet and report.exit_code == EXIT_OK):
         output.out(as_text(report, cause=False))
-    return (kept.finish(report) if kept is not None else EXIT_OK) or report.exit_code
 
 
 def _line(data: object) -> str:

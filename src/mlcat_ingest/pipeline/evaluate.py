@@ -1,13 +1,13 @@
 """Evaluation: the metadata tests of what was written, in batches, once it is durable."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.results import Results
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.sinks.base import Evaluation, Sink
 
@@ -26,18 +26,20 @@ class EvaluateOptions:
     test_urns: tuple[str, ...] = ()
     unchanged_too: bool = False
     """Evaluate every entity of the run, not only those that were written."""
+    complete: bool = False
+    """Whether something depends on the results: then what has none is evaluated too."""
 
 
 class Evaluator:
     """Evaluates entities in batches of 200 until the service says that it cannot."""
 
     def __init__(
-        self, sink: Sink, options: EvaluateOptions, tracker: Tracker, tally: Tally, gate: Gate
+        self, sink: Sink, options: EvaluateOptions, results: Results, tally: Tally, gate: Gate
     ) -> None:
         """Evaluate through `sink`; nothing is called if `options` switch it off."""
         self._sink = sink
         self._options = options
-        self._tracker = tracker
+        self._results = results
         self._tally = tally
         self._gate = gate
         self._lock = threading.Lock()
@@ -48,7 +50,7 @@ class Evaluator:
 
     def add(self, urns: Iterable[str]) -> None:
         """Take URNs that were written, and evaluate each batch that they fill."""
-        if self._over:
+        if self._over and not self._options.complete:
             return
         full = []
         with self._lock:
@@ -59,10 +61,14 @@ class Evaluator:
         for batch in full:
             self._evaluate(batch)
 
-    def add_unchanged(self, urns: Iterable[str]) -> None:
-        """Take URNs that had nothing to write, where the recipe's scope is every entity."""
-        if self._options.unchanged_too:
-            self.add(urns)
+    def add_unchanged(self, urns: Sequence[str]) -> None:
+        """Take URNs that had nothing to write, where the recipe's scope is every entity.
+
+        Also where something depends on results, and there are none of earlier runs.
+        """
+        unknown = self._options.complete and not self._results.lasting
+        if unknown or (self._options.unchanged_too and not self._over):
+            self.add(self._results.present(urns))
 
     def flush(self) -> None:
         """Evaluate what still waits for its batch to fill."""
@@ -71,13 +77,32 @@ class Evaluator:
         if batch:
             self._evaluate(batch)
 
+    def catch_up(self, part_ids: Iterable[int]) -> None:
+        """Evaluate what was written earlier and has no result, if something depends on results.
+
+        Cost: two statements for each 500 records of the parts, one request for each 200 entities
+        that have none.
+        """
+        if not self._options.complete:
+            return
+        for urns in self._results.untested(part_ids):
+            self.add(urns)
+        self.flush()
+
     def _evaluate(self, batch: list[str]) -> None:
         self._gate.check()
         if self._over:
+            self._miss(batch)
             return
         evaluation = self._sink.evaluate(
             batch, should_push=self._options.should_push, test_urns=self._options.test_urns
         )
-        self._over = evaluation.not_evaluated is not None
+        if evaluation.not_evaluated is not None:
+            self._over = True
         self._tally.evaluated(evaluation)
-        self._tracker.evaluated(evaluation)
+        self._results.evaluated(evaluation)
+        self._miss(urn for urn in batch if urn not in evaluation.outcomes)
+
+    def _miss(self, urns: Iterable[str]) -> None:
+        if self._options.complete:
+            self._results.without_result(list(urns))

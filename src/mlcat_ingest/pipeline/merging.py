@@ -80,4 +80,6 @@ class Merger:
         self._tracker.settled(unchanged, {})
         self._in_flight.release(unchanged)
         self._writer.add(changed)
-        self._evaluator.add_unchanged(unchanged)
+        self._evaluator.add_unchanged(
+            [one.urn for one in merged if not one.proposals and not one.is_removed]
+        )

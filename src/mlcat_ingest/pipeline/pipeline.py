@@ -5,6 +5,7 @@ from typing import Final
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
+from mlcat_ingest.pipeline.metadata_gate import GateOptions
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
@@ -45,13 +46,15 @@ class Pipeline:
         *,
         full: bool = False,
         accept_renaming: bool = False,
+        gate: GateOptions | None = None,
     ) -> Report:
         """Run once and return the report; what ended it early is in it (`raise_for_failure`).
 
         `progress` is called from the calling thread, about five times a second, at least once;
         `keep` takes the report as it stands, at the start and every few seconds.
         `full` reads and compares everything, whatever is remembered; `accept_renaming` goes on
-        where the recipe names things another way than before.
+        where the recipe names things another way than before. `gate` names the metadata tests
+        that must not fail.
         """
         recipe = self._resolved.recipe
         options = RunOptions(
@@ -68,6 +71,7 @@ class Pipeline:
             policies=by_aspect(recipe.merge),
             dead_letters=recipe.dead_letter_file,
             state=_state_of(recipe, full=full, accept_renaming=accept_renaming),
+            gate=gate,
         )
         sources = [source.build() for source in self._resolved.sources]
         # Links from runs are checked against the features that this run wrote.

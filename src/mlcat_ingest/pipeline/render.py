@@ -3,9 +3,12 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.verdict import Verdict
+
+_SUMS: Final = ("passing", "failing", "newly_failing")
 
 
 def as_text(report: Report, *, cause: bool = True) -> str:
@@ -21,6 +24,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *_merging(report),
             *_lineage(report),
             *_evaluation(report),
+            *_gate(report.gate),
             *_notes(report),
             *_examples("not usable", report.failed_records, report.failed_examples),
             *_examples("refused", report.rejected, report.rejected_examples),
@@ -60,6 +64,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "catalog_requests": report.catalog_requests,
         "lineage": asdict(report.lineage),
         "evaluation": asdict(report.evaluation),
+        "gate": None if report.gate is None else _gate_data(report.gate),
         "failure": None if report.failure is None else asdict(report.failure),
         "interrupted": report.interrupted,
     }
@@ -79,6 +84,8 @@ def _headline(report: Report, *, cause: bool) -> str:
         return f"{report.name}: failed {took}{what}"
     if report.failed_records or report.rejected:
         return f"{report.name}: finished {took}, but not everything arrived"
+    if report.gate is not None and not report.gate.passed:
+        return f"{report.name}: everything arrived {took}, but metadata tests did not pass"
     return f"{report.name}: everything arrived {took}"
 
 
@@ -142,6 +149,31 @@ def _evaluation(report: Report) -> Iterator[str]:
         yield f"  tests        not evaluated: {tests.not_evaluated}"
     for urn, count in tests.failing_tests.items():
         yield f"    {urn} fails on {count:,}"
+
+
+def _gate(verdict: Verdict | None) -> Iterator[str]:
+    if verdict is None:
+        return
+    still = verdict.failing - verdict.newly_failing
+    yield (
+        f"  gate         {'passed' if verdict.passed else 'failed'}: "
+        f"{verdict.newly_failing:,} newly failing, {still:,} still failing, "
+        f"{verdict.passing:,} passing ({verdict.pattern!r} matches {len(verdict.tests):,} tests)"
+    )
+    for reason in verdict.not_evaluated:
+        yield f"    not evaluated: {reason}"
+    labels = {test.urn: test.label for test in verdict.tests}
+    for one in verdict.examples:
+        word = "newly failing" if one.newly else "still failing"
+        yield f"    {word}: {one.entity}: {labels.get(one.test, one.test)}"
+    if verdict.failing > len(verdict.examples):
+        yield f"    … and {verdict.failing - len(verdict.examples):,} more"
+
+
+def _gate_data(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as JSON data, its sums beside its fields."""
+    sums = {name: getattr(verdict, name) for name in _SUMS}
+    return {"passed": verdict.passed, **sums, **asdict(verdict)}
 
 
 def _notes(report: Report) -> Iterator[str]:

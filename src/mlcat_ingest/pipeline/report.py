@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.pipeline.verdict import Verdict
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
+EXIT_TESTS: Final = 3
 EXIT_PARTIAL: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
@@ -96,11 +98,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class PassSummary:
-    """How one place was read: `full`, or only what changed since the last run, and `why` so."""
+    """How one place was read: `full`, or only what changed since the last run, and `why` so.
+
+    `current_at_ms` is when the last pass began that came to its end, None where none did: up to
+    then the catalog has what the source says.
+    """
 
     source: str
     full: bool
     why: str
+    instance: str = ""
+    current_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,8 @@ class Report:
     catalog_requests: int = 0
     lineage: LineageSummary = LineageSummary()
     evaluation: EvaluationSummary = EvaluationSummary()
+    gate: Verdict | None = None
+    """What the gate on metadata tests found, where there is one."""
     failure: Failure | None = None
     interrupted: bool = False
     finished: bool = True
@@ -169,14 +179,17 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Exit status: 0 all arrived, 1 a side failed, 2 recipe or limit, 4 partial, 130 Ctrl-C."""
+        """Exit status: 0 all arrived, 1 a side failed, 2 recipe or limit, 3 tests, 4 partial.
+
+        Where several hold, 2 goes before 1, 1 before 4, 4 before 3. Ctrl-C is 130.
+        """
         if self.interrupted:
             return EXIT_INTERRUPTED
         if self.failure is not None:
             return EXIT_USAGE if self.failure.usage else EXIT_FAILED
         if self.failed_records or self.rejected:
             return EXIT_PARTIAL
-        return EXIT_OK
+        return EXIT_OK if self.gate is None or self.gate.passed else EXIT_TESTS
 
     def raise_for_failure(self) -> None:
         """Return if the run came to its end.

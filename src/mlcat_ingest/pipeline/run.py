@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,11 +27,13 @@ from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
 from mlcat_ingest.pipeline.lineage import LineageCheck
 from mlcat_ingest.pipeline.merge import Merge, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
+from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.reading import Chunk, Chunker, map_page, read_pages
 from mlcat_ingest.pipeline.report import Progress, Report
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.tally import Mask, Tally
+from mlcat_ingest.pipeline.verdict import Verdict
 from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.enrich import EnrichRule
@@ -69,6 +71,7 @@ class RunOptions:
     state: State = field(default_factory=State)
     enrich: Sequence[EnrichRule] = ()
     check_lineage: bool = True
+    gate: GateOptions | None = None
 
 
 MakeDelivery = Callable[[Sink, Merge, Tally, Gate], Delivers]
@@ -98,7 +101,11 @@ class Run:
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._gate, 1)
         self._evaluator = Evaluator(
-            sink, options.evaluate, self._state.tracker, self._tally, self._gate
+            sink,
+            replace(options.evaluate, complete=options.gate is not None),
+            self._state.tracker.results,
+            self._tally,
+            self._gate,
         )
         merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
         self._writer = Writer(
@@ -118,6 +125,8 @@ class Run:
             self._tally,
             merge,
         )
+        self._metadata_gate = _gate_of(options, sink)
+        self._verdict: Verdict | None = None
         self._threads: list[Future[None]] = []
         self._catalog = ""
 
@@ -129,7 +138,7 @@ class Run:
         killed.
         """
         try:
-            self._state.open(self._sink)
+            self._state.open(self._sink, always=self._metadata_gate is not None)
             self._catalog = self._sink.open()
             log.info("writing to %s", self._catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
@@ -145,11 +154,12 @@ class Run:
     def _report(self, *, finished: bool) -> Report:
         return self._tally.report(
             catalog=self._catalog,
-            passes=self._state.passes(),
+            passes=self._state.passes(failed=finished and self._gate.cause is not None),
             source_requests=sum(source.requests_made() for source in self._sources),
             catalog_requests=self._sink.requests_made(),
             error=self._gate.cause,
             finished=finished,
+            gate=self._verdict,
         )
 
     def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
@@ -185,6 +195,8 @@ class Run:
         wait(workers)
         self._evaluator.flush()
         self._lineage.finish()
+        if failure is None:
+            self._evaluator.catch_up(self._state.part_ids())
         if failure is not None:
             self._gate.stop(failure)
 
@@ -228,8 +240,17 @@ class Run:
         except KeyboardInterrupt:
             log.debug("not waiting for requests under way")
 
+    def _judge(self) -> None:
+        """Look at the results of metadata tests, while the state and the catalog are open."""
+        cause = self._gate.cause
+        if self._metadata_gate is not None and not isinstance(cause, KeyboardInterrupt):
+            self._verdict = self._metadata_gate.judge(
+                self._state.tracker.results.kept, self._tally.not_evaluated, ask_names=cause is None
+            )
+
     def _close(self) -> None:
         closings: list[Callable[[], None]] = [source.close for source in self._sources]
+        closings.append(self._judge)
         closings.append(lambda: self._sink.close(complete=self._gate.cause is None))
         closings.append(self._state.close)
         closings.append(lambda: self._letters.close(complete=self._gate.cause is None))
@@ -239,3 +260,9 @@ class Run:
             except BaseException as error:  # a file that cannot be finished is a failed run
                 log.debug("closing failed", exc_info=True)
                 self._gate.stop(error)
+
+
+def _gate_of(options: RunOptions, sink: Sink) -> MetadataGate | None:
+    if options.gate is None:
+        return None
+    return MetadataGate(options.gate, sink, options.evaluate.test_urns)

@@ -25,6 +25,7 @@ from mlcat_ingest.pipeline.report import (
     Report,
     failure_of,
 )
+from mlcat_ingest.pipeline.verdict import Verdict
 from mlcat_ingest.sinks.base import Evaluation
 
 log = logging.getLogger(__name__)
@@ -165,6 +166,12 @@ class Tally:
         with self._lock:
             self._lineage = clean
 
+    @property
+    def not_evaluated(self) -> str | None:
+        """Why nothing, or nothing more, was evaluated."""
+        with self._lock:
+            return self._not_evaluated
+
     def progress(self) -> Progress:
         """Return how far the run is."""
         with self._lock:
@@ -192,6 +199,7 @@ class Tally:
         catalog_requests: int,
         error: BaseException | None,
         finished: bool = True,
+        gate: Verdict | None = None,
     ) -> Report:
         """Return the report of the run as it stands; `error` is what ended it early."""
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -227,6 +235,7 @@ class Tally:
                     failing_tests=dict(self._failing_tests.most_common()),
                     not_evaluated=self._not_evaluated,
                 ),
+                gate=gate,
                 failure=failure,
                 interrupted=interrupted,
                 finished=finished,

@@ -13,11 +13,13 @@ import pytest
 from sqlalchemy import Engine, text
 
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
-from mlcat_ingest.pipeline.state import lock, outcomes, parts, rows
+from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
 from mlcat_ingest.pipeline.state.parts import Counts, PartKey
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.pipeline.state.summary import reset, summary
+from mlcat_ingest.sinks.base import TestOutcome
 from mlcat_ingest.sql.engine import write_transaction
 from support.services import postgres_database
 
@@ -136,12 +138,64 @@ def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
     assert parts.pinned(engine, KEY) == {"run": "urn:3"}
 
 
+def failing(*tests: str) -> TestOutcome:
+    return TestOutcome(failing=tests)
+
+
 def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
-    outcomes.save_outcomes(engine, "r", "s", {"a": ["t1", "t2"], "b": [], "c": ["t1"]})
-    assert outcomes.failing_tests(engine, "r", "s") == {"a": ("t1", "t2"), "c": ("t1",)}
-    outcomes.save_outcomes(engine, "r", "s", {"a": [], "b": ["t3"]})
-    assert outcomes.failing_tests(engine, "r", "s") == {"b": ("t3",), "c": ("t1",)}
-    assert outcomes.failing_tests(engine, "other", "s") == {}
+    kept = Outcomes(engine, "r", "s", 1)
+    kept.save({"a": failing("t1", "t2"), "b": failing(), "c": failing("t1")})
+    assert failing_tests(engine, "r", "s") == {"a": ("t1", "t2"), "c": ("t1",)}
+    kept.save({"a": failing(), "b": failing("t3")})
+    assert failing_tests(engine, "r", "s") == {"b": ("t3",), "c": ("t1",)}
+    assert failing_tests(engine, "other", "s") == {}
+
+
+def test_results_of_a_run_are_told_from_those_before(engine: Engine) -> None:
+    first, second = Outcomes(engine, "r", "s", 1), Outcomes(engine, "r", "s", 2)
+    first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
+    second.outdate(["a", "b", "d"])
+    assert second.unevaluated() == 3
+    second.save({"a": failing("t"), "b": failing("t")})
+    second.save({"b": failing("t", "u")})  # a second time in the same run
+    second.without_result(["d", "e"])
+    new = Result(failing("t", "u"), failing(), fresh=True)
+    assert dict(second.groups()) == {
+        Result(failing("t"), failing("t"), fresh=True): 1,
+        new: 1,
+        Result(failing("t"), failing(), fresh=False): 1,
+    }
+    assert new.newly_failing == {"t", "u"}
+    assert list(second.entities(lambda found: "u" in found.outcome.failing)) == [("b", new)]
+    assert (second.unevaluated(), list(second.unevaluated_entities())) == (2, ["d", "e"])
+    third = Outcomes(engine, "r", "s", 3)
+    third.save({"d": failing("t")})
+    # It failed before it had no result, so it is not new.
+    assert dict(third.groups())[Result(failing("t"), failing("t"), fresh=True)] == 1
+    assert third.unevaluated() == 0
+
+
+def test_what_is_removed_fails_nothing(engine: Engine) -> None:
+    kept = Outcomes(engine, "r", "s", 1)
+    kept.save({"a": failing("t"), "b": failing("t")})
+    kept.save({}, removed=["b"])
+    assert [count for _, count in kept.groups()] == [1]
+    assert kept.removed(["a", "b", "c"]) == {"b"}
+    assert failing_tests(engine, "r", "s") == {"a": ("t",)}
+
+
+def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -> None:
+    part_id = parts.begin(engine, KEY, "s").key.id
+    records = [row(part_id, f"{n:04}") for n in range(1201)]
+    rows.save(engine, [*records, row(part_id, "z", digest="", reason="refused")])
+    urns = [one.urns for one in records]
+    kept = Outcomes(engine, "r", "s", 1)
+    kept.save(dict.fromkeys(urns[:1000], failing()))
+    kept.without_result(urns[1000:1100])
+    found = list(kept.untested([part_id]))
+    assert [urn for some in found for urn in some] == urns[1100:]
+    later = Outcomes(engine, "r", "s", 2)
+    assert sum(map(len, later.untested([part_id]))) == 201
 
 
 def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
@@ -150,7 +204,7 @@ def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> Non
         part_id = parts.begin(engine, key, "s").key.id
         rows.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
         parts.pin(engine, key, {"run": "urn:1"})
-        outcomes.save_outcomes(engine, recipe, KEY.sink, {"a": ["t"]})
+        Outcomes(engine, recipe, KEY.sink, 1).save({"a": failing("t")})
     assert reset(url, "r") is True
     assert reset(url, "r") is False
     assert summary(url, "r").parts == ()

@@ -135,7 +135,7 @@ def test_a_report_that_cannot_be_written_is_a_failure(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", fail)
+    monkeypatch.setattr("mlcat_ingest.cli.report_file.write_whole", fail)
     result = invoke("recipe.yml", "--report", str(tmp_path / "r.json"))
     assert result.code == 1
     assert "the report cannot be written" in result.err

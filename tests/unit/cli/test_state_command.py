@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from mlcat_ingest.pipeline.state import lock, outcomes, parts, rows
+from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.sinks.base import TestOutcome
 from support.cli import Invoke
 
 KEY = PartKey("night", "rest http://catalog", "mlflow:0123:default", "eu")
@@ -44,7 +46,7 @@ def engine(url: str) -> Iterator[Engine]:
     )
     parts.pin(engine, KEY, {"run": "urn:li:mlModel:x"})
     parts.finish(engine, KEY, {"since_ms": 5}, STARTED_MS, full=True)
-    outcomes.save_outcomes(engine, KEY.recipe, KEY.sink, {"urn:a": ["t"]})
+    Outcomes(engine, KEY.recipe, KEY.sink, 1).save({"urn:a": TestOutcome(failing=("t",))})
     yield engine
     engine.dispose()
 

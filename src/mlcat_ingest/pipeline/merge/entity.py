@@ -51,6 +51,11 @@ class MergedEntity:
         """The URN of the entity."""
         return self.entity.urn
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether the source says that the entity is gone."""
+        return bool(self.entity.aspects.get("status", NOTHING).get("removed"))
+
 
 Merge = Callable[[Entity, StoredEntity | None], MergedEntity]
 """What decides on one entity: what is to be said of it, and what the catalog holds of it now."""

@@ -49,6 +49,7 @@ class PartPass:
         self.full = full
         self.began_at_ms = time.time_ns() // 1_000_000
         self.finished: tuple[Mapping[str, Any], bool] | None = None
+        self.current_at_ms = row.passed_at_ms
 
     @property
     def key(self) -> PartKey:
@@ -102,6 +103,7 @@ class PartPass:
             full = complete and self.full is not None
             parts.finish(engine, self.key, checkpoint, self.began_at_ms, full=full)
             self.finished = None
+            self.current_at_ms = self.began_at_ms
 
 
 class StateMemory:

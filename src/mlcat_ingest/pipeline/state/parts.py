@@ -19,7 +19,7 @@ from sqlalchemy import (
     update,
 )
 
-from mlcat_ingest.pipeline.state.tables import failing, identity, part, record
+from mlcat_ingest.pipeline.state.tables import identity, part, record, tested
 from mlcat_ingest.sql.engine import write_transaction
 
 
@@ -150,7 +150,7 @@ def forget(engine: Engine, recipe: str) -> None:
     with write_transaction(engine) as connection:
         ids = select(part.c.id).where(part.c.recipe == recipe)
         connection.execute(delete(record).where(record.c.part_id.in_(ids)))
-        for table in (part, identity, failing):
+        for table in (part, identity, tested):
             connection.execute(delete(table).where(table.c.recipe == recipe))
 
 

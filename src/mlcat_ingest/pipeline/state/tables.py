@@ -55,14 +55,26 @@ record = Table(
     Column("seen_in_pass", Integer, nullable=False),
 )
 
-# The metadata tests that an entity failed when it was last evaluated.
-failing = Table(
-    "state_failing",
+# A result of metadata tests, once for all the entities that have it; `id` follows from the lists.
+result = Table(
+    "state_result",
+    _METADATA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("passing", Text, nullable=False),
+    Column("failing", Text, nullable=False),
+)
+
+# The last result of an entity, the one before, and the run that it is of. No result: the entity
+# was written since it was evaluated, or the service gave none.
+tested = Table(
+    "state_tested",
     _METADATA,
     Column("recipe", Text, primary_key=True),
     Column("sink", Text, primary_key=True),
     Column("urn", Text, primary_key=True),
-    Column("tests", Text, nullable=False),
+    Column("result", BigInteger),
+    Column("before", BigInteger),
+    Column("run_ms", BigInteger, nullable=False),
 )
 
 # Who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock behind it.
@@ -128,6 +140,27 @@ MIGRATIONS: Final = (
                 pid INTEGER NOT NULL,
                 host TEXT NOT NULL,
                 since_ms BIGINT NOT NULL
+            )""",
+        ),
+    ),
+    Migration(
+        "results of metadata tests, passing ones too",
+        statements(
+            # What failed before has to be evaluated again: what passed beside it was not kept.
+            "DROP TABLE state_failing",
+            """CREATE TABLE state_result (
+                id BIGINT PRIMARY KEY,
+                passing TEXT NOT NULL,
+                failing TEXT NOT NULL
+            )""",
+            """CREATE TABLE state_tested (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                urn TEXT NOT NULL,
+                result BIGINT,
+                before BIGINT,
+                run_ms BIGINT NOT NULL,
+                PRIMARY KEY (recipe, sink, urn)
             )""",
         ),
     ),

@@ -15,9 +15,8 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.memory import PartPass
-from mlcat_ingest.pipeline.state.outcomes import save_outcomes
+from mlcat_ingest.pipeline.state.results import Results
 from mlcat_ingest.pipeline.state.rows import Known, Row
-from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Source, Trace
 
 log = logging.getLogger(__name__)
@@ -83,22 +82,28 @@ class Tracker:
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         """Remember nothing before `start`; `mask` hides secrets."""
         self._engine: Engine | None = None
-        self._place = ("", "")
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, deque[_Pending]] = {}
         self._rows: list[Row] = []
         self._untold = False
+        self.results = Results(self._tried)
 
-    def start(self, engine: Engine, recipe: str, address: str) -> None:
-        """Remember in `engine`, what `recipe` writes to the catalog at `address`."""
+    def start(self, engine: Engine, recipe: str, address: str, *, lasting: bool = True) -> None:
+        """Remember in `engine`, what `recipe` writes to the catalog at `address`.
+
+        What is not `lasting` is forgotten with the run.
+        """
         self._engine = engine
-        self._place = (recipe, address)
+        self.results.start(engine, recipe, address, lasting=lasting)
 
     def stop(self) -> None:
         """Write what is left; remember nothing from now on."""
         self.flush()
-        self._engine = None
+        self._lose()
+
+    def _lose(self) -> None:
+        self._engine = self.results.kept = None
 
     def sort(self, source: Source[Any], page: Sequence[Any]) -> Sorted:
         """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
@@ -183,12 +188,6 @@ class Tracker:
                     ready.append(pending.row())
         self._keep(ready)
 
-    def evaluated(self, evaluation: Evaluation) -> None:
-        """Keep which metadata tests fail, and forget of the others that they did."""
-        failing = {urn: outcome.failing for urn, outcome in evaluation.outcomes.items()}
-        if failing:
-            self._tried(lambda engine: save_outcomes(engine, *self._place, failing))
-
     def flush(self) -> bool:
         """Write what waits for its transaction; return whether the database still takes it."""
         with self._lock:
@@ -227,7 +226,7 @@ class Tracker:
         try:
             work(engine)
         except SQLAlchemyError as error:
-            self._engine = None
+            self._lose()
             log.warning(
                 "the state database failed; the next run reads again what this one read: %s",
                 self._mask(" ".join(str(getattr(error, "orig", None) or error).split())),

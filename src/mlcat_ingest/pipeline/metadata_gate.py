@@ -1,0 +1,201 @@
+"""The gate on metadata tests: whether what matters fails, newly fails, passes, or is not known.
+
+It judges by the last results of all entities of the recipe: those of this run, and of what did
+not change since, those of the run that evaluated it. What has no result never counts as passed.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.pipeline.printable import printable
+from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result
+from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
+from mlcat_ingest.sinks.base import Sink
+
+log = logging.getLogger(__name__)
+
+EXAMPLES: Final = 20
+"""How many failures a verdict names."""
+
+TESTS: Final = 100
+"""How many metadata tests a verdict names, those that fail first."""
+
+_NAMES: Final = 200
+"""Tests whose names one request asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and a way to all the results behind it, entity by entity."""
+
+    verdict: Verdict
+    tests: tuple[TestVerdict, ...] = ()
+    """All tests that the pattern matches, by URN; those of the verdict may be the first few."""
+    outcomes: Outcomes | None = None
+
+    def results(self, test: str) -> Iterator[tuple[str, Result]]:
+        """Yield the entities with a result of `test`, in the order of their URNs.
+
+        Cost: one pass over the last results, streamed.
+        """
+        if self.outcomes is not None:
+            yield from self.outcomes.entities(
+                lambda found: test in found.outcome.failing or test in found.outcome.passing
+            )
+
+    def unevaluated(self) -> Iterator[str]:
+        """Yield the entities that have no result."""
+        if self.outcomes is not None:
+            yield from self.outcomes.unevaluated_entities()
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """Which metadata tests must not fail: those whose URN or name `pattern` is found in.
+
+    `keep` is given the results while they can be read.
+    """
+
+    pattern: re.Pattern[str]
+    keep: Callable[[Judged], None] | None = field(default=None, compare=False)
+
+
+class MetadataGate:
+    """Judges the results that a run has, and those it knows of."""
+
+    def __init__(self, options: GateOptions, sink: Sink, test_urns: Sequence[str]) -> None:
+        """Look at the tests that `options` name; `test_urns` are those that a recipe insists on."""
+        self._options = options
+        self._sink = sink
+        self._test_urns = test_urns
+
+    def judge(
+        self, outcomes: Outcomes | None, not_evaluated: str | None, *, ask_names: bool
+    ) -> Verdict:
+        """Return the verdict; `not_evaluated` says why evaluation stopped, if it did.
+
+        Without `ask_names` the service is not asked what the tests are called.
+
+        Cost: one request for the names of up to 200 tests; one pass over the last results.
+        """
+        judged = None
+        if outcomes is not None:
+            try:
+                judged = self._judged(outcomes, not_evaluated, ask_names=ask_names)
+                self._keep(judged)
+            except SQLAlchemyError:
+                log.debug("reading results failed", exc_info=True)
+                judged = None
+        if judged is None:
+            reason = not_evaluated or "the results cannot be read from the state database"
+            judged = Judged(Verdict(self._pattern, not_evaluated=(reason,)))
+            self._keep(judged)
+        return judged.verdict
+
+    @property
+    def _pattern(self) -> str:
+        return printable(self._options.pattern.pattern)
+
+    def _keep(self, judged: Judged) -> None:
+        if self._options.keep is not None:
+            self._options.keep(judged)
+
+    def _judged(self, outcomes: Outcomes, not_evaluated: str | None, *, ask_names: bool) -> Judged:
+        groups = outcomes.groups()
+        seen = {urn for found, _ in groups for urn in found.outcome.passing}
+        seen |= {urn for found, _ in groups for urn in found.outcome.failing}
+        names = self._names(sorted(seen.union(self._test_urns))) if ask_names else {}
+        matching = [
+            urn for urn in sorted(seen.union(self._test_urns)) if self._matches(urn, names.get(urn))
+        ]
+        tests = tuple(_verdict(urn, names.get(urn), groups) for urn in matching)
+        unevaluated = outcomes.unevaluated()
+        verdict = Verdict(
+            pattern=self._pattern,
+            tests=tuple(sorted(tests, key=_worst_first)[:TESTS]),
+            unevaluated=unevaluated,
+            not_evaluated=tuple(self._unknown(tests, seen, unevaluated, not_evaluated)),
+            examples=tuple(_examples(outcomes, frozenset(matching))),
+        )
+        return Judged(verdict, tests, outcomes)
+
+    def _matches(self, urn: str, name: str | None) -> bool:
+        search = self._options.pattern.search
+        return bool(search(urn) or (name is not None and search(name)))
+
+    def _unknown(
+        self,
+        tests: Sequence[TestVerdict],
+        seen: Collection[str],
+        unevaluated: int,
+        not_evaluated: str | None,
+    ) -> Iterator[str]:
+        """Yield why results are not known."""
+        if not_evaluated is not None:
+            yield not_evaluated
+            return
+        if unevaluated:
+            yield f"the service gave no result for {unevaluated:,} of the entities"
+        silent = [test.label for test in tests if test.urn not in seen]
+        if silent:
+            yield f"the service gave no result of {', '.join(silent[:3])}{_more(silent[3:])}"
+        if not tests:
+            what = (
+                "no metadata test that was evaluated" if seen else "nothing was evaluated: no test"
+            )
+            yield f"{what} matches {self._pattern!r}"
+
+    def _names(self, urns: Sequence[str]) -> dict[str, str]:
+        names: dict[str, str] = {}
+        try:
+            for start in range(0, len(urns), _NAMES):
+                found = self._sink.read_many(urns[start : start + _NAMES], ["testInfo"])
+                for urn, aspects in found.items():
+                    name = aspects["testInfo"].value.get("name") if "testInfo" in aspects else None
+                    if isinstance(name, str) and name:
+                        names[urn] = printable(name)
+        except MlcatError as error:
+            log.warning("the names of metadata tests cannot be read: %s", error)
+        return names
+
+
+def _verdict(urn: str, name: str | None, groups: Sequence[tuple[Result, int]]) -> TestVerdict:
+    counts = Counter[str]()
+    for found, entities in groups:
+        counts["passing"] += entities * (urn in found.outcome.passing)
+        counts["failing"] += entities * (urn in found.outcome.failing)
+        counts["newly_failing"] += entities * (urn in found.newly_failing)
+    return TestVerdict(urn, name, counts["passing"], counts["failing"], counts["newly_failing"])
+
+
+def _worst_first(test: TestVerdict) -> tuple[int, int, str]:
+    return -test.newly_failing, -test.failing, test.urn
+
+
+def _examples(outcomes: Outcomes, matching: frozenset[str]) -> Iterator[FailedTest]:
+    """Yield the first failures: those that are new, then the others."""
+    new = list(islice(_failures(outcomes, matching, newly=True), EXAMPLES))
+    yield from new
+    yield from islice(_failures(outcomes, matching, newly=False), EXAMPLES - len(new))
+
+
+def _failures(outcomes: Outcomes, matching: frozenset[str], *, newly: bool) -> Iterator[FailedTest]:
+    def tests_of(found: Result) -> frozenset[str]:
+        new = found.newly_failing
+        return matching & (new if newly else frozenset(found.outcome.failing) - new)
+
+    for urn, found in outcomes.entities(lambda found: bool(tests_of(found))):
+        for test in sorted(tests_of(found)):
+            yield FailedTest(urn, test, newly)
+
+
+def _more(rest: Sequence[str]) -> str:
+    return f" and {len(rest):,} more" if rest else ""

@@ -1,0 +1,157 @@
+"""A report as Prometheus metrics, in the form that the textfile collector of node_exporter reads.
+
+Every series names its recipe, so that the files of several recipes stand beside each other. All
+are gauges of the last run; only the time of the last success is older where that run failed.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prometheus_client.core import CollectorRegistry, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from mlcat_ingest.pipeline.report import EXIT_OK, Report
+
+PREFIX: Final = "mlcat_ingest_"
+LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"
+
+_Labels = Mapping[str, str]
+_OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "rejected")
+
+
+def as_prometheus(report: Report, before: str = "") -> str:
+    """Return the metrics of `report`; `before` is what the file said of the run before."""
+    last_success_s = (
+        report.finished_at_ms / 1000
+        if report.exit_code == EXIT_OK
+        else _last_success(before, report.name)
+    )
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(list(_families(report, last_success_s))))
+    return generate_latest(registry).decode()
+
+
+class _Families(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+def _last_success(text: str, recipe: str) -> float | None:
+    """Return when a run last succeeded, as an earlier file has it; None where it does not say."""
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == LAST_SUCCESS and sample.labels.get("recipe") == recipe:
+                    return sample.value
+    except ValueError:
+        return None  # somebody else's file, or half of one
+    return None
+
+
+def _families(report: Report, last_success_s: float | None) -> Iterator[Metric]:
+    def family(name: str, help_text: str, *samples: tuple[_Labels, float]) -> Metric:
+        return _family(report.name, name, help_text, *samples)
+
+    def one(name: str, help_text: str, value: float) -> Metric:
+        return family(name, help_text, ({}, value))
+
+    finished_s = report.finished_at_ms / 1000
+    yield one("up", "Whether everything arrived in the last run.", report.exit_code == EXIT_OK)
+    yield one("exit_code", "Exit status of the last run.", report.exit_code)
+    yield one("last_run_timestamp_seconds", "When the last run ended.", finished_s)
+    if last_success_s is not None:
+        help_text = "When a run last ended with everything arrived."
+        yield one("last_success_timestamp_seconds", help_text, last_success_s)
+    yield one("duration_seconds", "Wall time of the last run.", report.duration_s)
+    yield one("records", "Records read from the sources.", report.records)
+    yield one("failed_records", "Records that could not be used.", report.failed_records)
+    yield one("proposals", "Proposals sent to the catalog.", report.proposals_sent)
+    help_text = "Proposals refused and records not usable that are in the dead-letter file."
+    yield one("dead_letters", help_text, report.dead_letters)
+    yield one("conflicts", "Entities merged again, as others wrote them too.", report.conflicts)
+    yield family(
+        "entities",
+        "Entities by type and what became of them.",
+        *(
+            ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
+            for kind, counts in report.entities.items()
+            for outcome in _OUTCOMES
+        ),
+    )
+    yield family(
+        "requests",
+        "Requests sent, retries included.",
+        ({"side": "source"}, report.source_requests),
+        ({"side": "catalog"}, report.catalog_requests),
+    )
+    yield from _of_tests(report)
+    yield from _of_parts(report)
+
+
+def _of_tests(report: Report) -> Iterator[Metric]:
+    tests, gate = report.evaluation, report.gate
+    yield _family(
+        report.name,
+        "evaluated_entities",
+        "Entities whose metadata tests were evaluated.",
+        ({}, tests.evaluated),
+    )
+    yield _family(
+        report.name,
+        "test_results",
+        "Results of metadata tests.",
+        ({"outcome": "passing"}, tests.passing),
+        ({"outcome": "failing"}, tests.failing),
+    )
+    yield _family(
+        report.name,
+        "evaluation_stopped",
+        "Whether nothing, or nothing more, could be evaluated.",
+        ({}, tests.not_evaluated is not None),
+    )
+    if gate is not None:
+        yield _family(
+            report.name, "gate_passed", "Whether --fail-on-tests passed.", ({}, gate.passed)
+        )
+        yield _family(
+            report.name,
+            "gate_results",
+            "Last known results of the tests that --fail-on-tests names.",
+            ({"outcome": "passing"}, gate.passing),
+            ({"outcome": "failing"}, gate.failing),
+            ({"outcome": "newly_failing"}, gate.newly_failing),
+        )
+
+
+def _of_parts(report: Report) -> Iterator[Metric]:
+    """Yield how old is what the catalog says of each place that is read."""
+    finished = [
+        ({"source": one.source, "instance": one.instance}, one.current_at_ms / 1000)
+        for one in report.passes
+        if one.current_at_ms is not None
+    ]
+    yield _family(
+        report.name,
+        "current_timestamp_seconds",
+        "Up to when the catalog has what the source says: the start of the last whole pass.",
+        *finished,
+    )
+    yield _family(
+        report.name,
+        "lag_seconds",
+        "How far the catalog was behind the source when the run ended.",
+        *((labels, report.finished_at_ms / 1000 - at_s) for labels, at_s in finished),
+    )
+
+
+def _family(recipe: str, name: str, help_text: str, *samples: tuple[_Labels, float]) -> Metric:
+    names = list(samples[0][0]) if samples else []
+    made = GaugeMetricFamily(f"{PREFIX}{name}", help_text, labels=["recipe", *names])
+    for labels, value in samples:
+        made.add_metric([recipe, *labels.values()], float(value))
+    return made
