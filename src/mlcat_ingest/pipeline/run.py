@@ -73,6 +73,11 @@ class RunOptions:
     check_lineage: bool = True
     gate: GateOptions | None = None
 
+    @property
+    def evaluation(self) -> EvaluateOptions:
+        """How to evaluate: a gate depends on the results."""
+        return replace(self.evaluate, complete=self.gate is not None)
+
 
 MakeDelivery = Callable[[Sink, Merge, Tally, Gate], Delivers]
 
@@ -101,11 +106,7 @@ class Run:
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._gate, 1)
         self._evaluator = Evaluator(
-            sink,
-            replace(options.evaluate, complete=options.gate is not None),
-            self._state.tracker.results,
-            self._tally,
-            self._gate,
+            sink, options.evaluation, self._state.tracker.results, self._tally, self._gate
         )
         merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
         self._writer = Writer(
