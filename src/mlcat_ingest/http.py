@@ -36,6 +36,7 @@ from mlcat_ingest.http_session import (
     OwnSession,
     attempts_of,
     loopback_without_proxy,
+    skew_s,
 )
 from mlcat_ingest.metadata.codec import loads
 
@@ -131,6 +132,7 @@ class Http:
         self._backoff_s = backoff_s
         self._lock = threading.Lock()
         self._requests_made = 0
+        self._said: tuple[str, float, float] | None = None
         self._session = OwnSession()
         self._session.auth = auth or user_auth or NoAuth()
         self._session.headers.update({"Accept": "application/json", **(headers or {})})
@@ -148,6 +150,11 @@ class Http:
     def requests_made(self) -> int:
         """How many requests were sent, retries and redirects included."""
         return self._requests_made
+
+    @property
+    def clock_skew_s(self) -> float | None:
+        """How many seconds the server's clock is ahead of ours; None before it told the time."""
+        return None if self._said is None else skew_s(*self._said)
 
     def request(
         self,
@@ -210,6 +217,7 @@ class Http:
         left: int,
     ) -> requests.Response:
         self._adapter.allow(left)
+        sent_s = time.time()
         try:
             response = self._session.request(
                 method,
@@ -227,6 +235,8 @@ class Http:
         except requests.RequestException:
             self._count(self._adapter.failures())
             raise
+        if told := response.headers.get("Date"):
+            self._said = told, sent_s, time.time()
         attempts = sum(attempts_of(one) for one in (response, *response.history))
         self._count(attempts)
         try:

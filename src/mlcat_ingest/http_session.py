@@ -2,6 +2,7 @@
 
 import ipaddress
 import threading
+from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
@@ -107,6 +108,20 @@ def attempts_of(response: requests.Response) -> int:
     """Return how many requests were sent for one response."""
     retries = response.raw.retries
     return 1 + (len(retries.history) if retries is not None else 0)
+
+
+def skew_s(told: str, sent_s: float, heard_s: float) -> float | None:
+    """Return how far ahead of ours a clock is that said `told` between two moments of ours.
+
+    It says whole seconds, and somewhere between the two; what that may explain is no skew. None
+    for a text that is no time.
+    """
+    try:
+        said_s = parsedate_to_datetime(told).timestamp()
+    except ValueError:
+        return None
+    least, most = said_s - heard_s, said_s + 1 - sent_s
+    return least if least > 0 else min(most, 0.0)
 
 
 def loopback_without_proxy(url: str) -> dict[str, str] | None:

@@ -238,8 +238,8 @@ class FakeSink:
     def requests_made(self) -> int:
         return len(self.reads) + len(self.writes) + len(self.evaluations)
 
-    def check(self) -> Iterator[Finding]:
-        yield Finding("the fake catalog", "ok")
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        yield Finding("the fake catalog", "ok", "written" if write else "")
 
     def close(self, *, complete: bool = True) -> None:
         self.complete = complete

@@ -75,7 +75,9 @@ def flaky(script: Script, *, certificate: Path | None = None) -> Iterator[FlakyS
             if answer.hang_up:
                 self.close_connection = True
                 return
-            self.send_response(answer.status)
+            # A script that tells the time tells it alone.
+            tells_time = "Date" in answer.headers
+            (self.send_response_only if tells_time else self.send_response)(answer.status)
             headers = {"Content-Type": "application/json", **answer.headers}
             headers.setdefault("Content-Length", str(len(answer.body)))
             for name, value in headers.items():

@@ -1,8 +1,7 @@
 """`mlcat-ingest check`: the doctor, which connects to every side and changes nothing."""
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,64 +9,78 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import say_options
 from mlcat_ingest.cli.run import read_recipe
-from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 
 if TYPE_CHECKING:
-    from mlcat_ingest.sinks.base import Sink
-    from mlcat_ingest.sources.base import Source
+    from mlcat_ingest.pipeline.doctor import Examined
 
 _SIGNS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 
+_EXAMPLES = """\b
+Examples:
+  mlcat-ingest check recipe.yml            connect and look, change nothing
+  mlcat-ingest check recipe.yml --write    write a probe entity and delete it again
+  mlcat-ingest check recipe.yml --json     the same as one JSON object
+  mlcat-ingest check http://mlflow:5000    a server, before there is a recipe"""
 
-@click.command(epilog="\b\nExample:\n  mlcat-ingest check recipe.yml")
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("recipe")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Also write an entity mlcat-ingest-check-… to the catalog, read it back, see whether "
+    "conditional writes are enforced, and delete it for good.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @say_options
-def command(recipe: str) -> int:
+def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - click's way
     """Check RECIPE, a file or an address: is it valid, does every side answer and let us in.
+
+    Looks at names, connections, certificates, clocks, versions, each permission by its name, URNs
+    that another server holds, the state database and the dead-letter file. Changes nothing, unless
+    --write is given. A side that does not answer is given up after a minute.
 
     Exit status: 0 nothing failed; 1 something did; 2 the recipe is wrong.
     """
     resolved = read_recipe(recipe)
-    _show(Finding("recipe", "ok", f"{resolved.recipe.name}: valid"))
-    failed = 0
-    for source in resolved.sources:
-        failed += _try(f"source {source.type}", source.build)
-    if resolved.sink is None:
-        _show(
-            Finding(
-                "sink",
-                "warning",
-                "none is given: a run writes to ./mlcat-catalog.db, with --no-input it fails",
-            )
-        )
-    else:
-        failed += _try(f"sink {resolved.sink.type}", resolved.sink.build)
+    from mlcat_ingest.pipeline.doctor import examine
+
+    found: list[Examined] = []
+    for one in examine(resolved, write=write):
+        found.append(one)
+        if not as_json:
+            output.out(_line(one))
+    failed = sum(one.finding.outcome == "failed" for one in found)
+    if as_json:
+        facts = {
+            "recipe": resolved.recipe.name,
+            "failed": failed,
+            "findings": [_fields(one) for one in found],
+        }
+        output.out(json.dumps(facts, indent=2, ensure_ascii=False))
     return EXIT_FAILED if failed else EXIT_OK
 
 
-def _try(name: str, build: "Callable[[], Source[Any] | Sink]") -> int:
-    """Show the findings of one side and return how many of them failed."""
-    failed = 0
-    for finding in _findings(name, build):
-        _show(finding)
-        failed += finding.outcome == "failed"
-    return failed
+def _line(one: "Examined") -> str:
+    finding = one.finding
+    detail = f": {finding.detail}" if finding.detail else ""
+    hint = f" ({finding.hint})" if finding.hint else ""
+    return _shown(f"{_SIGNS[finding.outcome]}  {finding.what}{detail}{hint}")
 
 
-def _findings(name: str, build: "Callable[[], Source[Any] | Sink]") -> Iterator[Finding]:
-    try:
-        with contextlib.closing(build()) as side:
-            yield from side.check()
-    except MlcatError as error:
-        yield Finding(name, "failed", error.message, error.hint)
+def _fields(one: "Examined") -> dict[str, str | None]:
+    finding = one.finding
+    return {
+        "side": one.side,
+        "what": _shown(finding.what),
+        "outcome": finding.outcome,
+        "detail": _shown(finding.detail),
+        "hint": None if finding.hint is None else _shown(finding.hint),
+    }
 
 
-def _show(finding: Finding) -> None:
+def _shown(text: str) -> str:
     from mlcat_ingest.pipeline.printable import printable
     from mlcat_ingest.recipe.secrets import mask
 
-    detail = f": {finding.detail}" if finding.detail else ""
-    output.out(printable(mask(f"{_SIGNS[finding.outcome]}  {finding.what}{detail}")))
-    if finding.hint:
-        output.out(printable(mask(f"         {finding.hint}")))
+    return printable(mask(text))

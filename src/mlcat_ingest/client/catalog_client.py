@@ -9,6 +9,7 @@ from mlcat_ingest.client import search, tasks
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.capabilities import Capabilities, probe
 from mlcat_ingest.client.connection import Connection, ConnectionOptions
+from mlcat_ingest.client.deletion import delete_entity
 from mlcat_ingest.client.emitter import MAX_BYTES, MAX_PROPOSALS, Emitter
 from mlcat_ingest.client.evaluate import DialectChoice, Evaluator
 from mlcat_ingest.client.graphql import graphql
@@ -72,6 +73,11 @@ class CatalogClient:
         return self._connection.requests_made
 
     @property
+    def clock_skew_s(self) -> float | None:
+        """How many seconds the service's clock is ahead of ours, None before it told the time."""
+        return self._connection.clock_skew_s
+
+    @property
     def reads_in_batches(self) -> bool:
         """Whether the service has not yet shown that it lacks the batch read."""
         return self._reader.reads_in_batches
@@ -90,6 +96,10 @@ class CatalogClient:
     def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
         """Write many and return those refused. See `Emitter.emit_batch`."""
         return self._emitter.emit_batch(proposals)
+
+    def delete_entity(self, urn: str) -> None:
+        """Delete an entity for good, its history too. See `deletion.delete_entity`."""
+        delete_entity(self._connection, urn)
 
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         """Return one aspect, None where the entity has none. See `Reader.get_aspect`."""

@@ -66,6 +66,11 @@ class Connection:
         """How many requests were sent, retries included."""
         return self._http.requests_made
 
+    @property
+    def clock_skew_s(self) -> float | None:
+        """How many seconds the service's clock is ahead of ours, None before it told the time."""
+        return self._http.clock_skew_s
+
     def get(self, path: str) -> Reply:
         """Return the reply to a GET of `path`, which is percent-encoded already.
 

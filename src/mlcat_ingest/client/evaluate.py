@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 DialectChoice = Literal["auto", "shouldPush", "push"]
 """`auto` takes `push` for a DataHub and `shouldPush` for every other service."""
 
+NO_RESULTS: Final = "the service gave no results"
+"""Why nothing was evaluated where a service that permits it has nothing to say of an entity."""
+
 _NAMES: Final[Mapping[Dialect, tuple[str, str]]] = {
     "shouldPush": ("shouldPush", "testUrns"),
     "push": ("push", "tests"),
@@ -90,9 +93,7 @@ class Evaluator:
         except _StoppedError as stopped:
             return Evaluation(outcomes, not_evaluated=str(stopped))
         if urns and not outcomes:
-            return Evaluation(
-                not_evaluated=refused[0] if refused else "the service gave no results"
-            )
+            return Evaluation(not_evaluated=refused[0] if refused else NO_RESULTS)
         return Evaluation(outcomes)
 
     def _chunk(

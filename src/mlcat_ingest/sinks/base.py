@@ -108,8 +108,11 @@ class Sink(Protocol):
         """Return how many requests were sent to the catalog so far."""
         ...
 
-    def check(self) -> Iterator[Finding]:
-        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing.
+
+        With `write` an entity of the doctor's own is written and deleted again.
+        """
         ...
 
     def close(self, *, complete: bool = True) -> None:

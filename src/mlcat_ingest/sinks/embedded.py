@@ -139,7 +139,7 @@ class EmbeddedSink:
         """Return how many requests were sent so far, retries included."""
         return self._sink.requests_made() if self._sink is not None else 0
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the database can be used; one that does not exist is not made."""
         path = Path(_shown(self._db))
         if not path.exists():
@@ -149,6 +149,9 @@ class EmbeddedSink:
             yield Finding("embedded catalog", "ok", self.open())
         except MlcatError as error:
             yield Finding("embedded catalog", "failed", error.message, error.hint)
+            return
+        if write and self._sink is not None:
+            yield from self._sink.probe()
 
     def close(self, *, complete: bool = True) -> None:
         """Close connections and end the child, if it is ours; safe to call twice."""

@@ -138,8 +138,9 @@ class FileSink:
         """Return 0: a file is asked nothing."""
         return 0
 
-    def check(self) -> Iterator[Finding]:
-        """Yield whether the file's folder can be written, changing nothing."""
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        """Yield whether the file's folder can be written, changing nothing even with `write`."""
+        del write
         folder = next(one for one in (self._path.parent, *self._path.parents) if one.exists())
         if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir() and not self._path.is_dir():
             yield Finding("file", "ok", str(self._path))

@@ -1,20 +1,19 @@
 """The sink that writes to a catalog service over HTTP: ours, or DataHub's."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, Literal
 
+from mlcat_ingest.certificates import Trust
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import ConnectionOptions
 from mlcat_ingest.client.evaluate import DialectChoice
 from mlcat_ingest.client.results import Evaluation, StoredEntity
 from mlcat_ingest.client.search import Owned
-from mlcat_ingest.errors import AspectRejectedError, MlcatError
+from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.sinks.checks import findings
 from mlcat_ingest.sinks.config import RestSinkConfig
-
-_PROBE: Final = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,mlcat-ingest-check,PROD)"
-"""An entity that nobody has: reading and evaluating it shows what is permitted."""
+from mlcat_ingest.sinks.probe import probe
 
 
 class RestSink:
@@ -88,62 +87,14 @@ class RestSink:
         """Return how many requests were sent so far, retries included."""
         return self._made.requests_made if self._made is not None else 0
 
-    def check(self) -> Iterator[Finding]:
-        """Yield what the service answers to each kind of request, changing nothing.
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        """Yield what the service answers to each kind of request; see `Sink.check`."""
+        trust = Trust(self._config.verify, self._config.cert)
+        yield from findings(lambda: self._client, trust, write=write)
 
-        Cost: at most five requests.
-        """
-        try:
-            yield Finding("catalog service", "ok", self.open())
-        except MlcatError as error:
-            yield _failed("catalog service", error)
-            return
-        yield from self._check_reading()
-        yield from self._check_query()
-        yield from self._check_tests()
-
-    def _check_reading(self) -> Iterator[Finding]:
-        what = "reading what is stored"
-        try:
-            self._client.read_many([_PROBE], ["status"])
-        except MlcatError as error:
-            yield _failed(what, error)
-        else:
-            if self._client.reads_in_batches:
-                yield Finding(what, "ok", "200 entities a request")
-            else:
-                yield Finding(
-                    what,
-                    "warning",
-                    "one request an entity: the service has no batch read",
-                    "a newer DataHub answers /openapi/v3/entity/<type>/batchGet",
-                )
-
-    def _check_query(self) -> Iterator[Finding]:
-        try:
-            self._client.graphql("{ __typename }")
-        except MlcatError as error:
-            yield _failed("GraphQL", error, "warning")
-        else:
-            yield Finding("GraphQL", "ok")
-
-    def _check_tests(self) -> Iterator[Finding]:
-        what = "evaluating metadata tests"
-        try:
-            told = self._client.evaluate_batch([_PROBE])
-        except MlcatError as error:
-            yield _failed(what, error, "warning")
-            return
-        if told.not_evaluated is None:
-            yield Finding(what, "ok")
-        else:
-            yield Finding(
-                what,
-                "warning",
-                told.not_evaluated,
-                "a run still writes everything; DataHub evaluates in its Cloud edition, for users "
-                "that may manage tests",
-            )
+    def probe(self) -> Iterator[Finding]:
+        """Yield what writing, reading back and deleting an entity of its own shows."""
+        yield from probe(self._client)
 
     def close(self, *, complete: bool = True) -> None:
         """Close all connections; safe to call twice."""
@@ -172,9 +123,3 @@ def _client(config: RestSinkConfig, dialect: DialectChoice) -> CatalogClient:
         max_proposals=config.batch_size,
         max_bytes=config.batch_bytes,
     )
-
-
-def _failed(
-    what: str, error: MlcatError, outcome: Literal["warning", "failed"] = "failed"
-) -> Finding:
-    return Finding(what, outcome, error.message, error.hint)

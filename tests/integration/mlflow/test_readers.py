@@ -178,4 +178,4 @@ def test_the_doctor_finds_a_server_in_order(seeded: tuple[MlflowServer, Seeded])
     assert {finding.outcome for finding in findings} == {"ok"}
     shown = {finding.what: finding.detail for finding in findings}
     assert shown["MLflow version"].startswith(("2.22.", "3.17."))
-    assert shown["MLflow experiments"] == "14 of 14 are read"
+    assert shown["MLflow permission: read experiments"] == "14 of 14 are read"

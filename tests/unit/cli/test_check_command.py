@@ -1,13 +1,16 @@
 """`mlcat-ingest check`: every side's findings, and whether one of them failed."""
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.errors import MissingExtraError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.pipeline.resolve import Resolved
+from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource
@@ -19,8 +22,9 @@ class Side:
 
     side: FakeSource | FakeSink | Exception
     type: str = "fake"
+    config: RecipeModel = field(default_factory=RecipeModel)
 
-    def build(self) -> FakeSource | FakeSink:
+    def build(self, **_: object) -> FakeSource | FakeSink:
         if isinstance(self.side, Exception):
             raise self.side
         return self.side
@@ -38,6 +42,11 @@ class FindingSource(FakeSource):
             raise self.error
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def recipe_of(monkeypatch: pytest.MonkeyPatch, source: Side, sink: Side | None = None) -> None:
     recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
     resolved = Resolved(recipe, (source,), sink)  # type: ignore[arg-type]
@@ -45,18 +54,25 @@ def recipe_of(monkeypatch: pytest.MonkeyPatch, source: Side, sink: Side | None =
         monkeypatch.setattr(f"mlcat_ingest.pipeline.resolve.{name}", lambda _: resolved)
 
 
-def test_every_side_is_tried_and_closed(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_side_is_tried_and_closed(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     source, sink = FakeSource(), FakeSink()
-    recipe_of(monkeypatch, Side(source), Side(sink))
+    sides = Side(source), Side(sink)
+    recipe_of(monkeypatch, *sides)
     result = invoke("check", "recipe.yml")
     assert result.code == 0
+    letters = tmp_path / ".mlcat" / "test.dead.jsonl"
     assert result.out.splitlines() == [
         "ok       recipe: test: valid",
         "ok       the fake source",
         "ok       the fake catalog",
+        "ok       overlapping URNs: none among 0 sampled",
+        f"ok       dead-letter file: {letters}: can be written",
     ]
-    assert (source.closed, sink.closed) == (1, 1)
-    assert sink.requests_made() == 0
+    assert (source.closed, sink.closed) == (2, 3)
+    assert sink.writes == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_address_can_be_checked(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,34 +93,58 @@ def test_a_finding_that_failed_is_the_status(
     result = invoke("check", "recipe.yml")
     assert result.code == 1
     assert result.out.splitlines()[1:4] == [
-        "FAILED   listing runs: 403",
-        "         ask for READ",
+        "FAILED   listing runs: 403 (ask for READ)",
         "warning  the clock: two \\u001b minutes off",
+        "ok       the fake catalog",
     ]
-    assert result.out.splitlines()[-1] == "ok       the fake catalog"
 
 
 @pytest.mark.parametrize(
-    ("side", "line"),
+    "error",
     [
-        (
-            Side(FindingSource(error=SourceUnavailableError("gone", hint="start it"))),
-            "FAILED   source fake: gone",
-        ),
-        (
-            Side(MissingExtraError("reading files", "mlflow")),
-            "FAILED   source fake: reading files needs the optional packages of the extra 'mlflow'",
-        ),
+        SourceUnavailableError("gone", hint="start it"),
+        MissingExtraError("reading files", "mlflow"),
     ],
+    ids=["while it looks", "before it is there"],
 )
 def test_an_error_is_a_finding(
-    side: Side, line: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    error: SourceUnavailableError | MissingExtraError,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    late = isinstance(error, SourceUnavailableError)
+    side = Side(FindingSource(error=error) if late else error)
     recipe_of(monkeypatch, side, Side(FakeSink()))
     result = invoke("check", "recipe.yml")
     assert result.code == 1
-    assert line in result.out.splitlines()
+    assert f"FAILED   source fake: {error}" in result.out.splitlines()
+    assert "ok       the fake catalog" in result.out.splitlines()
     assert result.err == ""
+
+
+def test_the_findings_as_one_json_object(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = (Finding("listing runs", "failed", "403", hint="ask for READ"),)
+    recipe_of(monkeypatch, Side(FindingSource(findings=findings)), Side(FakeSink()))
+    result = invoke("check", "recipe.yml", "--json", "--write")
+    told = json.loads(result.out)
+    assert (result.code, told["recipe"], told["failed"]) == (1, "test", 1)
+    assert told["findings"][1] == {
+        "side": "source fake",
+        "what": "listing runs",
+        "outcome": "failed",
+        "detail": "403",
+        "hint": "ask for READ",
+    }
+    assert [one["detail"] for one in told["findings"] if one["side"] == "sink fake"] == ["written"]
+    overlap = next(one for one in told["findings"] if one["side"] == "overlap")
+    assert (overlap["outcome"], overlap["hint"]) == ("warning", None)
+
+
+def test_a_recipe_that_is_wrong_is_a_usage_error(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yml").write_text("nmae: x")
+    result = invoke("check", "recipe.yml", "--json")
+    assert (result.code, result.out) == (2, "")
+    assert "nmae" in result.err
 
 
 def test_a_recipe_without_a_sink_is_warned_about(

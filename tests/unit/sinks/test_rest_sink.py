@@ -17,6 +17,7 @@ from support.fakes import model_urn
 
 URN = model_urn("a")
 OTHER = model_urn("other")
+NOTHING_FOUND = {"scrollAcrossEntities": {"total": 0, "searchResults": []}}
 
 
 @pytest.fixture
@@ -112,14 +113,26 @@ def test_options_reach_the_connection(tmp_path: Path, monkeypatch: pytest.Monkey
     assert options.cert == (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
 
 
+def checked(sink: RestSink, *, write: bool = False) -> dict[str, Finding]:
+    return {one.what.removeprefix("catalog "): one for one in sink.check(write=write)}
+
+
 def test_check_tells_that_all_is_well(service: FakeService) -> None:
+    service.on("POST", "/api/graphql", Answer(body={"data": NOTHING_FOUND}))
     sink = RestSink(config(service, token=""))
-    assert list(sink.check()) == [
-        Finding("catalog service", "ok", f"the catalog at {service.server}"),
-        Finding("reading what is stored", "ok", "200 entities a request"),
-        Finding("GraphQL", "ok"),
-        Finding("evaluating metadata tests", "ok"),
+    findings = checked(sink)
+    assert {one.outcome for one in findings.values()} == {"ok"}
+    assert list(findings) == [
+        "DNS",
+        "connection",
+        "service",
+        "clock",
+        "permission: read aspects",
+        "batch read",
+        "permission: search",
+        "permission: evaluate metadata tests",
     ]
+    assert findings["service"].detail == f"the catalog at {service.server}"
     assert service.to("/aspects") == []
     sink.close()
 
@@ -131,26 +144,42 @@ def test_check_tells_what_is_missing(service: FakeService) -> None:
     service.on("POST", "/api/graphql", Answer(403, {"message": "no"}))
     service.on("POST", "/test", Answer(404))
     sink = RestSink(config(service, token=""))
-    findings = list(sink.check())
-    assert [one.outcome for one in findings] == ["ok", "warning", "warning", "warning"]
-    assert "one request an entity" in findings[1].detail
-    assert "403: no" in findings[2].detail
-    assert "no metadata tests (404" in findings[3].detail
+    findings = checked(sink)
+    warned = {what for what, one in findings.items() if one.outcome == "warning"}
+    assert warned == {
+        "batch read",
+        "permission: search",
+        "permission: evaluate metadata tests",
+    }
+    assert "one request an entity" in findings["batch read"].detail
+    assert "403: no" in findings["permission: search"].detail
+    assert "no metadata tests (404" in findings["permission: evaluate metadata tests"].detail
     sink.close()
 
 
 def test_check_tells_what_fails(service: FakeService) -> None:
     service.on("POST", "/openapi/v3/entity/mlModel/batchGet", Answer(403, {"error": "no"}))
     service.on("POST", "/test", Answer(500))
+    service.on("POST", "/api/graphql", Answer(body={"data": NOTHING_FOUND}))
     sink = RestSink(config(service, token=""))
-    findings = list(sink.check())
-    assert [one.outcome for one in findings] == ["ok", "failed", "ok", "warning"]
-    assert findings[1].hint == "the token lacks a permission for this"
+    findings = checked(sink)
+    denied = findings["permission: read aspects"]
+    assert (denied.outcome, denied.hint) == ("failed", "the token lacks a permission for this")
+    assert findings["permission: search"].outcome == "ok"
+    assert findings["permission: evaluate metadata tests"].outcome == "warning"
     service.on("GET", "/config", Answer(500, b"down"))
-    [finding] = RestSink(config(service, token="")).check()
-    assert finding.outcome == "failed"
-    assert "500: down" in finding.detail
+    broken = checked(RestSink(config(service, token="")))["service"]
+    assert broken.outcome == "failed"
+    assert "500: down" in broken.detail
     sink.close()
+
+
+def test_check_tells_what_datahub_it_is(service: FakeService) -> None:
+    versions = {"acryldata/datahub": {"version": "null"}}
+    service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
+    findings = checked(RestSink(config(service, token="")))
+    assert findings["version"].outcome == "warning"
+    assert "push, tests" in findings["permission: evaluate metadata tests"].detail
 
 
 def test_nothing_is_contacted_or_resolved_before_open(

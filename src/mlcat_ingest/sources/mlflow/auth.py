@@ -52,6 +52,12 @@ class SignIn:
     cert: str | None = None
     how: str = "no credentials"
 
+    @property
+    def user(self) -> str | None:
+        """The user name of basic authentication, None for any other way to sign in."""
+        name = self.auth.username if isinstance(self.auth, HTTPBasicAuth) else None
+        return name.decode() if isinstance(name, bytes) else name
+
 
 def sign_in(config: MlflowConfig, environ: Mapping[str, str] | None = None) -> SignIn:
     """Return how to sign in to the tracking server of `config`.

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Reply
+from mlcat_ingest.reach import clock
 from mlcat_ingest.sources.mlflow import decode
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -202,12 +203,16 @@ class RestReader:
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        if not (yield from self._server.reached()):
+            return
         try:
             version = self._server.version()
         except MlcatError as error:
             yield Finding("MLflow server", "failed", error.message, error.hint)
             return
         yield Finding("MLflow server", "ok", f"{self._config.public_uri} answers")
+        yield clock("MLflow", self._server.tracking.clock_skew_s)
+        yield from self._server.signed_in_as()
         yield from findings(self, self._config, version=version, how=self._server.sign_in.how)
 
     def close(self) -> None:

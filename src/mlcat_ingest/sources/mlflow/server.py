@@ -1,13 +1,16 @@
 """The connections to an MLflow tracking server and its registry, shared by its workspaces."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from mlcat_ingest.errors import SourceUnavailableError
+from mlcat_ingest.certificates import Trust
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, SourceUnavailableError
+from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.reach import Address, reach
 from mlcat_ingest.sources.mlflow.auth import SignIn, sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE
@@ -88,6 +91,48 @@ class Server:
         reply = self.get(self.tracking, "/version", [], None)
         text = reply.content.decode("utf-8", "replace").strip()
         return text if reply.ok and not reply.is_page and 0 < len(text) <= 40 else None
+
+    def reached(self) -> Generator[Finding, None, bool]:
+        """Yield what is found on the way to both; return whether requests may be tried."""
+        trust = Trust(self.sign_in.verify, self.sign_in.cert)
+        if not (yield from reach(Address("MLflow", self.config.tracking_uri, trust))):
+            return False
+        if self.registry is self.tracking:
+            return True
+        registry = self.config.registry_uri or ""
+        return (yield from reach(Address("MLflow registry", registry, trust)))
+
+    def signed_in_as(self) -> Iterator[Finding]:
+        """Yield who MLflow's basic-auth takes the user for; nothing where it is not in use.
+
+        Cost: one request, none without a user name.
+        """
+        user = self.sign_in.user
+        if user is None:
+            return
+        what = "MLflow user"
+        try:
+            params = [("username", user)]
+            reply = self.get(self.tracking, "/api/2.0/mlflow/users/get", params, None)
+        except MlcatError as error:
+            yield Finding(what, "failed", error.message, error.hint)
+            return
+        try:
+            known = object_of(reply).get("user") if reply.ok else None
+        except ProtocolMismatchError:
+            known = None  # signed in elsewhere: a proxy in front of a server without users
+        if not isinstance(known, dict):
+            return
+        if known.get("is_admin") is True:
+            yield Finding(what, "ok", f"{user} is an administrator, who may read everything")
+            return
+        yield Finding(
+            what,
+            "warning",
+            f"{user} is no administrator: MLflow leaves out, without a word, what {user} may "
+            "not read",
+            "grant READ on all that the catalog shall hold, or make `default_permission` READ",
+        )
 
     def requests_made(self) -> int:
         """Return the requests sent to the tracking server and the registry."""

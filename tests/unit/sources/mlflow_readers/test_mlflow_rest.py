@@ -337,7 +337,7 @@ def test_the_doctor_of_a_server_in_order() -> None:
         found = outcomes(reader_of(server, experiments={"deny": ["e0"]}, token="t"))
         assert {outcome for outcome, _ in found.values()} == {"ok"}
         assert found["MLflow version"][1] == "3.17.2"
-        assert found["MLflow experiments"][1] == "1 of 2 are read"
+        assert found["MLflow permission: read experiments"][1] == "1 of 2 are read"
         assert found["MLflow credentials"][1] == "accepted: the recipe's token"
         assert found["MLflow server id"][1] == sha("1")
         assert found["MLflow links"][1] == server.url
@@ -360,7 +360,10 @@ def test_the_doctor_names_what_is_odd() -> None:
         found = outcomes(odd)
         assert found["MLflow version"][0] == "warning"
         assert found["MLflow workspaces"] == ("ok", "1 of 3 are read: a")
-        assert found["MLflow experiments"] == ("warning", "0 of 1 are read in workspace a")
+        assert found["MLflow permission: read experiments"] == (
+            "warning",
+            "0 of 1 are read in workspace a",
+        )
         assert found["MLflow links"] == ("ok", "https://ui")
         assert outcomes(reader_of(server, workspaces={"deny": [".*"]}))["MLflow workspaces"] == (
             "warning",
@@ -369,5 +372,6 @@ def test_the_doctor_names_what_is_odd() -> None:
     with flaky(mlflow(**{"/version": Answer(200, b"9.0.0")}, experiments=Answer(401))) as server:
         found = outcomes(reader_of(server))
         assert found["MLflow version"] == ("warning", "9.0.0 is not among those tested: 2.x, 3.x")
-        assert found["MLflow listings"][0] == "failed"
-    assert outcomes(reader_of(server))["MLflow server"][0] == "failed"
+        assert found["MLflow permission: read experiments"][0] == "failed"
+        assert found["MLflow permission: read registered models"][0] == "ok"
+    assert outcomes(reader_of(server))["MLflow connection"][0] == "failed"

@@ -1,0 +1,102 @@
+"""Who else holds what a recipe would write: a sample of its URNs, looked up in the catalog."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+from mlcat_ingest.errors import RecipeError, SkippableError
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.base import APPLIED_PREFIX, NOTHING
+from mlcat_ingest.pipeline.merge.shape import properties_aspect
+from mlcat_ingest.pipeline.merge.sources import SOURCE_KEY, custom_properties, with_all_sources
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Forgetful, Source
+
+SAMPLE: Final = 200
+"""Entities that are looked up; groups come first, whose names most easily meet."""
+
+_WHAT: Final = "overlapping URNs"
+
+
+def overlap(source: Source[Any], sink: Sink, writer: str) -> Iterator[Finding]:
+    """Yield who else holds the first entities that `source` would write; closes both.
+
+    Cost: the source's first pages, and a read of the catalog for each entity type among them.
+    """
+    with closing(sink):
+        sink.open_to_read()
+        with closing(source):
+            sample = _sample(source)
+        homes = {home for urn in sample if (home := _home(urn))}
+        stored = sink.read_many(list(sample), homes)
+    met = _Met()
+    for urn, entity in sample.items():
+        there = stored.get(urn, {}).get(_home(urn))
+        if there is not None:
+            met.look_at(urn, entity.aspects.get(_home(urn), NOTHING), there.value)
+    del met.writers[writer]
+    yield from met.told(len(sample))
+
+
+def _home(urn: str) -> str:
+    return properties_aspect(entity_type_of(urn)) or ""
+
+
+def _sample(source: Source[Any]) -> dict[str, Entity]:
+    sample: dict[str, Entity] = {}
+    for page in source.read(Forgetful()):
+        for record in page:
+            for one in _mapped(source, record):
+                if _home(one.urn) and not one.only_if_absent:
+                    sample.setdefault(one.urn, one)
+        if len(sample) >= SAMPLE:
+            break
+    return dict(list(sample.items())[:SAMPLE])
+
+
+def _mapped(source: Source[Any], record: Any) -> list[Entity]:
+    try:
+        return list(source.map(record))
+    except SkippableError:
+        return []  # a run counts it and goes on
+
+
+class _Met:
+    """What was met on entities that the catalog holds already."""
+
+    def __init__(self) -> None:
+        self.held: list[RecipeError] = []
+        self.writers: Counter[str] = Counter()
+        self.strangers = 0
+
+    def look_at(self, urn: str, fresh: Aspect, stored: Aspect) -> None:
+        custom = custom_properties(stored)
+        self.strangers += SOURCE_KEY not in custom
+        keys = (key for key in custom if key.startswith(APPLIED_PREFIX))
+        self.writers.update(key.removeprefix(APPLIED_PREFIX) for key in keys)
+        try:
+            with_all_sources(urn, fresh, custom)
+        except RecipeError as error:
+            self.held.append(error)
+
+    def told(self, looked_at: int) -> Iterator[Finding]:
+        if self.held:
+            first, count = self.held[0], len(self.held)
+            told = f"{count} of {looked_at} sampled are another server's: {first.message}"
+            yield Finding(_WHAT, "failed", told, first.hint)
+            return
+        if self.writers:
+            names = ", ".join(f"{name} ({count})" for name, count in self.writers.most_common(5))
+            yield Finding(
+                _WHAT,
+                "warning",
+                f"other recipes write some of {looked_at} sampled: {names}",
+                "each keeps its own; if one is this recipe's earlier name, retract it",
+            )
+            return
+        others = f"{self.strangers} are there already from others, and are merged"
+        met = f"; {others}" if self.strangers else ""
+        yield Finding(_WHAT, "ok", f"none among {looked_at} sampled{met}")

@@ -1,0 +1,147 @@
+"""`check --write`: the probe entity comes, shows what the catalog does, and goes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
+from mlcat_ingest.sinks.embedded import EmbeddedSink
+from mlcat_ingest.sinks.rest import RestSink
+from support.catalog_server import RunningCatalog, running_catalog
+from support.fake_service import Answer, Asked, FakeService, fake_service
+
+pytestmark = pytest.mark.integration
+
+WRITE = "catalog permission: write"
+DELETE = "catalog permission: delete"
+CONDITION = "catalog conditional writes"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
+    with running_catalog(tmp_path / "c.db") as running:
+        yield running
+
+
+def probed(server: str, *, write: bool = True, token: str = "") -> dict[str, Finding]:
+    config = RestSinkConfig.model_validate({"server": server, "token": token, "max_attempts": 1})
+    sink = RestSink(config)
+    try:
+        return {one.what: one for one in sink.check(write=write)}
+    finally:
+        sink.close()
+
+
+def test_a_real_catalog_is_as_before(catalog: RunningCatalog) -> None:
+    found = probed(catalog.url)
+    assert [one for one in found.values() if one.outcome != "ok"] == []
+    assert found[CONDITION].detail == "If-Version-Match is enforced"
+    assert "deleted for good" in found[DELETE].detail
+    assert list(catalog.store.list_urns("mlModel").urns) == []
+
+
+def test_without_write_nothing_is_written(catalog: RunningCatalog) -> None:
+    assert WRITE not in probed(catalog.url, write=False)
+
+
+def test_an_embedded_catalog_is_as_before(tmp_path: Path) -> None:
+    db = f"sqlite:///{tmp_path}/c.db"
+    with running_catalog(tmp_path / "c.db"):
+        pass
+    sink = EmbeddedSink(EmbeddedSinkConfig(db=db))
+    try:
+        found = {one.what: one.outcome for one in sink.check(write=True)}
+        assert found[WRITE] == found[DELETE] == "ok"
+    finally:
+        sink.close()
+
+
+class Lenient:
+    """A service that takes what it is given; a test takes verbs away from it."""
+
+    def __init__(self, service: FakeService) -> None:
+        self.service = service
+        self.stored: dict[str, dict[str, Any]] = {}
+        service.on("POST", "/aspects", self.write)
+        service.on("POST", "/openapi/v3/entity/mlModel/batchGet", self.read)
+        service.on("POST", "/entities", self.delete)
+
+    def write(self, asked: Asked) -> Answer:
+        for one in asked.json()["proposals"]:
+            entity = self.stored.setdefault(one["entityUrn"], {})
+            entity[one["aspectName"]] = json.loads(one["aspect"]["value"])
+        return Answer(body={"value": "success"})
+
+    def read(self, asked: Asked) -> Answer:
+        return Answer(
+            body=[
+                {"urn": one["urn"], **{k: {"value": v} for k, v in self.stored[one["urn"]].items()}}
+                for one in asked.json()
+                if one["urn"] in self.stored
+            ]
+        )
+
+    def delete(self, asked: Asked) -> Answer:
+        self.stored.pop(asked.json()["urn"], None)
+        return Answer(body={"value": {}})
+
+
+@pytest.fixture
+def lenient() -> Iterator[Lenient]:
+    with fake_service() as service:
+        yield Lenient(service)
+
+
+def test_conditions_that_are_not_enforced(lenient: Lenient) -> None:
+    found = probed(lenient.service.server)
+    assert found[CONDITION].outcome == "warning"
+    assert found[DELETE].outcome == "ok"
+    assert lenient.stored == {}
+
+
+def test_a_catalog_to_read_only(lenient: Lenient) -> None:
+    lenient.service.on("POST", "/aspects", Answer(403, {"message": "read-only token"}))
+    found = probed(lenient.service.server)
+    assert found[WRITE].outcome == "failed"
+    assert "read-only token" in found[WRITE].detail
+    assert found["catalog permission: read aspects"].outcome == "ok"
+    assert DELETE not in found
+    assert lenient.service.to("/entities?action=delete") == []
+
+
+def test_a_write_without_an_answer_is_taken_back_all_the_same(lenient: Lenient) -> None:
+    def written_and_lost(asked: Asked) -> Answer:
+        lenient.write(asked)
+        return Answer(500)
+
+    lenient.service.on("POST", "/aspects", written_and_lost)
+    found = probed(lenient.service.server)
+    assert (found[WRITE].outcome, found[DELETE].outcome) == ("failed", "ok")
+    assert lenient.stored == {}
+
+
+def test_a_probe_that_may_not_be_deleted_is_hidden_and_named(lenient: Lenient) -> None:
+    lenient.service.on("POST", "/entities", Answer(403, {"message": "no deleting"}))
+    found = probed(lenient.service.server)
+    [(urn, aspects)] = lenient.stored.items()
+    assert aspects["status"] == {"removed": True}
+    assert found[DELETE].outcome == "warning"
+    assert f"{urn} is marked as removed" in found[DELETE].detail
+    assert found[DELETE].hint == f'delete it by hand: datahub delete --urn "{urn}" --hard'
+
+
+def test_a_deletion_that_leaves_it_there(lenient: Lenient) -> None:
+    lenient.service.on("POST", "/entities", Answer(body={"value": {}}))
+    found = probed(lenient.service.server)
+    assert found[DELETE].outcome == "failed"
+    assert "is still there" in found[DELETE].detail
+
+
+def test_a_service_that_writes_later_on(lenient: Lenient) -> None:
+    lenient.service.on("POST", "/aspects", Answer(body={"value": "success"}))
+    found = probed(lenient.service.server)
+    assert found["catalog read after write"].outcome == "failed"
