@@ -8,7 +8,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import say_options
-from mlcat_ingest.cli.run import read_recipe
+from mlcat_ingest.cli.reading import read_recipe
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.doctor import Examined

@@ -6,6 +6,7 @@ from mlcat_ingest.pipeline.report import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_PARTIAL,
+    EXIT_PENDING,
     EXIT_TESTS,
     EXIT_USAGE,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "EXIT_OK",
     "EXIT_PARTIAL",
+    "EXIT_PENDING",
     "EXIT_TESTS",
     "EXIT_USAGE",
     "exit_code_of",

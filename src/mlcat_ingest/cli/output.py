@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +12,17 @@ import click
 
 from mlcat_ingest.cli.logs import PROGRESS
 from mlcat_ingest.pipeline.report import Progress
+from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
+    from mlcat_ingest.pipeline.plan.render import Line
+
 PLAIN_INTERVAL_S: Final = 5.0
 """Seconds between two progress lines where there is no terminal."""
+
+_COLOURS: Final = {"plain": "none", "added": "green", "changed": "yellow", "removed": "red"}
 
 log = logging.getLogger(PROGRESS)
 
@@ -31,6 +36,19 @@ def out(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         drop_stdout()
+
+
+def out_lines(lines: "Iterable[Line]") -> None:
+    """Write lines of a result to stdout, in their colours on a terminal that shows colours."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            out(mask(line.text))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    for line in lines:
+        console.print(mask(line.text), style=_COLOURS[line.style])
 
 
 def say(text: str) -> None:

@@ -1,20 +1,27 @@
 """A recipe made ready to run: its sources, its sink and its options, put together."""
 
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
+from mlcat_ingest.pipeline.plan.plan import Plan
+from mlcat_ingest.pipeline.plan.spool import Spool
+from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.scratch import ScratchState
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import seconds_in
 from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Source
 
 
 class Pipeline:
@@ -57,27 +64,54 @@ class Pipeline:
         that must not fail.
         """
         recipe = self._resolved.recipe
-        options = RunOptions(
-            name=recipe.name,
-            enrich=recipe.enrich,
+        memory = _memory_of(recipe, full=full, accept_renaming=accept_renaming)
+        options = replace(
+            _options_of(recipe),
             evaluate=EvaluateOptions(
                 enabled=recipe.evaluate.enabled,
                 should_push=recipe.evaluate.should_push,
                 test_urns=tuple(recipe.evaluate.test_urns),
                 unchanged_too=recipe.evaluate.scope == "all",
             ),
-            check_lineage=recipe.lineage.check,
-            max_new_entities=recipe.limits.max_new_entities,
-            policies=by_aspect(recipe.merge),
             dead_letters=recipe.dead_letter_file,
-            state=_state_of(recipe, full=full, accept_renaming=accept_renaming),
+            state=State(recipe.state.url, memory, secrets.mask),
             gate=gate,
         )
+        return Run(self._sources(), self._build_sink(), options).execute(progress, keep)
+
+    def plan(
+        self,
+        progress: OnProgress | None = None,
+        *,
+        full: bool = False,
+        accept_renaming: bool = False,
+    ) -> Plan:
+        """Find what `run` would write, and write nothing anywhere; the caller closes the plan.
+
+        It goes through the stages of a run, with a copy of what the recipe remembers, so it reads
+        what that run would read. What ended it early is in its report.
+        """
+        recipe = self._resolved.recipe
+        memory = _memory_of(recipe, full=full, accept_renaming=accept_renaming)
+        options = replace(
+            _options_of(recipe),
+            evaluate=EvaluateOptions(enabled=False),
+            state=ScratchState(recipe.state.url, memory, secrets.mask),
+            doing="comparing with",
+        )
+        sources, sink = self._sources(), self._build_sink()
+        spool = Spool()
+        run = Run(sources, PlannedSink(sink, spool), options, lambda *_: PlannedDelivery(spool))
+        return Plan(run.execute(progress), spool)
+
+    def _sources(self) -> list[Source[Any]]:
         sources = [source.build() for source in self._resolved.sources]
         # Links from runs are checked against the features that this run wrote.
         sources.sort(key=lambda source: not getattr(source, "reads_features", False))
-        sink = self._sink.build(dialect=recipe.evaluate.dialect)
-        return Run(sources, sink, options).execute(progress, keep)
+        return sources
+
+    def _build_sink(self) -> Sink:
+        return self._sink.build(dialect=self._resolved.recipe.evaluate.dialect)
 
 
 _NOT_OF_CONTENT: Final = frozenset(
@@ -86,12 +120,22 @@ _NOT_OF_CONTENT: Final = frozenset(
 """What of a recipe does not decide which aspects an entity gets; sources speak for themselves."""
 
 
-def _state_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> State:
-    options = MemoryOptions(
+def _options_of(recipe: Recipe) -> RunOptions:
+    """Return what a run and its plan have in common."""
+    return RunOptions(
+        name=recipe.name,
+        enrich=recipe.enrich,
+        check_lineage=recipe.lineage.check,
+        max_new_entities=recipe.limits.max_new_entities,
+        policies=by_aspect(recipe.merge),
+    )
+
+
+def _memory_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> MemoryOptions:
+    return MemoryOptions(
         recipe=recipe.name,
         settings=content_hash(recipe.model_dump(mode="json", exclude=set(_NOT_OF_CONTENT))),
         full_every_s=seconds_in(recipe.state.full_every) or 0,
         full=full,
         accept_renaming=accept_renaming,
     )
-    return State(recipe.state.url, options, secrets.mask)

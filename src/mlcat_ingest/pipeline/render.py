@@ -34,6 +34,14 @@ def as_text(report: Report, *, cause: bool = True) -> str:
     )
 
 
+def findings(report: Report) -> Iterator[str]:
+    """Yield the lines on what was special about what was read and merged."""
+    yield from _merging(report)
+    yield from _notes(report)
+    yield from _examples("not usable", report.failed_records, report.failed_examples)
+    yield from _examples("refused", report.rejected, report.rejected_examples)
+
+
 def as_data(report: Report) -> dict[str, Any]:
     """Return the report as JSON data; keys are the report's own field names."""
     return {

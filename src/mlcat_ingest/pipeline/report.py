@@ -12,6 +12,7 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_TESTS: Final = 3
 EXIT_PARTIAL: Final = 4
+EXIT_PENDING: Final = 5
 EXIT_INTERRUPTED: Final = 130
 
 

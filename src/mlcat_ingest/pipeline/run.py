@@ -72,6 +72,8 @@ class RunOptions:
     enrich: Sequence[EnrichRule] = ()
     check_lineage: bool = True
     gate: GateOptions | None = None
+    doing: str = "writing to"
+    """What the run does to its catalog, as words for the user."""
 
     @property
     def evaluation(self) -> EvaluateOptions:
@@ -95,6 +97,7 @@ class Run:
         """Prepare the stages, with what `delivery` makes; nothing is contacted before `execute`."""
         self._sources = sources
         self._sink = sink
+        self._doing = options.doing
         self._state = options.state
         self._gate = Gate()
         self._letters = DeadLetters(options.dead_letters, options.mask)
@@ -109,19 +112,14 @@ class Run:
             sink, options.evaluation, self._state.tracker.results, self._tally, self._gate
         )
         merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
-        self._writer = Writer(
-            delivery(sink, merge, self._tally, self._gate),
-            self._in_flight,
-            self._evaluator,
-            self._state.tracker,
-            self._tally,
-        )
+        last, tracker = delivery(sink, merge, self._tally, self._gate), self._state.tracker
+        self._writer = Writer(last, self._in_flight, self._evaluator, tracker, self._tally)
         self._merger = Merger(
             sink,
             self._writer,
             self._in_flight,
             self._evaluator,
-            self._state.tracker,
+            tracker,
             NewEntityLimit(options.max_new_entities),
             self._tally,
             merge,
@@ -141,7 +139,7 @@ class Run:
         try:
             self._state.open(self._sink, always=self._metadata_gate is not None)
             self._catalog = self._sink.open()
-            log.info("writing to %s", self._catalog)
+            log.info("%s %s", self._doing, self._catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
             conductor = self._start("map", lambda: self._conduct(workers))
             self._threads = [*workers, conductor]

@@ -102,15 +102,19 @@ class EmbeddedSink:
 
     def owned(self, entity_type: str, source: str) -> Owned:
         """Return the entities of a type that a source wrote; see `Sink.owned`."""
+        if self._absent:
+            return Owned(0, iter(()))
         return self._asked(lambda sink: sink.owned(entity_type, source))
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group; see `Sink.members`."""
-        return self._asked(lambda sink: sink.members(group))
+        return iter(()) if self._absent else self._asked(lambda sink: sink.members(group))
 
     def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return a few datasets that a search for each text finds; see `Sink.datasets_like`."""
-        return [] if self._absent else self._asked(lambda sink: sink.datasets_like(texts))
+        if self._absent:
+            return [() for _ in texts]
+        return self._asked(lambda sink: sink.datasets_like(texts))
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; see `Sink.write`."""

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     func,
     insert,
+    inspect,
     select,
 )
 
@@ -66,27 +67,41 @@ def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> 
             # SQLite's write lock is held already; here two that begin at once would both make them.
             connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
         _applied.create(connection, checkfirst=True)
-        known = [migration.name for migration in migrations]
-        done = list(
-            connection.scalars(
-                select(_applied.c.name)
-                .where(_applied.c.component == component)
-                .order_by(_applied.c.position)
-            )
-        )
-        if done != known[: len(done)]:
-            raise _newer(engine, component, [name for name in done if name not in known])
-        for position in range(len(done), len(known)):
-            migrations[position].apply(connection)
+        left = pending(connection, component, migrations)
+        for position, migration in enumerate(left, len(migrations) - len(left)):
+            migration.apply(connection)
             connection.execute(
                 insert(_applied).values(
                     component=component,
                     position=position,
-                    name=known[position],
+                    name=migration.name,
                     applied_at_ms=time.time_ns() // 1_000_000,
                 )
             )
-    return known[len(done) :]
+    return [migration.name for migration in left]
+
+
+def pending(
+    connection: Connection, component: str, migrations: Sequence[Migration]
+) -> Sequence[Migration]:
+    """Return the steps that `component` has not taken yet; nothing is changed.
+
+    Raises:
+        RecipeError: the database was made by a newer version than this one.
+    """
+    if not inspect(connection).has_table(_applied.name):
+        return migrations
+    known = [migration.name for migration in migrations]
+    done = list(
+        connection.scalars(
+            select(_applied.c.name)
+            .where(_applied.c.component == component)
+            .order_by(_applied.c.position)
+        )
+    )
+    if done != known[: len(done)]:
+        raise _newer(connection.engine, component, [name for name in done if name not in known])
+    return migrations[len(done) :]
 
 
 def _newer(engine: Engine, component: str, foreign: list[str]) -> RecipeError:

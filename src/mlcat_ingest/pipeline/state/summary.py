@@ -45,7 +45,7 @@ def summary(url: str, recipe: str) -> Summary:
         RecipeError: the database is damaged, or a newer version made it.
         StateUnavailableError: it cannot be reached.
     """
-    if _missing(url):
+    if is_missing(url):
         return Summary(recipe, shown(url), None, ())
     with _opened(url) as engine, told(url):
         return Summary(
@@ -80,7 +80,7 @@ def reset(url: str, recipe: str) -> bool:
         RecipeLockedError: a run of the recipe is at work.
         StateUnavailableError: it cannot be written or reached.
     """
-    if _missing(url):
+    if is_missing(url):
         return False
     with _opened(url) as engine, told(url):
         held = lock.acquire(engine, url, recipe)
@@ -92,7 +92,8 @@ def reset(url: str, recipe: str) -> bool:
     return found
 
 
-def _missing(url: str) -> bool:
+def is_missing(url: str) -> bool:
+    """Return whether the state would be in a file that is not there."""
     path = file_of(url)
     return path is not None and not path.exists()
 

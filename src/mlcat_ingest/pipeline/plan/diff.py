@@ -1,0 +1,196 @@
+"""The difference between what the catalog holds and what it would hold, field by field; pure.
+
+Entries of lists and maps are told by their merge keys, all else is one value. Keys `mlcat.*` are
+this package's own bookkeeping and never shown.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple
+
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX
+from mlcat_ingest.pipeline.merge.equality import same_json
+from mlcat_ingest.pipeline.merge.keys import Key, keys_of
+from mlcat_ingest.pipeline.merge.shape import single_fields
+
+Action = Literal["create", "update", "remove", "revive"]
+"""What would happen to an entity; removing is a soft delete, reviving takes that back."""
+
+Sign = Literal["added", "changed", "removed"]
+
+
+class Absent(Enum):
+    """The one value that says that there is none; null is a value."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+class Change(NamedTuple):
+    """One entry of a collection, or one whole value; ABSENT where it is not there."""
+
+    label: str
+    old: Any
+    new: Any
+
+    @property
+    def sign(self) -> Sign:
+        """Whether it would be added, changed or removed."""
+        if self.old is ABSENT:
+            return "added"
+        return "removed" if self.new is ABSENT else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """What would change in one field: entries of a `collection`, or its one whole value.
+
+    `reordered` says that the entries would also stand in another order than what is there followed
+    by what is new.
+    """
+
+    field: str
+    changes: tuple[Change, ...]
+    collection: bool = False
+    reordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AspectDiff:
+    """What would change in one aspect; `created` and `deleted` speak of the aspect as a whole."""
+
+    aspect: str
+    fields: tuple[FieldDiff, ...]
+    created: bool = False
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EntityDiff:
+    """What would happen to one entity; without aspects only this package's own keys change."""
+
+    urn: str
+    action: Action
+    aspects: tuple[AspectDiff, ...]
+    proposals: int
+
+    @property
+    def entity_type(self) -> str:
+        """The type that the URN names."""
+        return entity_type_of(self.urn)
+
+
+def diff_entity(
+    urn: str, *, existed: bool, aspects: Mapping[str, tuple[Aspect | None, Aspect | None]]
+) -> EntityDiff | None:
+    """Return what would happen to an entity; `aspects` maps each to what is and what would be.
+
+    None where all of it is as it was.
+    """
+    moved = {name: pair for name, pair in aspects.items() if not _same(*pair)}
+    if not moved and existed:
+        return None
+    found = (diff_aspect(name, old, new) for name, (old, new) in moved.items() if name != "status")
+    return EntityDiff(
+        urn,
+        _action(existed, *moved.get("status", (None, None))),
+        tuple(one for one in found if one is not None),
+        proposals=len(moved),
+    )
+
+
+def _same(old: Aspect | None, new: Aspect | None) -> bool:
+    return (old is None) == (new is None) and same_json(old, new)
+
+
+def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  # noqa: FBT001 - private
+    was, will = bool((old or NOTHING).get("removed")), bool((new or NOTHING).get("removed"))
+    if not existed:
+        return "create"
+    if was != will:
+        return "remove" if will else "revive"
+    return "update"
+
+
+def diff_aspect(name: str, old: Aspect | None, new: Aspect | None) -> AspectDiff | None:
+    """Return what would change in an aspect; None where only this package's own keys do."""
+    before, after = old or NOTHING, new or NOTHING
+    fields = tuple(
+        found
+        for field in dict.fromkeys((*before, *after))
+        if (found := _field(name, field, before.get(field, ABSENT), after.get(field, ABSENT)))
+    )
+    created, deleted = old is None, new is None
+    if not fields and not (created or deleted):
+        return None
+    return AspectDiff(name, fields, created=created, deleted=deleted)
+
+
+def _field(aspect: str, field: str, old: Any, new: Any) -> FieldDiff | None:
+    label = _labels(aspect, field, old, new)
+    if label is None:
+        same = (old is ABSENT) == (new is ABSENT) and same_json(old, new)
+        return None if same else FieldDiff(field, (Change("", old, new),))
+    before, after = label(old), label(new)
+    changes = tuple(_changes(before, after))
+    expected = [one for one in before if one in after]
+    expected += [one for one in after if one not in before]
+    # A map has no order that anybody could rely on.
+    reordered = not isinstance(new, dict) and expected != list(after)
+    if not changes and not reordered:
+        return None
+    return FieldDiff(field, changes, collection=True, reordered=reordered)
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    for label, old in before.items():
+        new = after.get(label, ABSENT)
+        if new is ABSENT or not same_json(old, new):
+            yield Change(label, old, new)
+    for label, new in after.items():
+        if label not in before:
+            yield Change(label, ABSENT, new)
+
+
+def _labels(
+    aspect: str, field: str, old: Any, new: Any
+) -> Callable[[Any], Mapping[str, Any]] | None:
+    """Return what makes entries of a field, by their names; None for a field of one value."""
+    there = [value for value in (old, new) if value is not ABSENT]
+    if field in single_fields(aspect):
+        return None
+    if all(isinstance(value, dict) for value in there):
+        return _of_map
+    if all(isinstance(value, list | tuple) for value in there):
+        return lambda value: entries_of(aspect, field, () if value is ABSENT else value)
+    return None
+
+
+def _of_map(value: Any) -> Mapping[str, Any]:
+    if value is ABSENT:
+        return NOTHING
+    return {key: entry for key, entry in value.items() if not str(key).startswith(OWN_PREFIX)}
+
+
+def entries_of(aspect: str, field: str, entries: Sequence[Any]) -> dict[str, Any]:
+    """Return the entries of a list by names that tell them apart, in their order."""
+    named: dict[str, Any] = {}
+    for key, entry in zip(keys_of(aspect, field, entries), entries, strict=True):
+        label = text = _text_of(key)
+        again = 1
+        while label in named:
+            again += 1
+            label = f"{text} #{again}"
+        named[label] = entry
+    return named
+
+
+def _text_of(key: Key) -> str:
+    if isinstance(key, bytes):
+        return key.decode("utf-8", "backslashreplace")
+    return key if isinstance(key, str) else " ".join(part for part in key if part)

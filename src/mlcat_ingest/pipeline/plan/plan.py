@@ -1,0 +1,85 @@
+"""A plan as a value: what would happen to each entity, and what it comes to."""
+
+from collections import Counter
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from mlcat_ingest.pipeline.delivery import BATCH_SIZE
+from mlcat_ingest.pipeline.plan.diff import Action, EntityDiff
+from mlcat_ingest.pipeline.plan.spool import Spool
+from mlcat_ingest.pipeline.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
+
+ACTIONS: Final[tuple[Action, ...]] = ("create", "update", "remove", "revive")
+
+
+class Plan:
+    """What a run would write; `report` says how the planning went.
+
+    Closing it lets go of its temporary file.
+    """
+
+    def __init__(self, report: Report, spool: Spool) -> None:
+        """Keep what the planning run found."""
+        self.report = report
+        self._spool = spool
+
+    def entities(self) -> Iterator[EntityDiff]:
+        """Yield what would happen to each entity, by type and URN."""
+        return self._spool.diffs()
+
+    def close(self) -> None:
+        """Let go of the file; safe to call twice."""
+        self._spool.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+class Totals:
+    """What the entities of a plan come to, counted as they pass."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.actions: dict[str, Counter[Action]] = {}
+        self.bookkeeping: Counter[str] = Counter()
+        self.proposals = 0
+
+    def add(self, one: EntityDiff) -> None:
+        """Count an entity."""
+        kind = one.entity_type
+        counts = self.actions.setdefault(kind, Counter())
+        counts[one.action] += 1
+        if one.action == "update" and not one.aspects:
+            self.bookkeeping[kind] += 1
+        self.proposals += one.proposals
+
+    @property
+    def entities(self) -> int:
+        """How many entities would be written."""
+        return sum(counts.total() for counts in self.actions.values())
+
+    @property
+    def write_requests(self) -> int:
+        """How many requests writing them would take, if nothing is refused."""
+        return -(-self.proposals // BATCH_SIZE)
+
+
+def exit_code_of_plan(report: Report, totals: Totals, *, tell_pending: bool) -> int:
+    """Return the exit status of a plan: that of its run, but for what only writing can tell.
+
+    With `tell_pending` it is 5 where there is something to write.
+    """
+    if report.exit_code not in {EXIT_OK, EXIT_PARTIAL}:
+        return report.exit_code
+    return EXIT_PENDING if tell_pending and totals.entities else EXIT_OK

@@ -1,0 +1,100 @@
+"""Plans by the command line, from an MLflow store into the catalog in the box."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from support import small_store
+from support.small_store import GROUP, A, B, C, SmallStore
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SmallStore:
+    return small_store.make(tmp_path)
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Return the files of a folder; SQLite's own beside a database come and go by reading."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.endswith(("-shm", "-wal", ".lock"))
+    }
+
+
+def plan(
+    capfd: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any]]:
+    capfd.readouterr()
+    code = call(["plan", *words, "--json"])
+    *entities, summary = map(json.loads, capfd.readouterr().out.splitlines())
+    return code, {one["urn"]: one for one in entities}, summary
+
+
+def test_plans_around_a_run(store: SmallStore, capfd: pytest.CaptureFixture[str]) -> None:
+    recipe = store.recipe()
+    before = fingerprint(store.folder)
+    code, entities, summary = plan(capfd, recipe, "--exit-code")
+    assert code == 5
+    assert {one["action"] for one in entities.values()} == {"create"}
+    assert {GROUP, A, B} <= entities.keys()
+    assert fingerprint(store.folder) == before
+    assert summary["catalog_requests"] == 0
+
+    assert call([recipe, "-q"]) == 0
+    assert plan(capfd, recipe, "--exit-code", "--full")[0] == 0
+
+    stored = store.stored(A)[A]
+    store.put(
+        A,
+        mlModelProperties={
+            **stored["mlModelProperties"],
+            "hyperParams": [*stored["mlModelProperties"]["hyperParams"], {"name": "theirs"}],
+        },
+    )
+    store.change("UPDATE params SET value = '9' WHERE run_uuid = 'a' AND key = 'lr'")
+    store.change("DELETE FROM params WHERE run_uuid = 'a' AND key = 'depth'")
+    store.change("UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = 'b'")
+    store.add_run("c", lr="1")
+    before = fingerprint(store.folder)
+    code, entities, summary = plan(capfd, recipe, "--full")
+    assert code == 0
+    assert {urn: one["action"] for urn, one in entities.items()} == {
+        A: "update",
+        B: "remove",
+        C: "create",
+    }
+    lr = {"old": {"name": "lr", "value": "0.1"}, "new": {"name": "lr", "value": "9"}}
+    assert entities[A]["aspects"]["mlModelProperties"]["fields"]["hyperParams"] == {
+        "changed": {"lr": lr},
+        "removed": {"depth": {"name": "depth", "value": "3"}},
+    }
+    assert fingerprint(store.folder) == before
+    assert call([recipe, "-q", "--full"]) == 0
+    params = store.stored(A)[A]["mlModelProperties"]["hyperParams"]
+    assert {one["name"]: one.get("value") for one in params} == {"lr": "9", "theirs": None}
+
+    store.change("UPDATE runs SET lifecycle_stage = 'active' WHERE run_uuid = 'b'")
+    _, entities, _ = plan(capfd, recipe, "--full")
+    assert {urn: one["action"] for urn, one in entities.items()} == {B: "revive"}
+
+
+def test_a_plan_for_a_file_makes_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    store = small_store.make(tmp_path)
+    recipe = Path(store.recipe())
+    recipe.write_text(
+        "source: {type: mlflow, config: {tracking_uri: 'sqlite:///mlflow.db'}}\n"
+        "sink: {type: file, config: {path: out/x.json}}\n"
+    )
+    before = fingerprint(tmp_path)
+    code, entities, summary = plan(capfd, str(recipe))
+    assert code == 0
+    assert {GROUP, A, B} <= entities.keys()
+    assert fingerprint(tmp_path) == before
+    assert summary["catalog"].startswith("the file ")

@@ -1,0 +1,104 @@
+"""What a plan copies of the state, from the databases that may hold it; these stay as they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from mlcat_ingest.errors import RecipeError, StateUnavailableError
+from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.parts import Counts, PartKey
+from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.scratch import ScratchState, copy_recipe
+from mlcat_ingest.pipeline.state.summary import summary
+from mlcat_ingest.sql.engine import write_transaction
+from support.fakes import FakeSink
+from support.services import postgres_database
+
+pytestmark = pytest.mark.integration
+
+KEY = PartKey("r", "http://catalog", "mlflow:0123:default", "")
+OTHER = PartKey("other", "http://catalog", "mlflow:0123:default", "")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/state.db"
+        return
+    with postgres_database() as address:
+        yield address
+
+
+def fill(url: str) -> None:
+    engine = open_state(url)
+    for key in (KEY, OTHER):
+        parts.begin(engine, key, "s")
+        parts.pin(engine, key, {"run": "urn:li:mlModel:x"})
+        parts.finish(engine, key, {"since": 5}, 1_000, full=True)
+        found = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(2_500)]
+        rows.save(engine, found)
+    engine.dispose()
+
+
+def test_one_recipe_is_copied_whole(url: str, tmp_path: Path) -> None:
+    fill(url)
+    before = summary(url, "r")
+    copy = f"sqlite:///{tmp_path}/copy.db"
+    copy_recipe(url, "r", copy)
+    assert summary(copy, "r").parts == before.parts
+    assert before.parts[0].records == {"run": 2_500}
+    assert summary(copy, "other").parts == ()
+    assert summary(url, "r") == before
+
+
+def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
+    fill(url)
+    before = summary(url, "r")
+    state = ScratchState(url, MemoryOptions("r"))
+    state.open(FakeSink(place="http://catalog"))
+    state.tracker.flush()
+    state.close()
+    state.close()
+    assert summary(url, "r") == before
+    engine = open_state(url)
+    assert parts.counts(engine, KEY) == {"run": Counts(2_500, 0)}
+    engine.dispose()
+
+
+def test_a_newer_database_is_refused_and_an_older_one_not_brought_up(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(url)
+    engine = open_state(url)
+    with write_transaction(engine) as connection:
+        connection.execute(text("UPDATE mlcat_migration SET name = 'new' WHERE position = 0"))
+    with pytest.raises(RecipeError, match="newer version"):
+        copy_recipe(url, "r", f"sqlite:///{tmp_path}/1.db")
+    with write_transaction(engine) as connection:
+        connection.execute(text("DELETE FROM mlcat_migration"))
+    copy_recipe(url, "r", f"sqlite:///{tmp_path}/2.db")
+    assert "planning without it" in caplog.text
+    assert summary(f"sqlite:///{tmp_path}/2.db", "r").parts == ()
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM mlcat_migration")) == 0
+    engine.dispose()
+
+
+def test_a_state_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/deep/state.db"
+    state = ScratchState(url, MemoryOptions("r"))
+    state.open(FakeSink(place="http://catalog"))
+    state.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_or_unreachable_database_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_bytes(b"no database" * 999)
+    with pytest.raises(RecipeError, match="is damaged"):
+        copy_recipe(f"sqlite:///{tmp_path}/state.db", "r", f"sqlite:///{tmp_path}/1.db")
+    with pytest.raises(StateUnavailableError, match="cannot be used"):
+        copy_recipe("postgresql://nobody@127.0.0.1:1/none", "r", f"sqlite:///{tmp_path}/2.db")
