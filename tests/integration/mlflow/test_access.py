@@ -1,11 +1,13 @@
 """Who is let in: basic authentication, workspaces, and stores that MLflow must not touch."""
 
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from requests.auth import HTTPBasicAuth
 
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -55,6 +57,22 @@ def test_basic_authentication(tmp_path: Path) -> None:
         assert "wrong" not in str(refused.value)
         with pytest.raises(AuthenticationError):
             experiment_names(tracking_uri=server.url)
+        assert the_user_of(server.url, **signed_in) == ("ok", "admin is an administrator")
+        ada = {"username": "ada", "password": "another word 34"}
+        made = requests.post(
+            f"{server.url}/api/2.0/mlflow/users/create",
+            json=ada,
+            auth=HTTPBasicAuth(b"admin", "päss word 12".encode()),
+            timeout=30,
+        )
+        made.raise_for_status()
+        assert the_user_of(server.url, **ada) == ("warning", "ada is no administrator")
+
+
+def the_user_of(url: str, **signed_in: str) -> tuple[str, str]:
+    config = MlflowConfig.model_validate({"retries": 0, "tracking_uri": url, **signed_in})
+    found = next(one for one in open_reader(config).check() if one.what == "MLflow user")
+    return found.outcome, re.split("[,:]", found.detail)[0]
 
 
 def test_each_workspace_is_read_apart(tmp_path: Path) -> None:

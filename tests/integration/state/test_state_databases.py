@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
 from mlcat_ingest.pipeline.state import lock, parts, rows
+from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
 from mlcat_ingest.pipeline.state.parts import Counts, PartKey
@@ -54,6 +55,16 @@ def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
     again = open_state(url)
     assert [found.key for found in parts.parts_of(again, "r")] == [KEY]
     again.dispose()
+
+
+def test_the_doctor_sees_whether_a_run_may_begin(url: str, engine: Engine) -> None:
+    assert [one.outcome for one in state_findings(url, "r")] == ["ok", "ok"]
+    held = lock.acquire(engine, url, "r")
+    try:
+        assert [one.outcome for one in state_findings(url, "r")] == ["ok", "warning"]
+        assert [one.outcome for one in state_findings(url, "other")] == ["ok", "ok"]
+    finally:
+        held.release()
 
 
 def test_a_part_is_found_as_it_was_left(engine: Engine) -> None:

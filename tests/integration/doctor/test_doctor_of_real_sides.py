@@ -1,0 +1,160 @@
+"""`mlcat-ingest check` where something is wrong: each fault is named, and hides no other side."""
+
+import json
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mlcat_ingest import Pipeline, Recipe
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.pipeline.doctor import examine
+from mlcat_ingest.pipeline.resolve import resolve
+from support.catalog_server import RunningCatalog, running_catalog
+from support.certificates import make_certificate
+from support.flaky_server import Answer, Request, flaky
+from support.mlflow_store import mlflow_client
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
+
+TOKEN = "right-token"
+AN_EXPERIMENT = {"experiment_id": "0", "name": "e", "creation_time": 1}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
+    with running_catalog(tmp_path / "c.db", token=TOKEN) as running:
+        yield running
+
+
+def mlflow(denied: str = "", date: str | None = None) -> Any:
+    """Return the script of an MLflow server; the listing called `denied` answers 403."""
+
+    def answer(request: Request) -> Answer:
+        headers = {"Date": date} if date is not None else {}
+        path = urlsplit(request.path).path
+        if path == "/version":
+            return Answer(200, b"3.17.2", {"Content-Type": "text/plain", **headers})
+        if denied and f"/{denied}/search" in path:
+            body = {"error_code": "PERMISSION_DENIED", "message": "Permission denied"}
+            return Answer(403, json.dumps(body).encode(), headers)
+        found = {"experiments": [AN_EXPERIMENT]} if "/experiments/" in path else {}
+        return Answer(200, json.dumps(found).encode(), headers)
+
+    return answer
+
+
+def recipe_of(tracking_uri: str, server: str, token: str = TOKEN, **config: Any) -> Recipe:
+    return Recipe.parse(
+        json.dumps(
+            {
+                "name": "checked",
+                "source": {"type": "mlflow", "config": {"tracking_uri": tracking_uri, **config}},
+                "sink": {"type": "rest", "config": {"server": server, "token": token}},
+            }
+        )
+    )
+
+
+def examined(recipe: Recipe, *, write: bool = False) -> dict[str, Finding]:
+    return {one.finding.what: one.finding for one in examine(resolve(recipe), write=write)}
+
+
+def failed(found: dict[str, Finding]) -> set[str]:
+    return {what for what, one in found.items() if one.outcome == "failed"}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_nothing_is_wrong(catalog: RunningCatalog) -> None:
+    with flaky(mlflow()) as server:
+        found = examined(recipe_of(server.url, catalog.url), write=True)
+    assert failed(found) == set()
+    assert found["overlapping URNs"].detail == "none among 1 sampled"
+    assert catalog.store.list_urns("mlModel").total == 0
+
+
+def test_a_wrong_token(catalog: RunningCatalog) -> None:
+    with flaky(mlflow()) as server:
+        found = examined(recipe_of(server.url, catalog.url, "wrong-token"), write=True)
+    assert failed(found) >= {"catalog permission: read aspects", "catalog permission: write"}
+    denied = found["catalog permission: read aspects"]
+    assert "401" in denied.detail
+    assert "the token came from" in denied.detail
+    assert all("wrong-token" not in f"{one.detail} {one.hint}" for one in found.values())
+    assert found["MLflow permission: read runs"].outcome == "ok"
+    assert found["overlapping URNs"].outcome == "warning"
+
+
+@pytest.mark.parametrize(
+    ("listing", "permission"),
+    [
+        ("experiments", "read experiments"),
+        ("runs", "read runs"),
+        ("registered-models", "read registered models"),
+        ("logged-models", "read logged models"),
+    ],
+)
+def test_a_permission_that_is_missing_in_mlflow(
+    listing: str, permission: str, catalog: RunningCatalog
+) -> None:
+    with flaky(mlflow(denied=listing)) as server:
+        found = examined(recipe_of(server.url, catalog.url))
+    denied = {what for what in failed(found) if what.startswith("MLflow permission")}
+    assert denied == {f"MLflow permission: {permission}"}
+    assert found[f"MLflow permission: {permission}"].hint == "the user needs read access there"
+    assert found["catalog permission: read aspects"].outcome == "ok"
+
+
+def test_mlflow_behind_a_certificate_that_nobody_vouches_for(
+    catalog: RunningCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    pem = make_certificate(tmp_path / "tls")
+    with flaky(mlflow(), certificate=pem) as server:
+        refused = examined(recipe_of(server.url, catalog.url))
+        trusted = examined(recipe_of(server.url, catalog.url, server_cert_path=str(pem)))
+    assert failed(refused) == {"MLflow TLS"}
+    assert "self-signed certificate" in refused["MLflow TLS"].detail
+    assert failed(trusted) == set()
+
+
+def test_a_clock_that_is_off(catalog: RunningCatalog) -> None:
+    an_hour_ago = formatdate(time.time() - 3600, usegmt=True)
+    with flaky(mlflow(date=an_hour_ago)) as server:
+        found = examined(recipe_of(server.url, catalog.url))
+    assert found["MLflow clock"].outcome == "warning"
+    assert "behind this machine's" in found["MLflow clock"].detail
+    assert found["catalog clock"].outcome == "ok"
+    assert failed(found) == set()
+
+
+def test_a_host_that_nobody_knows_hides_no_other_side(catalog: RunningCatalog) -> None:
+    found = examined(recipe_of("http://nowhere.invalid:5000", catalog.url))
+    assert failed(found) == {"MLflow DNS"}
+    assert found["catalog permission: read aspects"].outcome == "ok"
+
+
+def test_urns_that_another_server_holds(catalog: RunningCatalog, tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    with mlflow_client(uri) as client:
+        client.create_experiment("churn")
+    first = recipe_of(uri, catalog.url, server_id="eu")
+    assert Pipeline(first).run().exit_code == 0
+    assert failed(examined(first)) == set()
+    second = recipe_of(uri, catalog.url, server_id="us")
+    found = examined(second)["overlapping URNs"]
+    assert found.outcome == "failed"
+    assert "2 of 2 sampled are another server's" in found.detail
+    assert found.hint is not None
+    assert "set `instance`" in found.hint
+    apart = recipe_of(uri, catalog.url, server_id="us", instance="us")
+    assert failed(examined(apart)) == set()
