@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from mlcat_ingest.client.capabilities import Dialect
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.reader import MAX_URNS, Reader, chunks
-from mlcat_ingest.client.responses import NO_SUCH_CALL
+from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.client.results import Evaluation, TestOutcome
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.http import Reply
@@ -72,7 +72,7 @@ class Evaluator:
             CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as named.
 
         Cost: one request for up to 200 URNs, or one a URN where the service has no batch call;
-        one more for the first push.
+        one more for the first push; some sixteen more for each URN that a batch is refused for.
         """
         return self._run(urns, should_push=should_push, test_urns=test_urns, batches=True)
 
@@ -108,15 +108,33 @@ class Evaluator:
             reply = self._ask("batchEvaluate", {"urns": list(urns), **wishes})
             if reply.ok:
                 return _outcomes_by_urn(reply)
-            if reply.status not in NO_SUCH_CALL | {400}:
+            if reply.status not in NO_SUCH_CALL | REFUSED_CONTENT:
                 raise self._connection.refusal(reply, what="an evaluation of metadata tests")
-            # A 400 may also blame one URN of the batch; then the next batch is tried again.
-            self._batches = reply.status == 400 and not _unknown_action(reply)
+            if reply.status in REFUSED_CONTENT and not _unknown_action(reply):
+                return self._halves(urns, wishes, refused)
+            self._batches = False
         with ThreadPoolExecutor(min(self._connection.connections, len(urns))) as pool:
             answers = list(pool.map(lambda urn: self._single(urn, wishes, refused), urns))
         return {
             urn: outcome for urn, outcome in zip(urns, answers, strict=True) if outcome is not None
         }
+
+    def _halves(
+        self, urns: Sequence[str], wishes: Mapping[str, Any], refused: list[str]
+    ) -> dict[str, TestOutcome]:
+        """Evaluate a batch that was refused in halves, until what is at fault stands alone."""
+        if len(urns) == 1:
+            outcome = self._single(urns[0], wishes, refused)
+            return {} if outcome is None else {urns[0]: outcome}
+        middle = len(urns) // 2
+        found: dict[str, TestOutcome] = {}
+        for half in (urns[:middle], urns[middle:]):
+            found.update(
+                self._chunk(half, wishes, refused, batches=True)
+                if len(half) > 1
+                else self._halves(half, wishes, refused)
+            )
+        return found
 
     def _single(
         self, urn: str, wishes: Mapping[str, Any], refused: list[str]

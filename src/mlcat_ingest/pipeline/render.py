@@ -166,7 +166,7 @@ def _gate(verdict: Verdict | None) -> Iterator[str]:
     yield (
         f"  gate         {'passed' if verdict.passed else 'failed'}: "
         f"{verdict.newly_failing:,} newly failing, {still:,} still failing, "
-        f"{verdict.passing:,} passing ({verdict.pattern!r} matches {len(verdict.tests):,} tests)"
+        f"{verdict.passing:,} passing, of the tests that match {verdict.pattern!r}"
     )
     for reason in verdict.not_evaluated:
         yield f"    not evaluated: {reason}"

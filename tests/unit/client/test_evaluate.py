@@ -100,6 +100,40 @@ def test_one_bad_urn_costs_its_batch_only(
     assert len(service.to(MANY)) == 2
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refused_batch_is_halved_until_what_is_at_fault_stands_alone(
+    service: FakeService, client: CatalogClient, status: int
+) -> None:
+    urns = [model_urn(str(n)) for n in range(200)]
+    bad = Answer(status, {"message": "no such entity"})
+    batch, good = batch_of(RESULTS), Answer(body={"value": RESULTS})
+    service.on(
+        "POST", MANY, lambda asked: bad if urns[77] in asked.json()["urns"] else batch(asked)
+    )
+    service.on("POST", ONE, lambda asked: bad if asked.json()["urn"] == urns[77] else good)
+    found = client.evaluate_batch(urns)
+    assert found.not_evaluated is None
+    assert found.outcomes == dict.fromkeys([*urns[:77], *urns[78:]], OUTCOME)
+    assert len(service.to("/test")) <= 17
+    assert client.evaluate_batch(urns[:50]).outcomes == dict.fromkeys(urns[:50], OUTCOME)
+
+
+def test_a_batch_that_is_too_large_is_cut_to_size(
+    service: FakeService, client: CatalogClient
+) -> None:
+    batch = batch_of(RESULTS)
+    large = Answer(413, {"message": "too large"})
+    service.on(
+        "POST", MANY, lambda asked: large if len(asked.json()["urns"]) > 60 else batch(asked)
+    )
+    urns = [model_urn(str(n)) for n in range(200)]
+    assert len(client.evaluate_batch(urns).outcomes) == 200
+    assert [len(asked.json()["urns"]) for asked in service.to(MANY)] == [
+        *(200, 100, 50, 50),
+        *(100, 50, 50),
+    ]
+
+
 def test_where_every_one_is_refused_the_reason_is_told(
     service: FakeService, client: CatalogClient
 ) -> None:
