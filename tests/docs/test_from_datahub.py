@@ -1,0 +1,155 @@
+"""`docs/from-datahub.md`, gone through as it stands: both recipes, the steps, the clean-up."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mlcat_ingest.errors import RecipeValidationError
+from mlcat_ingest.pipeline.resolve import resolve
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+
+PAGE = (Path(__file__).parents[2] / "docs" / "from-datahub.md").read_text()
+PLATFORM = "urn:li:dataPlatform:mlflow"
+
+
+def block(name: str) -> str:
+    (text,) = re.findall(rf"<!-- {name} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+    return str(text)
+
+
+def commands(name: str) -> list[list[str]]:
+    lines = block(name).splitlines()
+    return [shlex.split(line) for line in lines if not line.startswith("#")]
+
+
+def table(heading: str) -> Iterator[list[str]]:
+    """Yield the rows of the first table under a heading."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = section[section.index("|---") :].splitlines()[1:]
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_our_recipe_resolves() -> None:
+    [source] = resolve(Recipe.parse(block("recipe: ours"))).sources
+    assert isinstance(source.config, MlflowConfig)
+    assert source.config.compat == "datahub"
+
+
+def test_their_recipe_loads_as_it_is() -> None:
+    assert resolve(Recipe.parse(block("recipe: theirs"))).sink is not None
+
+
+def config_with(key: str, value: Any) -> MlflowConfig:
+    recipe = yaml.safe_load(block("recipe: ours"))
+    recipe["source"]["config"][key] = value
+    config = resolve(Recipe.parse(json.dumps(recipe))).sources[0].config
+    assert isinstance(config, MlflowConfig)
+    return config
+
+
+def test_the_keys_that_the_page_says_something_of() -> None:
+    told = {key.split(":")[0].strip("`") for row in table("The two recipes") for key in [row[0]]}
+    assert told >= {"model_name_separator", "base_external_url", "platform_instance"}
+    dashed = config_with("naming", {"version": "{name}-{version}"}).naming
+    assert (dashed.version, dashed.registered_group) == ("{name}-{version}", "{name}")
+    assert config_with("base_external_url", "http://ui").ui_url == "http://ui"
+    for key in ("model_name_separator", "materialize_dataset_inputs", "platform_instance"):
+        with pytest.raises(RecipeValidationError):
+            config_with(key, "x")
+    with pytest.raises(RecipeValidationError, match="delete it"):
+        config_with("stateful_ingestion", {"enabled": True})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with both recipes, set to a real store and a real catalog."""
+
+    folder: Path
+    run_id: str
+    catalog: Any
+    datahub: Any
+
+    def ours(self, words: list[str]) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "mlcat_ingest", *words[1:]],
+            cwd=self.folder,
+            env={**os.environ, "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+
+    def count(self, kind: str) -> int:
+        return int(self.catalog.store.list_urns(kind).total)
+
+    def urns(self) -> set[str]:
+        kinds = ("mlModel", "mlModelGroup")
+        return {urn for kind in kinds for urn in self.catalog.store.list_urns(kind).urns}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    pytest.importorskip("mlflow")
+    pytest.importorskip("datahub")
+    from support.catalog_server import running_catalog
+    from support.datahub_cli import DataHubCli
+    from support.mlflow_store import mlflow_client
+
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    with warnings.catch_warnings(), mlflow_client(uri) as client:
+        warnings.simplefilter("ignore")
+        run = client.create_run(client.create_experiment("churn"))
+        client.set_terminated(run.info.run_id)
+        client.create_registered_model("scorer")
+        client.create_model_version("scorer", "file:///model", run.info.run_id)
+    with running_catalog(tmp_path / "catalog.db") as catalog:
+        hosts = {
+            "http://mlflow.example.com:5000": uri,
+            "http://datahub.example.com:8080": catalog.url,
+        }
+        for name, file in (("recipe: theirs", "theirs.yml"), ("recipe: ours", "recipe.yml")):
+            text = block(name)
+            for example, real in hosts.items():
+                text = text.replace(example, real)
+            (tmp_path / file).write_text(text)
+        yield Place(tmp_path, run.info.run_id, catalog, DataHubCli(catalog.url, tmp_path))
+
+
+@pytest.mark.compat
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_from_its_beginning_to_its_end(place: Place) -> None:
+    place.datahub.run("ingest", "-c", str(place.folder / "theirs.yml"), "--no-spinner")
+    group = f"urn:li:mlModelGroup:({PLATFORM},scorer,PROD)"
+    version = f"urn:li:mlModel:({PLATFORM},scorer_1,PROD)"
+    assert place.urns() == {group, version}
+    for words in commands("steps"):
+        place.ours(words)
+    ours = {
+        f"urn:li:mlModel:({PLATFORM},{place.run_id},PROD)",
+        f"urn:li:mlModelGroup:({PLATFORM},experiment:churn,PROD)",
+        f"urn:li:mlModelGroup:({PLATFORM},experiment:Default,PROD)",
+    }
+    assert place.urns() == {group, version, *ours}
+    left = [row[0] for row in table("What remains of it")]
+    assert {f"`{kind}`" for kind in ("container", "dataProcessInstance")} < set(left)
+    assert (place.count("container"), place.count("dataProcessInstance")) == (2, 1)
+    for words in commands("clean-up"):
+        place.datahub.run(*words[1:], "--force")
+    assert (place.count("container"), place.count("dataProcessInstance")) == (0, 0)
+    assert place.urns() == {group, version, *ours}
