@@ -21,7 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--hammer-s", type=float, default=5, help="how long clients hammer one aspect, in seconds"
     )
-    parser.addoption("--kills", type=int, default=3, help="how often the catalog is killed")
+    parser.addoption(
+        "--kills", type=int, default=3, help="how often the catalog, or the command, is killed"
+    )
+    parser.addoption("--fault-seed", type=int, default=1, help="which faults fault runs meet")
 
 
 @pytest.fixture

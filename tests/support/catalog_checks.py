@@ -12,7 +12,9 @@ import requests
 from sqlalchemy import Connection, MetaData, select
 
 from mlcat_ingest.catalog.search.index import refresh
-from mlcat_ingest.catalog.store.tables import entity
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.tables import aspect, entity
+from mlcat_ingest.catalog.store.values import BACKGROUND_TYPES
 from mlcat_ingest.sql.engine import open_engine
 
 WAIT_S = 60
@@ -75,3 +77,30 @@ def assert_edges_agree(url: str) -> None:
     assert "failure" not in done
     assert (status["updated"], status["created"], status["deleted"]) == (0, 0, 0)
     assert status["noops"] == status["total"]
+
+
+def everything(store: Store) -> dict[str, dict[str, Any]]:
+    """Return every aspect of every entity by URN, bases too; only what tells of runs is left out.
+
+    When metadata tests were evaluated is no part of what they say.
+    """
+    told: dict[str, dict[str, Any]] = {}
+    query = select(entity.c.urn, entity.c.entity_type, aspect.c.aspect, aspect.c.value)
+    rows = store.read(
+        lambda connection: connection.execute(
+            query.outerjoin(aspect, aspect.c.entity_id == entity.c.id)
+        ).all()
+    )
+    for urn, kind, name, value in rows:
+        if kind in BACKGROUND_TYPES or kind.startswith("dataHub"):
+            continue
+        aspects = told.setdefault(urn, {})
+        if name is not None:
+            aspects[name] = _without_times(json.loads(value)) if name == "testResults" else value
+    return told
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_times(v) for k, v in value.items() if k != "lastComputed"}
+    return [_without_times(one) for one in value] if isinstance(value, list) else value

@@ -1,6 +1,9 @@
 """A small HTTP server on the loopback interface that answers as a script says, faults included."""
 
+import socket
 import ssl
+import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +14,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One reply. `cut` breaks the body off, `stall` keeps the rest of it back until the end."""
+    """One reply. `cut` breaks the body off, `stall` keeps the rest of it back until the end.
+
+    In its place `hang_up` closes the connection, `reset` breaks it, `silent` never answers.
+    """
 
     status: int = 200
     body: bytes = b"{}"
@@ -19,6 +25,8 @@ class Answer:
     cut: int | None = None
     stall: bool = False
     hang_up: bool = False
+    reset: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,13 @@ def flaky(script: Script, *, certificate: Path | None = None) -> Iterator[FlakyS
         do_GET = do_POST = do_PUT = do_DELETE = do_CONNECT = handle_any  # noqa: N815
 
         def send(self, answer: Answer) -> None:
-            if answer.hang_up:
+            if answer.silent:
+                over.wait()
+            if answer.reset:
+                # Closed with no time to linger, a socket says RST in place of goodbye.
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            if answer.hang_up or answer.reset or answer.silent:
                 self.close_connection = True
                 return
             # A script that tells the time tells it alone.
@@ -94,8 +108,15 @@ def flaky(script: Script, *, certificate: Path | None = None) -> Iterator[FlakyS
         def log_message(self, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            # A client that was killed, or has given up, is no fault of the server.
+            if not isinstance(sys.exc_info()[1], ConnectionError):
+                super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    server = Server(("127.0.0.1", 0), Handler)
     scheme = "http"
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

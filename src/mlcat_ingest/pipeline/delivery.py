@@ -121,8 +121,8 @@ class Delivery:
             if again.proposals == one.proposals:
                 yield one  # it was only in one request with what had changed
                 continue
-            changed += 1
             if again.proposals:
+                changed += 1
                 yield again
             else:
                 # A request that was sent twice has met what it had written itself.

@@ -141,7 +141,7 @@ def test_a_request_that_was_sent_twice_meets_what_it_wrote_and_counts_once() -> 
     sink = Lossy(place="fake://catalog")
     report = run(sink, owned("r"), owned("s"))
     assert report.entities == {"mlModel": EntityCounts(read=2, created=2)}
-    assert report.exit_code == 0
+    assert (report.conflicts, report.exit_code) == (0, 0)
     assert sink.versions == {
         (model_urn(name), aspect): 1 for name in "rs" for aspect in (HOME, "ownership")
     }
