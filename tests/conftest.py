@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,11 @@ from mlcat_ingest.cli.logs import NOISY, StderrHandler
 # same examples each time; new ones are looked for everywhere else.
 settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("unhurried")
+
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts what runs in the background deaf to Ctrl-C, and every process of a test too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord
-from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -33,6 +33,7 @@ class FakeStore:
     registered: list[RegisteredModel] = field(default_factory=list)
     versions: list[ModelVersion] = field(default_factory=list)
     models: list[LoggedModel] = field(default_factory=list)
+    unreadable: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass
@@ -105,6 +106,17 @@ class FakeReader:
             and (not only.deleted or run.lifecycle_stage == "deleted")
         ]
         return self._pages("runs", found[: only.limit])
+
+    def is_gone(self, thing: Thing) -> bool:
+        self.calls.append((self.workspace, f"{thing.kind} {thing.name}"))
+        store = self.store
+        held = {
+            "run": {(run.run_id, "") for run in store.runs},
+            "experiment": {(one.experiment_id, "") for one in store.experiments},
+            "registered": {(one.name, "") for one in store.registered},
+            "version": {(one.name, one.version) for one in store.versions},
+        }
+        return (thing.name, thing.version) not in held[thing.kind] | store.unreadable
 
     def clock_ms(self) -> int:
         return self.now_ms

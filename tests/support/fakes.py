@@ -147,6 +147,8 @@ class FakeSink:
         return Owned(len(found), iter([found] if found else []))
 
     def members(self, group: str) -> Iterator[list[str]]:
+        if self.search_error is not None:
+            raise self.search_error
         with self.lock:
             found = [
                 urn

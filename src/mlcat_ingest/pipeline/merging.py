@@ -7,6 +7,7 @@ from mlcat_ingest.pipeline.evaluate import Evaluator
 from mlcat_ingest.pipeline.merge import Merge
 from mlcat_ingest.pipeline.queues import InFlight
 from mlcat_ingest.pipeline.reading import Chunk
+from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
@@ -52,8 +53,12 @@ class Merger:
         limit: NewEntityLimit,
         tally: Tally,
         merge: Merge,
+        withheld: Withheld,
     ) -> None:
-        """Read from `sink`, merge by `merge`, and hand changed entities to `writer`."""
+        """Read from `sink`, merge by `merge`, and hand changed entities to `writer`.
+
+        What would be removed goes to `withheld`, which decides when.
+        """
         self._sink = sink
         self._writer = writer
         self._evaluator = evaluator
@@ -62,6 +67,7 @@ class Merger:
         self._limit = limit
         self._tally = tally
         self._merge_one = merge
+        self._withheld = withheld
 
     def merge(self, chunk: Chunk) -> None:
         """Merge the entities of `chunk` with what is stored.
@@ -72,7 +78,9 @@ class Merger:
         Cost: one read request, and the write and evaluation requests that it fills.
         """
         stored = read_stored(self._sink, chunk.entities.values())
-        merged = [self._merge_one(one, stored.get(urn)) for urn, one in chunk.entities.items()]
+        every = [self._merge_one(one, stored.get(urn)) for urn, one in chunk.entities.items()]
+        merged, kept_back = self._withheld.sift(every)
+        self._in_flight.release(kept_back)
         changed = [one for one in merged if one.proposals]
         self._limit.admit(sum(one.outcome == "created" for one in changed))
         self._tally.entities_merged(chunk.entity_type, merged)

@@ -127,6 +127,7 @@ def _options_of(recipe: Recipe) -> RunOptions:
         enrich=recipe.enrich,
         check_lineage=recipe.lineage.check,
         max_new_entities=recipe.limits.max_new_entities,
+        max_removed_ratio=recipe.limits.max_removed_ratio,
         policies=by_aspect(recipe.merge),
     )
 

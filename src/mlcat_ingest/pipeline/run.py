@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest import threads
+from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivers, Delivery
@@ -30,6 +31,8 @@ from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.reading import Chunk, Chunker, map_page, read_pages
+from mlcat_ingest.pipeline.removal import Removal, RemovalOptions, Withheld
+from mlcat_ingest.pipeline.removal.rename import UNION, Copier
 from mlcat_ingest.pipeline.report import Progress, Report
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.tally import Mask, Tally
@@ -72,6 +75,7 @@ class RunOptions:
     enrich: Sequence[EnrichRule] = ()
     check_lineage: bool = True
     gate: GateOptions | None = None
+    max_removed_ratio: float = 1.0
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
 
@@ -100,34 +104,46 @@ class Run:
         self._doing = options.doing
         self._state = options.state
         self._gate = Gate()
+        self._in_flight = InFlight(self._gate)
         self._letters = DeadLetters(options.dead_letters, options.mask)
         self._tally = Tally(options.name, options.mask, self._letters)
-        self._in_flight = InFlight(self._gate)
         self._enricher = Enricher(options.enrich)
-        self._chunker = Chunker(self._tally)
+        self._chunker, self._withheld = Chunker(self._tally), Withheld()
         self._lineage = LineageCheck(sink, self._tally, self._gate, enabled=options.check_lineage)
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._gate, 1)
         self._evaluator = Evaluator(
             sink, options.evaluation, self._state.tracker.results, self._tally, self._gate
         )
+        self._writer, self._merger, self._removal = self._writing(options, delivery)
+        self._metadata_gate = _gate_of(options, sink)
+        self._verdict: Verdict | None = None
+        self._threads: list[Future[None]] = []
+        self._catalog = ""
+
+    def _writing(
+        self, options: RunOptions, delivery: MakeDelivery
+    ) -> tuple[Writer, Merger, Removal]:
+        """Return the stages from an entity to the catalog."""
         merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
-        last, tracker = delivery(sink, merge, self._tally, self._gate), self._state.tracker
-        self._writer = Writer(last, self._in_flight, self._evaluator, tracker, self._tally)
-        self._merger = Merger(
-            sink,
-            self._writer,
+        last = delivery(self._sink, merge, self._tally, self._gate)
+        tracker = self._state.tracker
+        writer = Writer(last, self._in_flight, self._evaluator, tracker, self._tally)
+        merger = Merger(
+            self._sink,
+            writer,
             self._in_flight,
             self._evaluator,
             tracker,
             NewEntityLimit(options.max_new_entities),
             self._tally,
             merge,
+            self._withheld,
         )
-        self._metadata_gate = _gate_of(options, sink)
-        self._verdict: Verdict | None = None
-        self._threads: list[Future[None]] = []
-        self._catalog = ""
+        copies = delivery(self._sink, partial(merge_entity, rules=UNION), self._tally, self._gate)
+        removing = RemovalOptions(options.name, options.max_removed_ratio)
+        removal = Removal(self._sink, tracker, self._withheld, Copier(self._sink, copies), removing)
+        return writer, merger, removal
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
         """Read, merge, write and evaluate, and return what came of it.
@@ -185,9 +201,12 @@ class Run:
                 keep(self._report(finished=False))
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
-        failure = None
+        failure = over_limit = None
         for source in self._sources:
-            failure = self._read(source)
+            try:
+                failure = self._read(source)
+            except LimitError as error:
+                over_limit = error  # nothing of this source is removed; others are still read
             if failure is not None:
                 break  # what was read before is still written and evaluated
         self._chunks.close()
@@ -196,11 +215,16 @@ class Run:
         self._lineage.finish()
         if failure is None:
             self._evaluator.catch_up(self._state.part_ids())
-        if failure is not None:
-            self._gate.stop(failure)
+        if failure or over_limit:
+            self._gate.stop(failure or over_limit)
 
     def _read(self, source: Source[Any]) -> BaseException | None:
-        """Bring all of `source` into the catalog; return what made its reading end early."""
+        """Bring all of `source` into the catalog; return what made its reading end early.
+
+        Raises:
+            LimitError: too much would be removed, so nothing was.
+        """
+        read_before = len(self._state.parts())
         pages: Channel[Sequence[Any]] = Channel(self._gate, 1)
         threads.start(
             lambda: read_pages(source, self._state.memory, pages), "mlcat-read", pages.close
@@ -209,12 +233,26 @@ class Run:
         for page in pages:
             entities = map_page(source, page, self._enricher, tracker, self._tally, self._pass_over)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
+        self._settle()
+        try:
+            if pages.error is None:
+                gone = self._removal.after(source, self._state.parts()[read_before:])
+                self._dispatch(self._chunker.chunks(gone))
+                self._settle()
+                self._state.commit()
+        except LimitError:
+            raise
+        except MlcatError as error:
+            return error
+        finally:
+            self._withheld.restart()
+        return pages.error
+
+    def _settle(self) -> None:
+        """Write what was read so far, to the last entity."""
         self._dispatch(self._chunker.rest())
         while not self._in_flight.settle():
             self._writer.flush()
-        if pages.error is None:
-            self._state.commit()
-        return pages.error
 
     def _pass_over(self, urns: Sequence[str]) -> None:
         """Count entities whose records did not change since the catalog acknowledged them."""
@@ -252,6 +290,7 @@ class Run:
         closings.append(self._judge)
         closings.append(lambda: self._sink.close(complete=self._gate.cause is None))
         closings.append(self._state.close)
+        closings.append(self._withheld.close)
         closings.append(lambda: self._letters.close(complete=self._gate.cause is None))
         for close in closings:
             try:

@@ -106,7 +106,7 @@ class LimitsSpec(RecipeModel):
     max_new_entities: int = Field(default=50_000, ge=0)
     """How many entities that the catalog does not have yet a run may create."""
     max_removed_ratio: float = Field(default=0.2, ge=0, le=1)
-    """Share of a recipe's entities that a run may remove. This version removes nothing."""
+    """Share of a recipe's entities that a run may remove; up to ten it always may."""
 
 
 class StateSpec(RecipeModel):

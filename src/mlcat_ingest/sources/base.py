@@ -1,11 +1,11 @@
 """What a source is: it reads records, maps each to entities, and can be checked and closed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 
 RecordT = TypeVar("RecordT")
 
@@ -111,6 +111,43 @@ class Forgetful:
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
         """Keep nothing."""
         del checkpoint, complete
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """An entity that the catalog holds as one of a part, and that a pass did not come upon.
+
+    `properties` is its stored properties aspect: what it was made from.
+    """
+
+    urn: str
+    properties: Aspect
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An entity behind which the system has nothing any more.
+
+    `moved_to` is the URN that the same thing has now, None where it is gone. `is_gone` asks the
+    system for the thing by name: only a plain "there is none" counts, one request.
+    """
+
+    urn: str
+    is_gone: Callable[[], bool]
+    moved_to: str | None = None
+
+
+@runtime_checkable
+class TellsMissing(Protocol):
+    """A source that can prove that things are gone; of others nothing is ever removed."""
+
+    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield those of `unlisted` that the part of this key does not hold, asking in bulk.
+
+        What is there, but left out by the recipe's filters, is not yielded; nor is what cannot be
+        told. Asked after a complete pass, before `close`. Raises as `Source.read` does.
+        """
+        ...
 
 
 class Source(Protocol[RecordT]):

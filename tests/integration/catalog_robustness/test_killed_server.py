@@ -60,7 +60,7 @@ class Writer:
                 kind = chosen.choice(["new", "new", "same", "delete"])
                 try:
                     getattr(self, f"_{kind}")(session, url, chosen)
-                except requests.ConnectionError:
+                except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
                     return
                 self.unsure = NOTHING
                 acknowledged.release()

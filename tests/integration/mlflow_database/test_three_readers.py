@@ -1,12 +1,13 @@
 """A store on each kind of database, read by three readers: the same records and entities."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter
+from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.rest import RestReader
 from support.mlflow_databases import Store
 from support.mlflow_readings import entities_of, records_of
@@ -16,17 +17,21 @@ from support.mlflow_tables import reader_of
 pytestmark = pytest.mark.integration
 
 
-def readers_of(store: Store) -> dict[str, Reader]:
-    """Return the three readers of a store."""
-    return {
+@pytest.fixture
+def readers(store: Store) -> Iterator[dict[str, Reader]]:
+    """Give the three readers of a store; a reader of a database holds a transaction open."""
+    readers: dict[str, Reader] = {
         "rest": RestReader(MlflowConfig(tracking_uri=store.server)),
         "client": ClientReader(MlflowConfig(tracking_uri=store.database)),
         "database": reader_of(store.database),
     }
+    yield readers
+    for reader in readers.values():
+        reader.close()
 
 
-def test_all_readers_give_the_same_records_in_the_same_order(store: Store) -> None:
-    found = {name: records_of(reader) for name, reader in readers_of(store).items()}
+def test_all_readers_give_the_same_records_in_the_same_order(readers: dict[str, Reader]) -> None:
+    found = {name: records_of(reader) for name, reader in readers.items()}
     assert len(found["rest"]["runs"]) == 21
     for listing, expected in found["rest"].items():
         assert found["client"][listing] == expected, listing
@@ -46,19 +51,39 @@ def test_all_readers_give_the_same_records_in_the_same_order(store: Store) -> No
     ],
     ids=repr,
 )
-def test_all_readers_give_the_same_entities(store: Store, config: dict[str, Any]) -> None:
-    found = {name: entities_of(reader, **config) for name, reader in readers_of(store).items()}
+def test_all_readers_give_the_same_entities(
+    readers: dict[str, Reader], config: dict[str, Any]
+) -> None:
+    found = {name: entities_of(reader, **config) for name, reader in readers.items()}
     assert found["rest"]
     assert found["client"] == found["rest"]
     assert found["database"] == found["rest"]
 
 
-def test_all_readers_agree_on_who_the_server_is(store: Store) -> None:
-    readers = readers_of(store).values()
-    assert len({reader.server_id() for reader in readers}) == 1
-    assert {tuple(reader.workspaces()) for reader in readers} == {("default",)}
-    for reader in readers:
-        reader.close()
+def test_all_readers_agree_on_who_the_server_is(readers: dict[str, Reader]) -> None:
+    assert len({reader.server_id() for reader in readers.values()}) == 1
+    assert {tuple(reader.workspaces()) for reader in readers.values()} == {("default",)}
+
+
+def test_all_readers_agree_on_what_is_gone(readers: dict[str, Reader]) -> None:
+    found = records_of(readers["rest"])
+    run, versions = found["runs"][0], found["versions"]
+    there = [
+        Thing("run", run.run_id),
+        Thing("experiment", run.experiment_id),
+        Thing("registered", versions[0].name),
+        Thing("version", versions[0].name, versions[0].version),
+    ]
+    gone = [
+        Thing("run", "0" * 32),
+        Thing("experiment", "987654321"),
+        Thing("registered", "no such model"),
+        Thing("version", versions[0].name, "987654"),
+        Thing("version", "no such model", "1"),
+    ]
+    for reader in readers.values():
+        assert [reader.is_gone(thing) for thing in there] == [False] * len(there)
+        assert [reader.is_gone(thing) for thing in gone] == [True] * len(gone)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +96,13 @@ def test_all_readers_agree_on_who_the_server_is(store: Store) -> None:
     ],
     ids=repr,
 )
-def test_filters_and_limits_leave_the_same_runs(store: Store, only: RunFilter) -> None:
+def test_filters_and_limits_leave_the_same_runs(
+    readers: dict[str, Reader], only: RunFilter
+) -> None:
     found = {}
-    for name, reader in readers_of(store).items():
+    for name, reader in readers.items():
         ids = [one.experiment_id for page in reader.experiments() for one in page]
         found[name] = [run.run_id for page in reader.runs(ids, only=only) for run in page]
-        reader.close()
     assert found["rest"] == found["client"] == found["database"]
     assert found["rest"]
 

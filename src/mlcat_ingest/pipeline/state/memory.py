@@ -42,9 +42,10 @@ class MemoryOptions:
 class PartPass:
     """One pass over a part: a `sources.base.PartState` that also says how it is to be read."""
 
-    def __init__(self, engine: Engine, row: PartRow, full: str | None) -> None:
+    def __init__(self, engine: Engine, part: Part, row: PartRow, full: str | None) -> None:
         """Read everything if `full` gives a reason."""
         self._engine = engine
+        self._part = part
         self._row = row
         self.full = full
         self.began_at_ms = time.time_ns() // 1_000_000
@@ -55,6 +56,21 @@ class PartPass:
     def key(self) -> PartKey:
         """What the part is kept under."""
         return self._row.key
+
+    @property
+    def source(self) -> str:
+        """What entities of the part carry as `mlcat.source`."""
+        return self._part.key
+
+    @property
+    def entity_types(self) -> Sequence[str]:
+        """The types of the entities that are made of its records."""
+        return sorted(set(map(entity_type_of, self._part.identity.values())))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every record of the part was listed in this pass."""
+        return self.full is not None and self.finished is not None and self.finished[1]
 
     @property
     def part_id(self) -> int:
@@ -99,9 +115,9 @@ class PartPass:
     def commit(self, engine: Engine) -> None:
         """Let the checkpoint count: everything that was read is acknowledged."""
         if self.finished is not None:
-            checkpoint, complete = self.finished
-            full = complete and self.full is not None
-            parts.finish(engine, self.key, checkpoint, self.began_at_ms, full=full)
+            parts.finish(
+                engine, self.key, self.finished[0], self.began_at_ms, full=self.is_complete
+            )
             self.finished = None
             self.current_at_ms = self.began_at_ms
 
@@ -135,7 +151,7 @@ class StateMemory:
         with told(self._engine.url):
             self._pin(key, part.identity)
             row = parts.begin(self._engine, key, settings)
-            one = PartPass(self._engine, row, self._why_full(row))
+            one = PartPass(self._engine, part, row, self._why_full(row))
         log.info("%s: reading %s", key.source, one.why)
         self._passes[key] = one
         return one

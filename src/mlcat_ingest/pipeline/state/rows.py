@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Engine, and_, select, text, update
+from sqlalchemy import ColumnElement, Engine, and_, delete, func, select, text, update
 
 from mlcat_ingest.pipeline.state.tables import record
 from mlcat_ingest.sql.engine import write_transaction
@@ -96,6 +96,37 @@ def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str,
             select(record.c.id, value).where(_of_kind(part_id, kind), value != "")
         )
         return dict(rows.all())
+
+
+def listed(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
+    """Yield the entities of the records that a pass came upon."""
+    return _urns(engine, part_id, record.c.seen_in_pass == pass_number)
+
+
+def unlisted(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
+    """Yield the entities of the records that a pass did not come upon."""
+    return _urns(engine, part_id, record.c.seen_in_pass != pass_number)
+
+
+def count(engine: Engine, part_id: int) -> int:
+    """Return the number of records of a part."""
+    with engine.connect() as connection:
+        of_part = select(func.count()).select_from(record).where(record.c.part_id == part_id)
+        return int(connection.scalar(of_part) or 0)
+
+
+def forget(engine: Engine, part_id: int, urn: str) -> None:
+    """Delete the records that are nothing but the entity `urn`."""
+    with write_transaction(engine) as connection:
+        connection.execute(delete(record).where(record.c.part_id == part_id, record.c.urns == urn))
+
+
+def _urns(engine: Engine, part_id: int, condition: ColumnElement[bool]) -> Iterator[str]:
+    wanted = select(record.c.urns).where(record.c.part_id == part_id, record.c.urns != "")
+    with engine.connect() as connection:
+        found = connection.execution_options(yield_per=IN_LIST).scalars(wanted.where(condition))
+        for urns in found:
+            yield from urns.split("\n")
 
 
 def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:

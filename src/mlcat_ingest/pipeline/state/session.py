@@ -1,7 +1,7 @@
 """The state of one run: opened and locked when it begins, committed source by source, closed."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -10,7 +10,7 @@ from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.pipeline.report import PassSummary
 from mlcat_ingest.pipeline.state.database import file_of, open_state, told
 from mlcat_ingest.pipeline.state.lock import acquire
-from mlcat_ingest.pipeline.state.memory import MemoryOptions, StateMemory
+from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass, StateMemory
 from mlcat_ingest.pipeline.state.parts import PartRow, parts_of
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sinks.base import Sink
@@ -86,17 +86,20 @@ class State:
         self._held.callback(engine.dispose)
         self.tracker.start(engine, "", "", lasting=False)
 
+    def parts(self) -> Sequence[PartPass]:
+        """Return the parts that sources asked for so far, in that order."""
+        return () if self._remembered is None else self._remembered.passes
+
     def part_ids(self) -> list[int]:
         """Return the numbers of the parts that the run reads."""
-        passes = () if self._remembered is None else self._remembered.passes
-        return [one.part_id for one in passes]
+        return [one.part_id for one in self.parts()]
 
     def passes(self, *, failed: bool = False) -> list[PassSummary]:
         """Return how each part of the run is, or was, read; if it `failed`, also what it was not.
 
         Those are the parts that earlier runs read.
         """
-        passes = () if self._remembered is None else self._remembered.passes
+        passes = self.parts()
         return [
             PassSummary(
                 one.key.source, one.full is not None, one.why, one.key.instance, one.current_at_ms

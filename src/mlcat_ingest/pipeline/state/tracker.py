@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -14,12 +14,15 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state import rows
+from mlcat_ingest.pipeline.state.database import told
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.results import Results
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.sources.base import Source, Trace
 
 log = logging.getLogger(__name__)
+
+ValueT = TypeVar("ValueT")
 
 ROWS: Final = 500
 """Rows that are written in one transaction."""
@@ -88,6 +91,7 @@ class Tracker:
         self._rows: list[Row] = []
         self._untold = False
         self.results = Results(self._tried)
+        self._renamed: dict[PartPass, list[str]] = {}
 
     def start(self, engine: Engine, recipe: str, address: str, *, lasting: bool = True) -> None:
         """Remember in `engine`, what `recipe` writes to the catalog at `address`.
@@ -146,6 +150,9 @@ class Tracker:
             self._see(trace.part, trace.kind, [trace.id])
             return False
         urns = tuple(dict.fromkeys(one.urn for one in entities if not one.only_if_absent))
+        if traced.known is not None:
+            before = [urn for urn in traced.known.urns if urn not in urns]
+            self._renamed.setdefault(trace.part, []).extend(before)
         pending = _Pending(trace.part, trace, digest, urns, set(urns))
         with self._lock:
             for urn in urns:
@@ -187,6 +194,37 @@ class Tracker:
                 if not pending.left:
                     ready.append(pending.row())
         self._keep(ready)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a database, and it has not failed."""
+        return self._engine is not None
+
+    def listed(self, part: PartPass) -> Iterator[str]:
+        """Yield the entities that this pass over `part` came upon; all of it is settled."""
+        return self._read(lambda engine: rows.listed(engine, part.part_id, part.number))
+
+    def unlisted(self, part: PartPass) -> Iterator[str]:
+        """Yield the entities that an earlier pass over `part` came upon, and this one did not."""
+        return self._read(lambda engine: rows.unlisted(engine, part.part_id, part.number))
+
+    def renamed(self, part: PartPass) -> Sequence[str]:
+        """Return entities whose records are other entities since this pass over `part`."""
+        return self._renamed.get(part, ())
+
+    def records(self, part: PartPass) -> int:
+        """Return how many records of `part` are known."""
+        return sum(self._read(lambda engine: iter([rows.count(engine, part.part_id)])))
+
+    def forget(self, part: PartPass, urn: str) -> None:
+        """Forget the record behind an entity that is removed."""
+        self._tried(lambda engine: rows.forget(engine, part.part_id, urn))
+
+    def _read(self, read: Callable[[Engine], Iterator[ValueT]]) -> Iterator[ValueT]:
+        self.flush()
+        if self._engine is not None:
+            with told(self._engine.url):
+                yield from read(self._engine)
 
     def flush(self) -> bool:
         """Write what waits for its transaction; return whether the database still takes it."""

@@ -46,6 +46,7 @@ from mlcat_ingest.sources.mlflow.reader import (
     DEFAULT_WORKSPACE,
     ModelFilter,
     RunFilter,
+    Thing,
     identity,
 )
 from mlcat_ingest.sources.mlflow.records import (
@@ -72,6 +73,14 @@ _ERRORS: Final[dict[str, type[MlcatError]]] = {
 
 _NO_SUCH_LISTING: Final = frozenset({"ENDPOINT_NOT_FOUND", "NOT_FOUND", "NOT_IMPLEMENTED"})
 """What MLflow says of servers and stores older than logged models."""
+
+_BY_NAME: Final = {
+    "run": "get_run",
+    "experiment": "get_experiment",
+    "registered": "get_registered_model",
+    "version": "get_model_version",
+}
+"""MlflowClient's method for each kind of thing."""
 
 ResultT = TypeVar("ResultT")
 
@@ -222,6 +231,17 @@ class ClientReader:
                 yield query.taken([found[at] for at in seen.new([one.run_id for one in found])])
                 if query.satisfied():
                     return
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the store says that there is no such thing; see `Reader`."""
+        names = (thing.name, thing.version) if thing.version else (thing.name,)
+        client = self._open()
+        self._calls += 1
+        try:
+            self._called(lambda: getattr(client, _BY_NAME[thing.kind])(*names))
+        except (ProtocolMismatchError, NotAuthorizedError) as error:
+            return error.context.get("code") == "RESOURCE_DOES_NOT_EXIST"
+        return False
 
     def clock_ms(self) -> int:
         """Return the time by this machine's clock."""

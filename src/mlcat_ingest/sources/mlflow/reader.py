@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
@@ -60,6 +60,19 @@ class ModelFilter:
 
 
 ALL_MODELS: Final = ModelFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that MLflow has by name: a run or an experiment by id, a registered model by name.
+
+    A version is that of the registered model `name`.
+    """
+
+    kind: Literal["run", "experiment", "registered", "version"]
+    name: str
+    version: str = ""
+
 
 IDS_A_LISTING: Final = 100
 """Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
@@ -125,6 +138,13 @@ class Reader(Protocol):
 
         Cost: one request a page; two more pages may be asked for ahead. Memory for the pages
         under way.
+        """
+        ...
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the server says that there is no such thing, not in the trash either.
+
+        False where we may not look at it. Cost: one request.
         """
         ...
 

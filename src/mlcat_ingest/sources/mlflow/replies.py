@@ -72,6 +72,17 @@ def judged(reply: Reply, listing: str) -> Reply:
     )
 
 
+def says_none(reply: Reply) -> bool:
+    """Return whether MLflow says that there is no such thing, rather than not to us or not now.
+
+    Raises:
+        SourceUnavailableError: the server failed.
+    """
+    if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
+        judged(reply, "one thing by its name")
+    return not reply.ok and _error_of(reply).get("error_code") == "RESOURCE_DOES_NOT_EXIST"
+
+
 def is_refusal(reply: Reply) -> bool:
     """Return whether MLflow itself refused, rather than there being no such endpoint."""
     return _error_of(reply).get("error_code") not in {None, "ENDPOINT_NOT_FOUND"}

@@ -30,6 +30,7 @@ from mlcat_ingest.sources.mlflow.reader import (
     DEFAULT_WORKSPACE,
     ModelFilter,
     RunFilter,
+    Thing,
     identity,
 )
 from mlcat_ingest.sources.mlflow.records import (
@@ -39,10 +40,24 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.replies import NO_SUCH_ENDPOINT, is_refusal, judged, page_of
+from mlcat_ingest.sources.mlflow.replies import (
+    NO_SUCH_ENDPOINT,
+    is_refusal,
+    judged,
+    page_of,
+    says_none,
+)
 from mlcat_ingest.sources.mlflow.server import Server
 
 API: Final = "/api/2.0/mlflow"
+
+_BY_NAME: Final = {
+    "run": ("runs/get", "run_id"),
+    "experiment": ("experiments/get", "experiment_id"),
+    "registered": ("registered-models/get", "name"),
+    "version": ("model-versions/get", "name"),
+}
+"""Endpoint and parameter by which each kind of thing is asked for."""
 
 
 class RestReader:
@@ -192,6 +207,16 @@ class RestReader:
                     yield query.taken(found)
                     if query.satisfied():
                         return
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the server says that there is no such thing; see `Reader`."""
+        endpoint, parameter = _BY_NAME[thing.kind]
+        tracked = thing.kind in {"run", "experiment"}
+        http = self._server.tracking if tracked else self._server.registry
+        params = [(parameter, thing.name)]
+        if thing.version:
+            params.append(("version", thing.version))
+        return says_none(self._server.get(http, f"{API}/{endpoint}", params, self._header))
 
     def clock_ms(self) -> int:
         """Return the time that the server's last reply told."""

@@ -12,13 +12,21 @@ from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.fields import seconds_in
-from mlcat_ingest.sources.base import Forgetful, Memory, PartState, Trace
+from mlcat_ingest.sources.base import (
+    Forgetful,
+    Memory,
+    Missing,
+    PartState,
+    Trace,
+    Unlisted,
+)
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.changes import Changes, Since
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.links import ui_links
 from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord, MappingOptions, Scope
+from mlcat_ingest.sources.mlflow.missing import missing
 from mlcat_ingest.sources.mlflow.opening import open_reader
 from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE, Reader
 from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
@@ -51,6 +59,7 @@ class MlflowSource:
         self._datasets = Datasets(config.datasets)
         self._memory: Memory = Forgetful()
         self._parts: dict[str, PartState] = {}
+        self._places: dict[str, tuple[Reader, Scope]] = {}
         self._naming(DEFAULT_WORKSPACE)
 
     def read(self, memory: Memory) -> Iterator[Sequence[JoinedRecord]]:
@@ -72,7 +81,9 @@ class MlflowSource:
             if limit is not None and runs >= limit:
                 return
             here = reader if name == reader.workspace else reader.in_workspace(name)
-            runs += yield from self._read_workspace(here, self._scope(reader, name), runs)
+            scope = self._scope(reader, name)
+            self._places[scope.source_key] = (here, scope)
+            runs += yield from self._read_workspace(here, scope, runs)
 
     def _read_workspace(
         self, reader: Reader, scope: Scope, already_read: int
@@ -115,6 +126,11 @@ class MlflowSource:
             RecordError, InvalidUrnError: the record cannot be mapped.
         """
         return map_record(record)
+
+    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield those of `unlisted` that MLflow has no more; see `TellsMissing`."""
+        place = self._places.get(part)
+        return () if place is None else missing(*place, unlisted)
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the server so far."""

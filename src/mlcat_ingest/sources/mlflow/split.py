@@ -12,6 +12,7 @@ from mlcat_ingest.sources.mlflow.reader import (
     ModelFilter,
     Reader,
     RunFilter,
+    Thing,
 )
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
@@ -71,6 +72,11 @@ class SplitReader:
         """Yield the runs of some experiments in pages, in the order of their start."""
         # The tracking server does not know which runs the registry's versions were made from.
         return self._tracking.runs(experiment_ids, only=replace(only, select="all"))
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the server that has things of its kind says that there is none."""
+        home = self._tracking if thing.kind in {"run", "experiment"} else self._registry
+        return home.is_gone(thing)
 
     def clock_ms(self) -> int:
         """Return the time by the clock of the tracking server."""

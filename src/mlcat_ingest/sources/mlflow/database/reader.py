@@ -17,6 +17,7 @@ from mlcat_ingest.sources.mlflow.database.experiments import (
 )
 from mlcat_ingest.sources.mlflow.database.filters import wanted_models, wanted_runs
 from mlcat_ingest.sources.mlflow.database.logged import load_logged_models
+from mlcat_ingest.sources.mlflow.database.lookup import is_there
 from mlcat_ingest.sources.mlflow.database.order import Ordered, pages_of_ids
 from mlcat_ingest.sources.mlflow.database.registry import Registry
 from mlcat_ingest.sources.mlflow.database.runs import load_runs
@@ -37,6 +38,7 @@ from mlcat_ingest.sources.mlflow.reader import (
     DEFAULT_WORKSPACE,
     ModelFilter,
     RunFilter,
+    Thing,
     identity,
 )
 from mlcat_ingest.sources.mlflow.records import (
@@ -162,6 +164,13 @@ class DatabaseReader:
                     found = load_runs(read, page, outputs=outputs)
                 left = None if left is None else left - len(found)
                 yield from used_up(found, RUNS_A_SLICE)
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether no row of its table is of this thing; see `Reader`.
+
+        Cost: one statement.
+        """
+        return not is_there(self._database, thing, self._scope)
 
     def clock_ms(self) -> int:
         """Return the moment that the listings show, by the clock of the database."""

@@ -26,7 +26,7 @@ from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
 
 VERSIONS_A_PAGE: Final = 1_000
 
-_DELETED: Final = "Deleted_Internal"
+DELETED_STAGE: Final = "Deleted_Internal"
 """The stage by which MLflow marks a version as deleted; its listings leave it out."""
 
 
@@ -78,7 +78,7 @@ class Registry:
         number = tuple_(*order)
         listed = [
             *in_workspace(versions, self._workspace),
-            versions.c.current_stage != _DELETED,
+            versions.c.current_stage != DELETED_STAGE,
         ]
         prompts = self._names_of_prompts()
         beyond: list[ColumnElement[bool]] = []

@@ -1,0 +1,137 @@
+"""All or none: what one source does not have any more is removed, within limits."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mlcat_ingest.errors import LimitError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge import properties_aspect
+from mlcat_ingest.pipeline.merge.sources import SOURCE_KEY, custom_properties
+from mlcat_ingest.pipeline.removal.rename import Copier
+from mlcat_ingest.pipeline.removal.unlisted import CANNOT_SEARCH, Candidates
+from mlcat_ingest.pipeline.removal.withheld import Withheld
+from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Missing, Source, TellsMissing
+
+log = logging.getLogger(__name__)
+
+FLOOR: Final = 10
+"""So many entities may always be removed, however few there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOptions:
+    """The recipe whose entities these are, and what share of them one run may remove."""
+
+    writer: str
+    max_ratio: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    part: PartPass
+    missing: Missing
+
+
+class Removal:
+    """Finds what to remove after a source was read; used by one thread."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        tracker: Tracker,
+        withheld: Withheld,
+        copier: Copier,
+        options: RemovalOptions,
+    ) -> None:
+        """Remove what is `withheld`, and what passes did not come upon."""
+        self._sink = sink
+        self._tracker = tracker
+        self._withheld = withheld
+        self._copier = copier
+        self._options = options
+        self._candidates = Candidates(sink, tracker, options.writer)
+
+    def after(self, source: Source[Any], passes: Sequence[PartPass]) -> Iterator[Entity]:
+        """Yield what is to be removed, now that `passes` read all of `source`.
+
+        Raises:
+            LimitError: it would be too many; nothing was yielded. What `Source.read` raises.
+
+        Cost: see `Candidates`; of the source what `TellsMissing.missing` asks, and one request for
+        each that is removed.
+        """
+        waiting = self._withheld.urns
+        found = list(self._missing(source, passes, waiting))
+        self._stay_within(passes, len(found) + len(waiting))
+        yield from self._withheld.release()
+        for one in found:
+            if one.missing.is_gone() and not self._is_used(one):
+                self._tracker.forget(one.part, one.missing.urn)
+                yield Entity(one.missing.urn, {"status": {"removed": True}})
+
+    def _missing(
+        self, source: Source[Any], passes: Sequence[PartPass], waiting: Sequence[str]
+    ) -> Iterator[_Gone]:
+        if not (isinstance(source, TellsMissing) and self._tracker.remembers):
+            return
+        for part in passes:
+            if part.finished is None:
+                continue
+            if part.is_complete:
+                unlisted = self._candidates.after_full(part, waiting)
+            else:
+                # A pass over changes knows only of what it came upon under another name.
+                unlisted = self._candidates.read(part, self._tracker.renamed(part))
+            for some in unlisted:
+                for missing in source.missing(part.source, some):
+                    yield _Gone(part, missing)
+
+    def _stay_within(self, passes: Sequence[PartPass], count: int) -> None:
+        if count <= FLOOR:
+            return
+        total = sum(map(self._candidates.total, passes))
+        if count <= self._options.max_ratio * total:
+            return
+        raise LimitError(
+            f"{count:,} of the {total:,} entities of {', '.join(part.source for part in passes)} "
+            f"would be removed, more than limits.max_removed_ratio ({self._options.max_ratio:g}) "
+            "lets a run remove; none of them was",
+            hint="see them with `mlcat-ingest plan`; if that is right, raise the limit for one run",
+        )
+
+    def _is_used(self, gone: _Gone) -> bool:
+        """Return whether a group has to stay for others' models; bring along what was on it."""
+        missing = gone.missing
+        if missing.moved_to is not None:
+            self._copier.copy(missing.urn, missing.moved_to)
+        if entity_type_of(missing.urn) != "mlModelGroup":
+            return False
+        try:
+            used = any(
+                self._has_foreign(page, gone.part.source, missing.urn)
+                for page in self._sink.members(missing.urn)
+            )
+        except CANNOT_SEARCH as error:
+            log.warning("%s stays, since who is in it cannot be found out: %s", missing.urn, error)
+            return True
+        if used:
+            log.info("%s stays: models of others are in it", missing.urn)
+        return used
+
+    def _has_foreign(self, models: Sequence[str], source: str, group: str) -> bool:
+        home = properties_aspect("mlModel") or ""
+        stored = self._sink.read_many(models, [home, "status"])
+        for one in stored.values():
+            if home not in one or ("status" in one and one["status"].value.get("removed")):
+                continue
+            properties = one[home].value
+            sources = str(custom_properties(properties).get(SOURCE_KEY, "")).split(",")
+            if source not in sources and group in (properties.get("groups") or ()):
+                return True
+        return False

@@ -1,0 +1,97 @@
+"""What people put on a group goes along when the experiment behind it gets another name."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.delivery import Delivers
+from mlcat_ingest.pipeline.merge import MergeRules, merge_aspect, merge_entity, properties_aspect
+from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX, Base, read_bases
+from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
+from mlcat_ingest.sinks.base import Sink, StoredEntity
+
+log = logging.getLogger(__name__)
+
+RENAMED_TO: Final = "mlcat.renamed_to"
+"""Custom property of a group that had to stay: what was put on it was copied to this one."""
+
+_LISTS: Final[Mapping[str, str]] = {
+    "ownership": "owners",
+    "globalTags": "tags",
+    "glossaryTerms": "terms",
+    "domains": "domains",
+    "institutionalMemory": "elements",
+    "structuredProperties": "properties",
+}
+"""Aspects whose entries are added to those that the new group has; the field that lists them."""
+
+_DOCS: Final = "editableMlModelGroupProperties"
+
+UNION: Final = MergeRules(None)
+"""Copies are nobody's entries: no recipe takes them away again."""
+
+
+class Copier:
+    """Copies what is not ours from one group to another."""
+
+    def __init__(self, sink: Sink, delivery: Delivers) -> None:
+        """Read from `sink`; `delivery` merges by `UNION`."""
+        self._sink = sink
+        self._delivery = delivery
+
+    def copy(self, old: str, new: str) -> None:
+        """Bring what others put on the group `old` to `new`, unless that was done before.
+
+        Cost: one read and at most one write request.
+        """
+        home = properties_aspect(entity_type_of(old)) or ""
+        names = (*_LISTS, _DOCS, home)
+        stored = self._sink.read_many([old, new], names)
+        before, there = stored.get(old, NOTHING), stored.get(new, NOTHING)
+        properties = custom_properties(before[home].value) if home in before else NOTHING
+        if properties.get(RENAMED_TO) == new:
+            return
+        aspects = dict(_foreign(before, there, home, properties))
+        marked = {home: {CUSTOM: {RENAMED_TO: new}}}
+        entities = [Entity(old, marked), *([Entity(new, aspects)] if aspects else ())]
+        merged = [merge_entity(one, stored.get(one.urn), UNION) for one in entities]
+        for one in self._delivery.deliver([one for one in merged if one.proposals]):
+            for refusal in one.refusals[:1]:
+                log.warning(
+                    "what others put on %s was not copied to %s: %s", old, one.merged.urn, refusal
+                )
+        log.info("%s is %s now; what others put on it was copied", old, new)
+
+
+def _foreign(
+    old: StoredEntity, new: StoredEntity, home: str, properties: Mapping[str, Any]
+) -> Iterator[tuple[str, Aspect]]:
+    """Yield the aspects of `old` without what any recipe wrote, as far as `new` lacks them."""
+    claims = read_bases(properties, None).others
+    for name, field in _LISTS.items():
+        left = _without(old, name, claims)
+        if left and left.get(field):
+            yield name, left if name not in new else {field: left[field]}
+    docs = _without(old, _DOCS, claims)
+    if docs and _DOCS not in new:
+        yield _DOCS, docs
+    left = _without(old, home, claims) or NOTHING
+    known = custom_properties(new[home].value) if home in new else NOTHING
+    custom = {
+        key: value
+        for key, value in custom_properties(left).items()
+        if key not in known and not key.startswith(OWN_PREFIX)
+    }
+    if custom:
+        yield home, {CUSTOM: custom}
+
+
+def _without(stored: StoredEntity, name: str, claims: Base) -> Aspect | None:
+    """Return an aspect without the entries in `claims`; None where nothing is left."""
+    if name not in stored:
+        return None
+    ours = claims.get(name, NOTHING)
+    nothing = dict.fromkeys(ours)
+    return merge_aspect(name, stored[name].value, nothing, MergeRules(""), ours).value

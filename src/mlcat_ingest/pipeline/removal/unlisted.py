@@ -1,0 +1,113 @@
+"""Which live entities of a part a pass did not come upon, by the catalog's own word or by state."""
+
+import logging
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Final
+
+from mlcat_ingest.errors import CatalogRequestError, NotAuthorizedError, ProtocolMismatchError
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge import properties_aspect
+from mlcat_ingest.pipeline.merge.base import read_bases
+from mlcat_ingest.pipeline.merge.sources import SOURCE_KEY, custom_properties
+from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.sinks.base import Sink, StoredEntity
+from mlcat_ingest.sources.base import Unlisted
+
+log = logging.getLogger(__name__)
+
+CANNOT_SEARCH: Final = (CatalogRequestError, NotAuthorizedError, ProtocolMismatchError)
+
+_AT_ONCE: Final = 200
+
+
+class Listed:
+    """The entities that a pass came upon: 8 bytes each, so that many fit into memory.
+
+    Two URNs of one hash are taken for one: with a million, once in 36,000 passes, an entity that is
+    gone stays until the next process looks.
+    """
+
+    def __init__(self, urns: Iterable[str]) -> None:
+        """Take `urns`, each once or more."""
+        self._hashes = array("q", sorted(set(map(hash, urns))))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._hashes)
+
+    def __contains__(self, urn: str) -> bool:
+        """Return whether the pass came upon `urn`."""
+        wanted = hash(urn)
+        at = bisect_left(self._hashes, wanted)
+        return at < len(self._hashes) and self._hashes[at] == wanted
+
+
+class Candidates:
+    """Finds what is to be asked after, of one recipe in one catalog."""
+
+    def __init__(self, sink: Sink, tracker: Tracker, writer: str) -> None:
+        """Contact nothing yet."""
+        self._sink = sink
+        self._tracker = tracker
+        self._writer = writer
+
+    def total(self, part: PartPass) -> int:
+        """Return how many live entities of the part there are, as far as is known.
+
+        Cost: one request an entity type, or a statement where the catalog cannot be searched.
+        """
+        try:
+            return sum(self._sink.owned(each, part.source).total for each in part.entity_types)
+        except CANNOT_SEARCH:
+            return self._tracker.records(part)
+
+    def after_full(self, part: PartPass, waiting: Sequence[str]) -> Iterator[list[Unlisted]]:
+        """Yield what the catalog holds of the part and a full pass did not list.
+
+        What is `waiting` to be removed is known already.
+
+        Cost: one request an entity type where the catalog holds no more than was listed; else one
+        for each 1,000 it holds and one for each 200 unlisted.
+        """
+        listed = Listed((*self._tracker.listed(part), *waiting))
+        try:
+            for entity_type in part.entity_types:
+                owned = self._sink.owned(entity_type, part.source)
+                urns = (urn for page in owned.pages for urn in page if urn not in listed)
+                yield from self.read(part, urns)
+        except CANNOT_SEARCH as error:
+            log.info("the catalog cannot be searched, so state has to do: %s", error)
+            known = chain(self._tracker.unlisted(part), self._tracker.renamed(part))
+            yield from self.read(part, (urn for urn in known if urn not in listed))
+
+    def read(self, part: PartPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
+        """Yield those of `urns` that are live, and nobody else's, with what stands on them."""
+        left = iter(dict.fromkeys(urns))
+        while some := list(islice(left, _AT_ONCE)):
+            by_type: dict[str, list[str]] = {}
+            for urn in some:
+                by_type.setdefault(entity_type_of(urn), []).append(urn)
+            for entity_type, members in by_type.items():
+                home = properties_aspect(entity_type)
+                if home is None:
+                    continue
+                stored = self._sink.read_many(members, [home, "status"])
+                yield [
+                    Unlisted(urn, stored[urn][home].value)
+                    for urn in members
+                    if home in stored.get(urn, ()) and self._is_ours(part, stored[urn], home)
+                ]
+
+    def _is_ours(self, part: PartPass, stored: StoredEntity, home: str) -> bool:
+        status = stored.get("status")
+        if status is not None and status.value.get("removed"):
+            return False
+        properties = custom_properties(stored[home].value)
+        if properties.get(SOURCE_KEY) != part.source:
+            return False  # another source has it too, or alone
+        bases = read_bases(properties, self._writer)
+        return bases.ours is not None or not bases.others

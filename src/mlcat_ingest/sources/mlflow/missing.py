@@ -1,0 +1,126 @@
+"""Which entities MLflow has nothing behind any more, and which go by another name now.
+
+The listings of a complete pass lacked them. Listing is no proof: a server that checks permissions
+leaves out what we may not see. So a run is looked for by its id in bulk, and whatever is still
+missing can be asked for by name.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.sources.base import Missing, Unlisted
+from mlcat_ingest.sources.mlflow.listing import chunks
+from mlcat_ingest.sources.mlflow.mapping.records import Scope
+from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, Reader, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, Run
+
+_CUSTOM: Final = "customProperties"
+
+
+class _Suspect(NamedTuple):
+    """An entity and the thing that it was made from."""
+
+    urn: str
+    thing: Thing
+
+
+def missing(reader: Reader, scope: Scope, unlisted: Sequence[Unlisted]) -> Iterator[Missing]:
+    """Yield those of `unlisted` that MLflow does not hold, or not under this name.
+
+    An entity that this naming would not have made is nobody's proof, and is left out.
+
+    Cost: one listing of runs for each 100 of their models; the listings of experiments, models and
+    versions where entities of theirs are among `unlisted`.
+    """
+    suspects: dict[str, list[_Suspect]] = {}
+    for one in unlisted:
+        thing = _thing(scope, one)
+        if thing is not None:
+            suspects.setdefault(thing.kind, []).append(_Suspect(one.urn, thing))
+    experiments = [one for page in reader.experiments() for one in page]
+    ids = [one.experiment_id for one in experiments]
+    yield from _experiments(reader, scope, experiments, suspects.get("experiment", ()))
+    yield from _runs(reader, ids, suspects.get("run", ()))
+    if suspects.get("registered"):
+        names = {model.name for page in reader.registered_models() for model in page}
+        for urn, thing in suspects["registered"]:
+            if thing.name not in names:
+                yield _gone(reader, urn, thing)
+    if suspects.get("version"):
+        yield from _versions(reader, ids, suspects["version"])
+
+
+def _thing(scope: Scope, one: Unlisted) -> Thing | None:
+    """Return what an entity was made from, by what stands on it and if its URN says the same."""
+    custom = one.properties.get(_CUSTOM) or {}
+    naming = scope.naming
+    registered, version = custom.get("mlflow.registered_model"), custom.get("mlflow.version")
+    run_id, experiment_id = custom.get("mlflow.run_id"), custom.get("mlflow.experiment_id")
+    try:
+        if registered and version and naming.version(registered, version).urn == one.urn:
+            return Thing("version", registered, version)
+        if registered and scope.registered_group(registered).urn == one.urn:
+            return Thing("registered", registered)
+        if run_id and naming.model(run_id).urn == one.urn:
+            return Thing("run", run_id)
+        if experiment_id and _group_as_named(scope, one.properties, experiment_id) == one.urn:
+            return Thing("experiment", experiment_id)
+    except InvalidUrnError:
+        return None
+    return None
+
+
+def _group_as_named(scope: Scope, properties: Aspect, experiment_id: str) -> str:
+    """Return the URN of the group of an experiment that was called what the entity is called."""
+    return scope.experiment_group(Experiment(experiment_id, str(properties.get("name")))).urn
+
+
+def _gone(reader: Reader, urn: str, thing: Thing) -> Missing:
+    return Missing(urn, lambda: reader.is_gone(thing))
+
+
+def _experiments(
+    reader: Reader, scope: Scope, listed: Sequence[Experiment], suspects: Sequence[_Suspect]
+) -> Iterator[Missing]:
+    """Yield groups whose experiment is not listed, or is listed under another name."""
+    by_id = {one.experiment_id: one for one in listed}
+    for urn, thing in suspects:
+        found = by_id.get(thing.name)
+        if found is None:
+            yield _gone(reader, urn, thing)
+            continue
+        group = scope.experiment_group(found).urn
+        if group != urn:
+            yield Missing(urn, lambda: True, moved_to=group)
+
+
+def _runs(reader: Reader, ids: Sequence[str], suspects: Sequence[_Suspect]) -> Iterator[Missing]:
+    there = {run.run_id for run in _found(reader, ids, [one.thing.name for one in suspects])}
+    for urn, thing in suspects:
+        if thing.name not in there:
+            yield _gone(reader, urn, thing)
+
+
+def _found(reader: Reader, ids: Sequence[str], run_ids: Sequence[str]) -> Iterator[Run]:
+    for some in chunks(run_ids, IDS_A_LISTING):
+        for page in reader.runs(ids, only=RunFilter(run_ids=tuple(some))):
+            yield from page
+
+
+def _versions(
+    reader: Reader, ids: Sequence[str], suspects: Sequence[_Suspect]
+) -> Iterator[Missing]:
+    """Yield versions that are not listed, and those that their run's model stands for again."""
+    listed: dict[tuple[str, str], ModelVersion] = {
+        (one.name, one.version): one for page in reader.model_versions() for one in page
+    }
+    known = [listed.get((one.thing.name, one.thing.version)) for one in suspects]
+    wanted = sorted({one.run_id for one in known if one is not None and one.run_id})
+    runs = {run.run_id for run in _found(reader, ids, wanted) if run.lifecycle_stage == "active"}
+    for (urn, thing), version in zip(suspects, known, strict=True):
+        if version is None:
+            yield _gone(reader, urn, thing)
+        elif version.run_id in runs:
+            yield Missing(urn, lambda: True)

@@ -1,0 +1,221 @@
+"""Removal: on proof, all or none, and what people put on a group goes along with its experiment."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import LimitError
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.sources.mlflow.records import Run
+from support.fakes import FakeSink, group_urn, model_urn
+from support.mlflow_history import Recipe, Server
+
+PERSON = "urn:li:corpuser:ada"
+
+
+@pytest.fixture
+def server() -> Server:
+    server = Server()
+    runs = [Run(f"{n:032x}", "1", name=f"run {n}", start_time_ms=n) for n in range(1, 31)]
+    server.store.runs = [*runs, Run("e" * 32, "0", start_time_ms=99)]
+    return server
+
+
+@pytest.fixture
+def recipe(server: Server, tmp_path: Path) -> Recipe:
+    recipe = Recipe(server, f"sqlite:///{tmp_path}/state.db", max_removed_ratio=0.2)
+    recipe.ingest()
+    return recipe
+
+
+def removed(sink: FakeSink) -> set[str]:
+    return {urn for urn, one in sink.stored.items() if one.get("status", {}).get("removed")}
+
+
+def run_urns(*numbers: int) -> set[str]:
+    return {model_urn(f"{number:032x}") for number in numbers}
+
+
+def properties(sink: FakeSink, urn: str) -> dict[str, Any]:
+    return dict(sink.stored[urn]["mlModelGroupProperties"]["customProperties"])
+
+
+def over_limit(recipe: Recipe, **options: Any) -> Report:
+    report = recipe.report(**options)
+    assert isinstance(report.error, LimitError)
+    assert report.exit_code == 2
+    return report
+
+
+# --- proof ----------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_gone_is_removed_and_comes_back_with_all_that_was_on_it(
+    server: Server, recipe: Recipe
+) -> None:
+    runs = list(server.store.runs)
+    (gone,) = run_urns(1)
+    recipe.sink.put(gone, "ownership", {"owners": [{"owner": PERSON, "type": "NONE"}]})
+    server.store.runs = runs[1:]
+    recipe.ingest()
+    assert removed(recipe.sink) == set(), "a pass over changes has no proof"
+    report = recipe.ingest(full=True)
+    assert removed(recipe.sink) == {gone}
+    assert report.entities["mlModel"].removed == 1
+    server.store.runs = runs
+    assert recipe.ingest(full=True).entities["mlModel"].updated == 1
+    assert removed(recipe.sink) == set()
+    assert recipe.sink.stored[gone]["ownership"]["owners"][0]["owner"] == PERSON
+
+
+def test_what_may_not_be_seen_any_more_stays(server: Server, recipe: Recipe) -> None:
+    server.store.unreadable = {("1", ""), *((run.run_id, "") for run in server.store.runs)}
+    server.store.experiments = server.store.experiments[:1]
+    server.store.runs = server.store.runs[-1:]
+    recipe.max_removed_ratio = 1.0
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == set()
+
+
+def test_what_falls_out_of_the_filters_stays(recipe: Recipe) -> None:
+    recipe.config = {"experiments": {"deny": ["fraud"]}}
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == set()
+
+
+def test_what_another_source_or_recipe_has_too_stays(server: Server, recipe: Recipe) -> None:
+    two, theirs = sorted(run_urns(1, 2))
+    name = "mlModelProperties"
+    sources = f"{source_of(recipe, two)},feast:f:default"
+    aspect = with_custom(recipe.sink.stored[two][name], {"mlcat.source": sources})
+    recipe.sink.put(two, name, aspect)
+    base = '1 {"mlModelProperties":{"name":"AAAAAAAA"}}'
+    aspect = with_custom(recipe.sink.stored[theirs][name], {"mlcat.applied.other": base})
+    del aspect["customProperties"]["mlcat.applied.r"]
+    recipe.sink.put(theirs, name, aspect)
+    del server.store.runs[:2]
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == set()
+
+
+def source_of(recipe: Recipe, urn: str) -> str:
+    aspect = recipe.sink.stored[urn]["mlModelProperties"]
+    return str(aspect["customProperties"]["mlcat.source"])
+
+
+def with_custom(aspect: Aspect, changes: dict[str, str]) -> dict[str, Any]:
+    return {**aspect, "customProperties": {**aspect["customProperties"], **changes}}
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def test_too_many_are_not_removed_at_all(server: Server, recipe: Recipe) -> None:
+    del server.store.runs[:15]
+    server.store.runs[0] = replace(server.store.runs[0], name="edited")
+    for _ in range(2):
+        report = over_limit(recipe, full=True)
+        assert report.failure is not None
+        assert "15 of the 33 entities" in report.failure.message
+        assert "max_removed_ratio (0.2)" in report.failure.message
+        assert removed(recipe.sink) == set()
+    (edited,) = run_urns(16)
+    assert recipe.sink.stored[edited]["mlModelProperties"]["name"] == "edited"
+    recipe.max_removed_ratio = 0.5
+    assert recipe.ingest(full=True).entities["mlModel"].removed == 15
+
+
+def test_the_trash_counts_too_also_in_a_pass_over_changes(server: Server, recipe: Recipe) -> None:
+    for at in range(11):
+        server.delete(at)
+    over_limit(recipe)
+    assert removed(recipe.sink) == set()
+    server.restore(0)
+    report = recipe.ingest()
+    assert not report.passes[0].full
+    assert removed(recipe.sink) == run_urns(*range(2, 12))
+    for at in range(11):
+        server.restore(at)
+    recipe.ingest()
+    assert removed(recipe.sink) == set()
+
+
+# --- renaming -------------------------------------------------------------------------------------
+
+THEIRS: dict[str, Aspect] = {
+    "ownership": {"owners": [{"owner": PERSON, "type": "TECHNICAL_OWNER"}]},
+    "globalTags": {"tags": [{"tag": "urn:li:tag:theirs"}]},
+    "domains": {"domains": ["urn:li:domain:risk"]},
+    "glossaryTerms": {
+        "terms": [{"urn": "urn:li:glossaryTerm:Fraud"}],
+        "auditStamp": {"time": 1, "actor": PERSON},
+    },
+    "editableMlModelGroupProperties": {"description": "their words"},
+}
+
+
+def put_theirs(sink: FakeSink, urn: str) -> None:
+    for name, aspect in THEIRS.items():
+        sink.put(urn, name, aspect)
+    home = sink.stored[urn]["mlModelGroupProperties"]
+    sink.put(urn, "mlModelGroupProperties", with_custom(home, {"team": "risk"}))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_renamed_experiment_takes_along_what_people_put_on_it(
+    server: Server, recipe: Recipe, *, full: bool
+) -> None:
+    old, new = group_urn("fraud"), group_urn("renamed 1")
+    put_theirs(recipe.sink, old)
+    server.experiment(1, tags={"mlflow.user": "bob"})
+    recipe.ingest()
+    server.rename(1)
+    recipe.ingest(full=full)
+    assert removed(recipe.sink) == {old}
+    for _ in range(2):
+        stored = recipe.sink.stored[new]
+        owners = {one["owner"] for one in stored["ownership"]["owners"]}
+        assert owners == {PERSON, "urn:li:corpuser:bob"}
+        for name in THEIRS.keys() - {"ownership"}:
+            assert stored[name] == THEIRS[name]
+        assert properties(recipe.sink, new)["team"] == "risk"
+        assert properties(recipe.sink, new)["mlflow.experiment_id"] == "1"
+        # Theirs on the new group too: what the source drops is ours alone.
+        server.experiment(1, tags={"mlflow.user": "bob", "extra": "x"})
+        recipe.ingest(full=True)
+    for run in server.store.runs[:-1]:
+        assert recipe.sink.stored[model_urn(run.run_id)]["mlModelProperties"]["groups"] == [new]
+
+
+def test_a_group_with_models_of_others_stays_and_is_copied_once(
+    server: Server, recipe: Recipe
+) -> None:
+    old, new = group_urn("fraud"), group_urn("renamed 1")
+    put_theirs(recipe.sink, old)
+    recipe.sink.put(model_urn("theirs"), "mlModelProperties", {"groups": [old]})
+    server.rename(1)
+    recipe.ingest()
+    assert removed(recipe.sink) == set()
+    assert recipe.sink.stored[new]["domains"] == THEIRS["domains"]
+    recipe.sink.put(new, "domains", {"domains": []})
+    recipe.ingest(full=True)
+    assert recipe.sink.stored[new]["domains"] == {"domains": []}
+    recipe.sink.put(model_urn("theirs"), "status", {"removed": True})
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == {old, model_urn("theirs")}
+
+
+def test_what_the_new_group_has_already_is_not_overwritten(server: Server, recipe: Recipe) -> None:
+    old, new = group_urn("fraud"), group_urn("renamed 1")
+    put_theirs(recipe.sink, old)
+    recipe.sink.put(new, "editableMlModelGroupProperties", {"description": "newer words"})
+    recipe.sink.put(new, "globalTags", {"tags": [{"tag": "urn:li:tag:newer"}]})
+    server.rename(1)
+    recipe.ingest()
+    stored = recipe.sink.stored[new]
+    assert stored["editableMlModelGroupProperties"]["description"] == "newer words"
+    tags = [one["tag"] for one in stored["globalTags"]["tags"]]
+    assert tags == ["urn:li:tag:newer", "urn:li:tag:theirs"]
