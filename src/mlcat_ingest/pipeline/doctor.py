@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -21,7 +21,7 @@ PATIENCE_S: Final = 60.0
 """Seconds that one side has for all of its findings."""
 
 _OVERLAP: Final = "overlap"
-_MEMORY: Final = "memory"
+_STATE: Final = "state"
 _MOST: Final = {
     "retries": 0,
     "max_attempts": 1,
@@ -57,20 +57,22 @@ def examine(
         _Watch(f"source {one.type}", _of_source(_hurried(one)), patience_s)
         for one in resolved.sources
     ]
-    if resolved.sink is None:
+    sink, state = resolved.sink, None
+    if sink is None:
         watches.append(_Watch("sink", _no_sink, patience_s))
     else:
-        check = _of_sink(_hurried(resolved.sink), recipe.evaluate.dialect, write=write)
-        watches.append(_Watch(f"sink {resolved.sink.type}", check, patience_s))
+        check = _of_sink(_hurried(sink), recipe.evaluate.dialect, write=write)
+        watches.append(_Watch(f"sink {sink.type}", check, patience_s))
+        state = _Watch(_STATE, _of_state(recipe, sink), patience_s)
     failed = False
     for watch in watches:
         for finding in watch.findings():
             failed |= finding.outcome == "failed"
             yield Examined(watch.side, finding)
-    if resolved.sink is not None:
-        yield from _overlaps(resolved, resolved.sink, patience_s, failed=failed)
-        kept = _Watch(_MEMORY, _of_memory(recipe, resolved.sink), patience_s)
-        yield from (Examined(_MEMORY, finding) for finding in kept.findings())
+    if sink is not None:
+        yield from _overlaps(resolved, sink, patience_s, failed=failed)
+    if state is not None:
+        yield from (Examined(_STATE, finding) for finding in state.findings())
 
 
 def _no_sink() -> Iterator[Finding]:
@@ -86,7 +88,9 @@ def _overlaps(
         yield Examined(_OVERLAP, Finding("overlapping URNs", "warning", told))
         return
     for source in resolved.sources:
-        watch = _Watch(_OVERLAP, _of_both(source, sink, resolved.recipe.name), patience_s)
+        check = _of_both(source, sink, resolved.recipe.name)
+        # A large store may need longer for its listings, and is none the worse for it.
+        watch = _Watch(_OVERLAP, check, patience_s, late="warning")
         yield from (Examined(_OVERLAP, finding) for finding in watch.findings())
 
 
@@ -128,7 +132,7 @@ def _of_both(
     return lambda: overlap(_hurried(source).build(), _hurried(sink).build(), recipe)
 
 
-def _of_memory(recipe: Recipe, sink: ResolvedSink) -> Callable[[], Iterator[Finding]]:
+def _of_state(recipe: Recipe, sink: ResolvedSink) -> Callable[[], Iterator[Finding]]:
     def check() -> Iterator[Finding]:
         with closing(sink.build()) as built:
             remembers = built.address() is not None
@@ -143,12 +147,17 @@ class _Watch:
     """One side's findings, found in a thread of its own so that nobody waits for ever."""
 
     def __init__(
-        self, side: str, check: Callable[[], Iterable[Finding]], patience_s: float
+        self,
+        side: str,
+        check: Callable[[], Iterable[Finding]],
+        patience_s: float,
+        late: Literal["warning", "failed"] = "failed",
     ) -> None:
         """Begin."""
         self.side = side
         self._check = check
         self._patience_s = patience_s
+        self._late: Literal["warning", "failed"] = late
         self._ends_s = time.monotonic() + patience_s
         self._told: SimpleQueue[Finding | None] = SimpleQueue()
         self._work = start(self._look, f"check {side}")
@@ -170,7 +179,7 @@ class _Watch:
             except Empty:
                 yield Finding(
                     self.side,
-                    "failed",
+                    self._late,
                     f"not done within {self._patience_s:.0f} s",
                     "does it answer too slowly, or not at all?",
                 )

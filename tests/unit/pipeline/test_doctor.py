@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.doctor import Examined, examine
 from mlcat_ingest.pipeline.overlap import SAMPLE, overlap
 from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSource
-from mlcat_ingest.pipeline.state.checks import dead_letter_finding, state_findings
+from mlcat_ingest.pipeline.state.checks import _hurried, dead_letter_finding, state_findings
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.recipe.fields import RecipeModel
@@ -56,16 +57,30 @@ class Waiting(FakeSource):
         self.ended.set()
 
 
-def test_a_side_that_never_ends_is_given_up_and_hides_no_other() -> None:
+def test_a_side_that_never_ends_is_given_up() -> None:
     waiting = Waiting()
     try:
-        found = list(examine(resolved(Side(waiting), Side(FakeSink())), patience_s=0.2))
+        found = list(examine(resolved(Side(waiting)), patience_s=0.1))
     finally:
         waiting.over.set()
     assert of(found, "source fake")[-1].outcome == "failed"
     assert "not done within" in of(found, "source fake")[-1].detail
+    assert waiting.ended.wait(60)
+
+
+def test_a_side_that_fails_hides_no_other() -> None:
+    gone = Gone(error=SourceUnavailableError("gone"))
+    found = list(examine(resolved(Side(gone), Side(FakeSink()))))
+    assert of(found, "source fake") == [Finding("source fake", "failed", "gone")]
     assert of(found, "sink fake") == [Finding("the fake catalog", "ok")]
-    assert waiting.ended.wait(30)
+
+
+class Gone(FakeSource):
+    """A source that nobody can look at."""
+
+    def check(self) -> Iterator[Finding]:
+        assert self.error is not None
+        raise self.error
 
 
 def test_sides_are_asked_to_give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +221,13 @@ def test_a_folder_without_the_right_to_write(
     monkeypatch.setattr("mlcat_ingest.pipeline.state.checks.os.access", lambda *_: False)
     assert outcomes(url) == {"state database": "failed"}
     assert dead_letter_finding(tmp_path / "dead.jsonl").outcome == "failed"
+
+
+def test_connecting_to_a_server_takes_no_longer_than_it_may() -> None:
+    assert _hurried("postgresql://u:p@db/x").endswith("@db/x?connect_timeout=10")
+    own = "postgresql+psycopg://u:p@db/x?connect_timeout=2"
+    assert _hurried(own) == own
+    assert _hurried("sqlite:////x/state.db") == "sqlite:////x/state.db"
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.pipeline.state.database import file_of, shown, told
 from mlcat_ingest.pipeline.state.lock import holder, lock_file
-from mlcat_ingest.sql.engine import open_engine
+from mlcat_ingest.sql.engine import database_url, open_engine
 
 _STATE: Final = "state database"
 _LOCK: Final = "state lock"
 _DEAD_LETTERS: Final = "dead-letter file"
+
+_WITH_TIMEOUT: Final = frozenset({"postgresql+psycopg", "postgresql+psycopg2"})
+_CONNECT_S: Final = "10"
 
 _MAY_LOCK: Final = text("SELECT pg_try_advisory_xact_lock(hashtext('mlcat-ingest check'))")
 _MAY_WRITE: Final = text(
@@ -36,7 +39,7 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
         return
     engine: Engine | None = None
     try:
-        engine = open_engine(url)
+        engine = open_engine(_hurried(url))
         with told(url):
             found = _usable(engine, url, path)
             yield found
@@ -52,6 +55,14 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
 def dead_letter_finding(path: Path) -> Finding:
     """Return whether the file of what the catalog refuses can be written; it is not made."""
     return _place(_DEAD_LETTERS, path, "name another file in `dead_letters`", "can be written")
+
+
+def _hurried(url: str) -> str:
+    """Return the address with a bound on the time that connecting takes."""
+    address = database_url(url)
+    if address.drivername in _WITH_TIMEOUT and "connect_timeout" not in address.query:
+        address = address.update_query_dict({"connect_timeout": _CONNECT_S})
+    return address.render_as_string(hide_password=False)
 
 
 def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
