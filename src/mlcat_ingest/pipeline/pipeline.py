@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any, Final
 
+import mlcat_ingest
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.pipeline.catalog_report import Listing
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
 from mlcat_ingest.pipeline.plan.plan import Plan
@@ -76,6 +78,7 @@ class Pipeline:
             dead_letters=recipe.dead_letter_file,
             state=State(recipe.state.url, memory, secrets.mask),
             gate=gate,
+            listing=self._listing(),
         )
         return Run(self._sources(), self._build_sink(), options).execute(progress, keep)
 
@@ -113,9 +116,28 @@ class Pipeline:
     def _build_sink(self) -> Sink:
         return self._sink.build(dialect=self._resolved.recipe.evaluate.dialect)
 
+    def _listing(self) -> Listing | None:
+        if not self._resolved.recipe.report_to_catalog:
+            return None
+        return Listing(
+            sources=tuple(source.type for source in self._resolved.sources),
+            sink=self._sink.type,
+            version=f"mlcat-ingest {mlcat_ingest.__version__}",
+        )
+
 
 _NOT_OF_CONTENT: Final = frozenset(
-    {"name", "sources", "sink", "evaluate", "lineage", "limits", "state", "dead_letters"}
+    {
+        "name",
+        "sources",
+        "sink",
+        "evaluate",
+        "lineage",
+        "limits",
+        "state",
+        "dead_letters",
+        "report_to_catalog",
+    }
 )
 """What of a recipe does not decide which aspects an entity gets; sources speak for themselves."""
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 from mlcat_ingest import threads
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.catalog_report import Listing, publish
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivers, Delivery
 from mlcat_ingest.pipeline.enrich import Enricher
@@ -78,6 +79,8 @@ class RunOptions:
     max_removed_ratio: float = 1.0
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
+    listing: Listing | None = None
+    """How the catalog lists the run; None where it is not told of it."""
 
     @property
     def evaluation(self) -> EvaluateOptions:
@@ -118,6 +121,7 @@ class Run:
         self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._metadata_gate = _gate_of(options, sink)
         self._verdict: Verdict | None = None
+        self._listing = options.listing
         self._threads: list[Future[None]] = []
         self._catalog = ""
 
@@ -285,9 +289,17 @@ class Run:
                 self._state.tracker.results.kept, self._tally.not_evaluated, ask_names=cause is None
             )
 
+    def _publish(self) -> None:
+        """Write the report to the catalog, if it is open and keeps anything."""
+        if self._listing is None or not self._catalog or self._sink.address() is None:
+            return
+        problem = publish(self._report(finished=True), self._listing, self._sink)
+        if problem is not None:
+            self._tally.note("the catalog does not list this run", problem)
+
     def _close(self) -> None:
         closings: list[Callable[[], None]] = [source.close for source in self._sources]
-        closings.append(self._judge)
+        closings.extend([self._judge, self._publish])
         closings.append(lambda: self._sink.close(complete=self._gate.cause is None))
         closings.append(self._state.close)
         closings.append(self._withheld.close)

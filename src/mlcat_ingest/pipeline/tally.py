@@ -87,12 +87,16 @@ class Tally:
 
     def notes(self, entity: Entity) -> None:
         """Count what the mapping of `entity` left out or changed."""
+        for note in entity.notes:
+            self.note(note.kind, f"{entity.urn}: {note.detail}")
+
+    def note(self, kind: str, detail: str) -> None:
+        """Count something that somebody may want to know."""
         with self._lock:
-            for note in entity.notes:
-                self._notes[note.kind] += 1
-                examples = self._note_examples.setdefault(note.kind, [])
-                if len(examples) < EXAMPLES:
-                    examples.append(self._clean(f"{entity.urn}: {note.detail}"))
+            self._notes[kind] += 1
+            examples = self._note_examples.setdefault(kind, [])
+            if len(examples) < EXAMPLES:
+                examples.append(self._clean(detail))
 
     def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
         """Count entities of one type that were read and merged, and how the merge went."""

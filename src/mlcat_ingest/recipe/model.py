@@ -155,6 +155,10 @@ class Recipe(RecipeModel):
     """File for what the catalog refused in the last run, one JSON object a line. Default:
     `.mlcat/<name>.dead.jsonl` in the recipe's folder. There is none where nothing was refused."""
 
+    report_to_catalog: bool = True
+    """Write the report of each run to the catalog too, where DataHub's Ingestion page lists it. A
+    `file` sink keeps none."""
+
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
     @property

@@ -1,0 +1,194 @@
+"""A run's report as the catalog keeps it: a recipe is an ingestion source, its run a request.
+
+The shape is that of DataHub's own command line, so that its Ingestion page lists our runs beside
+its own. Nothing of the recipe but its name and its types is written: what it says may be secret.
+
+Source: `datahub_ingestion_run_summary_provider` of DataHub's SDK 1.7.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    CatalogUnavailableError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RateLimitedError,
+)
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.pipeline.render import as_data, as_text
+from mlcat_ingest.pipeline.report import EXIT_OK, FailedRecord, Report
+from mlcat_ingest.recipe.paths import file_stem
+from mlcat_ingest.sinks.base import Sink
+
+MAX_TEXT: Final = 200_000
+"""Characters of the report as text, and again of the report as data: a catalog limits aspects."""
+
+EXAMPLES: Final = 3
+"""Examples of a note that the report as data shows."""
+
+# What DataHub's pages know a run of the command line by.
+_EXECUTOR: Final = "__datahub_cli_"
+_TASK: Final = "CLI Ingestion"
+_TRIGGER: Final = "CLI_INGESTION_SOURCE"
+_REPORT_TYPE: Final = "CLI_INGEST"
+
+_OUT_OF_REACH: Final = (
+    AuthenticationError,
+    CatalogUnavailableError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RateLimitedError,
+)
+"""Errors after which the catalog is not asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How a recipe is listed: the types of its sources and of its sink, and who reads them."""
+
+    sources: tuple[str, ...]
+    sink: str
+    version: str
+
+
+def publish(report: Report, listing: Listing, sink: Sink) -> str | None:
+    """Write `report` to the catalog; return why that was not possible, None where it was.
+
+    Nothing is tried where the run ended because the catalog is out of reach, or was interrupted.
+
+    Cost: one write request.
+    """
+    if report.interrupted or isinstance(report.error, _OUT_OF_REACH):
+        return None
+    try:
+        refused = sink.write(list(proposals_of(report, listing)))
+    except MlcatError as error:
+        return str(error)
+    return refused[0].reason if refused else None
+
+
+def proposals_of(report: Report, listing: Listing) -> Iterator[Proposal]:
+    """Yield the recipe as an ingestion source, and this run of it."""
+    source = source_urn(report.name)
+    run = _run_urn(report)
+    types = ", ".join(dict.fromkeys(listing.sources))
+    info: dict[str, Any] = {
+        "name": f"[CLI] {types} [{report.name}]",
+        "type": types,
+        "config": {
+            "recipe": json.dumps({"pipeline_name": report.name, "source": {"type": types}}),
+            "version": listing.version,
+            "executorId": _EXECUTOR,
+        },
+    }
+    if len(set(listing.sources)) == 1:
+        info["platform"] = f"urn:li:dataPlatform:{types}"
+    yield Proposal(source, "dataHubIngestionSourceInfo", info)
+    yield Proposal(run, "dataHubExecutionRequestInput", _input(report, source, info["config"]))
+    yield Proposal(run, "dataHubExecutionRequestResult", _result(report, listing))
+
+
+def source_urn(name: str) -> str:
+    """Return the URN that the runs of the recipe `name` are listed under."""
+    digest = hashlib.sha256(f"mlcat-ingest:{name}".encode()).hexdigest()[:32]
+    return f"urn:li:dataHubIngestionSource:cli-{digest}"
+
+
+def _run_urn(report: Report) -> str:
+    started = datetime.fromtimestamp(report.started_at_ms / 1000, UTC)
+    # Two hosts may begin a run of one name in the same second.
+    own = f"{started:%Y_%m_%d-%H_%M_%S}-{secrets.token_hex(3)}"
+    return f"urn:li:dataHubExecutionRequest:{file_stem(report.name)}-{own}"
+
+
+def _input(report: Report, source: str, config: dict[str, str]) -> dict[str, Any]:
+    return {
+        "task": _TASK,
+        "args": {"recipe": config["recipe"], "version": config["version"]},
+        "executorId": _EXECUTOR,
+        "requestedAt": report.started_at_ms,
+        "source": {"type": _TRIGGER, "ingestionSource": source},
+    }
+
+
+def _result(report: Report, listing: Listing) -> dict[str, Any]:
+    return {
+        "status": "SUCCESS" if report.exit_code == EXIT_OK else "FAILURE",
+        "startTimeMs": report.started_at_ms,
+        "durationMs": report.finished_at_ms - report.started_at_ms,
+        "report": _cut(as_text(report)),
+        "structuredReport": {
+            "type": _REPORT_TYPE,
+            "serializedValue": _structured(report, listing),
+            "contentType": "application/json",
+        },
+    }
+
+
+def _structured(report: Report, listing: Listing) -> str:
+    """Return the report as JSON text, in the sections of DataHub's; cut to its numbers if long."""
+    data: dict[str, Any] = {
+        "cli": {"cli_version": listing.version},
+        "source": {
+            "type": ", ".join(dict.fromkeys(listing.sources)),
+            "report": {
+                "events_produced": report.proposals_sent,
+                "records": report.records,
+                "failures": list(_failures(report)),
+                "warnings": list(_warnings(report)),
+                "infos": [],
+            },
+        },
+        "sink": {
+            "type": listing.sink,
+            "report": {
+                "total_records_written": report.proposals_sent,
+                "failures": list(_entries("refused by the catalog", report.rejected_examples)),
+            },
+        },
+        "mlcat": as_data(report),
+    }
+    text = json.dumps(data)
+    if len(text) > MAX_TEXT:
+        del data["mlcat"]
+        data["source"]["report"].update(failures=[], warnings=[])
+        data["sink"]["report"].update(failures=[])
+        text = json.dumps(data)
+    return text
+
+
+def _failures(report: Report) -> Iterator[dict[str, Any]]:
+    if report.failure is not None:
+        yield _entry(report.failure.kind, str(report.failure))
+    gate = report.gate
+    if gate is not None and not gate.passed:
+        what = f"{gate.failing:,} failing, {gate.newly_failing:,} of them newly"
+        yield _entry("metadata tests did not pass", "; ".join([what, *gate.not_evaluated]))
+
+
+def _warnings(report: Report) -> Iterator[dict[str, Any]]:
+    yield from _entries("not usable", report.failed_examples)
+    for kind, count in report.notes.items():
+        yield _entry(kind, f"{count:,} times", report.note_examples.get(kind, ())[:EXAMPLES])
+
+
+def _entries(title: str, records: Sequence[FailedRecord]) -> Iterator[dict[str, Any]]:
+    for one in records:
+        yield _entry(title, one.reason, [one.reference])
+
+
+def _entry(title: str, message: str, context: Sequence[str] = ()) -> dict[str, Any]:
+    return {"title": title, "message": message, "context": list(context)}
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of `text`, where the outcome stands."""
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 2]}\n…"
