@@ -35,6 +35,7 @@ class Sides:
 @dataclass
 class Built:
     build: Callable[..., object]
+    type: str = "fake"
 
 
 def model(name: str, description: str = "") -> Entity:
