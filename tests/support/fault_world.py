@@ -154,6 +154,18 @@ sink:
         return everything(self.catalog.store)
 
 
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nothing happened to: its report, the catalog after it, and the fewest requests.
+
+    The latter are what a full run sends that has nothing to write.
+    """
+
+    report: dict[str, Any]
+    contents: dict[str, dict[str, Any]]
+    fewest: int
+
+
 @contextmanager
 def world(folder: Path, origin: Origin) -> Iterator[World]:
     """Give a world of its own copy of the store, with an empty catalog."""

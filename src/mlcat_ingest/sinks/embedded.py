@@ -34,6 +34,7 @@ TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a vari
 """The variable with the token of a `catalog serve` that asks for one, as that command takes it."""
 
 _STARTING_S: Final = 20.0
+_LEAVING_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 _LAST_BREATH_S: Final = 1.0
 _ATTEMPTS: Final = 4
@@ -168,13 +169,19 @@ class EmbeddedSink:
 
 
 def _alive(db: str) -> Running | None:
-    """Return the server that is alive on a database, waiting for one that is just starting."""
-    end = time.monotonic() + _STARTING_S
+    """Return the server that is alive on a database, waiting for one that starts or leaves.
+
+    The catalog of a run that was killed a moment ago still finishes its last request.
+    """
+    began = time.monotonic()
     while True:
         running = read_lock(db)
-        if running is None or running.url is not None:
+        waited_s = time.monotonic() - began
+        if running is None or (running.url is not None and not running.dies_with_parent):
             return running
-        if time.monotonic() > end:
+        if running.dies_with_parent and waited_s > _LEAVING_S:
+            return running
+        if waited_s > _STARTING_S:
             raise CatalogUnavailableError(
                 f"another catalog holds {_shown(db)} but does not answer",
                 hint=f"is process {running.pid} stuck?",

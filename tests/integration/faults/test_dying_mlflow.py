@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.fault_world import Origin, assert_sums, world
+from support.fault_world import Origin, Undisturbed, assert_sums, world
 from support.faults import Faults
 from support.flaky_server import flaky
 from support.mlflow_server import MlflowServer, running
@@ -70,21 +70,20 @@ def created(*reports: dict[str, Any]) -> Counter[str]:
     return found
 
 
-def test_mlflow_dies_and_comes_back_and_dies_for_good(origin: Origin, tmp_path: Path) -> None:
+def test_mlflow_dies_and_comes_back_and_dies_for_good(
+    origin: Origin, tmp_path: Path, undisturbed: Undisturbed
+) -> None:
+    usual, contents = undisturbed.report, undisturbed.contents
     with (
-        world(tmp_path / "well", origin) as well,
         world(tmp_path / "again", origin) as again,
         world(tmp_path / "gone", origin) as gone,
         mortal(tmp_path / "mlflow", origin) as (mlflow, url),
     ):
-        undisturbed, contents = well.ingest(), well.contents()
-        assert undisturbed["exit_code"] == 0
-
         # Killed between two pages and started again, it is read to its end.
         report = again.run(again.recipe(again.catalog.url, tracking_uri=url))
         assert (mlflow.starts, report["exit_code"]) == (2, 0)
-        assert report["records"] == undisturbed["records"]
-        assert report["entities"] == undisturbed["entities"]
+        assert report["records"] == usual["records"]
+        assert report["entities"] == usual["entities"]
         assert_sums(report)
         assert again.contents() == contents
 
@@ -93,7 +92,7 @@ def test_mlflow_dies_and_comes_back_and_dies_for_good(origin: Origin, tmp_path: 
         broken = gone.run(gone.recipe(gone.catalog.url, tracking_uri=url, retries=1))
         assert mlflow.starts == 2
         assert (broken["exit_code"], broken["failure"]["kind"]) == (1, "SourceUnavailableError")
-        assert 0 < broken["records"] < undisturbed["records"]
+        assert 0 < broken["records"] < usual["records"]
         assert_sums(broken)
         assert broken["dead_letters"] == 0
         assert sum(created(broken).values()) == len(gone.contents()) < len(contents)
@@ -102,5 +101,5 @@ def test_mlflow_dies_and_comes_back_and_dies_for_good(origin: Origin, tmp_path: 
         whole = gone.ingest()
         assert whole["exit_code"] == 0
         assert_sums(whole)
-        assert created(broken, whole) == created(undisturbed)
+        assert created(broken, whole) == created(usual)
         assert gone.contents() == contents

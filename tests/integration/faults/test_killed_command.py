@@ -9,12 +9,13 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from support.fault_world import Origin, World, assert_sums, world
+from support.fault_world import Origin, Undisturbed, assert_sums, world
 from support.faults import Faults
 from support.flaky_server import flaky
 
@@ -66,8 +67,8 @@ def start(recipe: Path, *options: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def models(one: World) -> int:
-    return sum(urn.startswith("urn:li:mlModel:") for urn in one.contents())
+def models(contents: Iterable[str]) -> int:
+    return sum(urn.startswith("urn:li:mlModel:") for urn in contents)
 
 
 def run_and_kill(killer: Killer, recipe: Path, number: int, moment: str, *options: str) -> int:
@@ -82,23 +83,26 @@ def run_and_kill(killer: Killer, recipe: Path, number: int, moment: str, *option
 
 
 def test_a_command_that_is_killed_and_started_again_does_all_of_it_once(
-    origin: Origin, tmp_path: Path, fault_seed: int, request: pytest.FixtureRequest
+    origin: Origin,
+    tmp_path: Path,
+    undisturbed: Undisturbed,
+    fault_seed: int,
+    request: pytest.FixtureRequest,
 ) -> None:
     chosen = random.Random(fault_seed)
     kills = int(request.config.getoption("--kills"))
-    with world(tmp_path / "well", origin) as well, world(tmp_path / "ill", origin) as ill:
-        undisturbed = well.ingest()
+    everything = models(undisturbed.contents)
+    with world(tmp_path / "ill", origin) as ill:
         faults = Faults("")
         faults.upstream = ill.catalog.url
         killer = Killer(faults)
-        # A run that has nothing to write sends so many requests at least, and may be killed there.
-        fewest = well.ingest(None, "--full")["catalog_requests"]
         with flaky(faults) as proxy:
             recipe = ill.recipe(proxy.url)
             options: tuple[str, ...] = ()
             while kills:
-                left = (models(well) - models(ill)) // MODELS_IN_A_REQUEST
-                number = chosen.randint(1, fewest + left)
+                # So many requests the run has to send at least.
+                left = (everything - models(ill.contents())) // MODELS_IN_A_REQUEST
+                number = chosen.randint(1, undisturbed.fewest + left)
                 moment = chosen.choice(["before", "after", "in place of"])
                 ended = run_and_kill(killer, recipe, number, moment, *options)
                 if ended == 0 and not options:
@@ -107,16 +111,16 @@ def test_a_command_that_is_killed_and_started_again_does_all_of_it_once(
                     continue
                 assert ended == -signal.SIGKILL, (number, moment)
                 kills -= 1
-            there = models(ill)
+            there = models(ill.contents())
             last = ill.run(recipe)
-        assert last["exit_code"] == undisturbed["exit_code"] == 0
+        assert last["exit_code"] == 0
         assert_sums(last)
-        assert last["entities"]["mlModel"]["created"] == models(well) - there
+        assert last["entities"]["mlModel"]["created"] == everything - there
         assert (last["dead_letters"], ill.letters()) == (0, [])
-        assert ill.contents() == well.contents()
+        assert ill.contents() == undisturbed.contents
         again = ill.ingest(None, "--full")
         assert again["proposals_sent"] == 0
-        assert again["records"] == undisturbed["records"]
+        assert again["records"] == undisturbed.report["records"]
         assert {kind: one["read"] for kind, one in again["entities"].items()} == {
-            kind: one["read"] for kind, one in undisturbed["entities"].items()
+            kind: one["read"] for kind, one in undisturbed.report["entities"].items()
         }

@@ -100,7 +100,22 @@ def test_a_server_that_needs_a_token_gets_it_from_the_environment(
             assert sink.read_many([URN], ["status"]) == {}
 
 
-def test_another_runs_catalog_is_not_ours_to_use(tmp_path: Path) -> None:
+def test_the_catalog_of_a_killed_run_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaving = Running(1, "http://127.0.0.1:9", dies_with_parent=True)
+    answers = iter([leaving, leaving])
+    monkeypatch.setattr(
+        "mlcat_ingest.sinks.embedded.read_lock", lambda path: next(answers, read_lock(path))
+    )
+    with opened(tmp_path / "catalog.db") as sink:
+        assert sink.read_many([URN], ["status"]) == {}
+
+
+def test_another_runs_catalog_is_not_ours_to_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.sinks.embedded._LEAVING_S", 0.1)
     db = tmp_path / "catalog.db"
     with opened(db), pytest.raises(CatalogUnavailableError, match="another run is writing"):
         sink_on(db).open()
@@ -110,6 +125,7 @@ def test_two_runs_that_start_at_once_do_not_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = tmp_path / "catalog.db"
+    monkeypatch.setattr("mlcat_ingest.sinks.embedded._LEAVING_S", 0.1)
     with opened(db):
         answers = iter([None])
         monkeypatch.setattr(
