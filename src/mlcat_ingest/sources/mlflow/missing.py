@@ -49,7 +49,9 @@ def missing(reader: Reader, scope: Scope, unlisted: Sequence[Unlisted]) -> Itera
             if thing.name not in names:
                 yield _gone(reader, urn, thing)
     if suspects.get("version"):
-        yield from _versions(reader, ids, suspects["version"])
+        # Where each version is a model of its own, that of its run never stands for it.
+        apart = scope.options.version_models
+        yield from _versions(reader, ids, suspects["version"], apart=apart)
 
 
 def _thing(scope: Scope, one: Unlisted) -> Thing | None:
@@ -110,15 +112,16 @@ def _found(reader: Reader, ids: Sequence[str], run_ids: Sequence[str]) -> Iterat
 
 
 def _versions(
-    reader: Reader, ids: Sequence[str], suspects: Sequence[_Suspect]
+    reader: Reader, ids: Sequence[str], suspects: Sequence[_Suspect], *, apart: bool
 ) -> Iterator[Missing]:
-    """Yield versions that are not listed, and those that their run's model stands for again."""
+    """Yield versions not listed, and unless `apart` those that their run's model stands for."""
     listed: dict[tuple[str, str], ModelVersion] = {
         (one.name, one.version): one for page in reader.model_versions() for one in page
     }
     known = [listed.get((one.thing.name, one.thing.version)) for one in suspects]
     wanted = sorted({one.run_id for one in known if one is not None and one.run_id})
-    runs = {run.run_id for run in _found(reader, ids, wanted) if run.lifecycle_stage == "active"}
+    found = () if apart else _found(reader, ids, wanted)
+    runs = {run.run_id for run in found if run.lifecycle_stage == "active"}
     for (urn, thing), version in zip(suspects, known, strict=True):
         if version is None:
             yield _gone(reader, urn, thing)
