@@ -1,4 +1,4 @@
-"""A small MLflow store in SQLite, two recipes into one catalog in the box: no server, no MLflow."""
+"""A small MLflow store in SQLite, and recipes from it into one catalog: no MLflow needed."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.sinks.embedded import EmbeddedSink
+from mlcat_ingest.sinks.rest import RestSink
 from support.fakes import group_urn, model_urn
 from support.mlflow_tables import insert, make_database
 
@@ -23,9 +25,13 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class SmallStore:
-    """A folder with `mlflow.db`, and the catalog that its recipes write to."""
+    """A folder with `mlflow.db`, and the catalog that its recipes write to.
+
+    That is the service at `server`, or where there is none the catalog in the box.
+    """
 
     folder: Path
+    server: str | None = None
 
     @property
     def mlflow(self) -> Path:
@@ -38,9 +44,12 @@ class SmallStore:
     def recipe(self, name: str = "prod", more: str = "") -> str:
         """Write a recipe, and return its path."""
         path = self.folder / f"{name}.yml"
+        sink = f"{{type: rest, config: {{server: '{self.server}'}}}}"
+        if self.server is None:
+            sink = "{type: embedded, config: {db: catalog.db}}"
         path.write_text(
             f"source: {{type: mlflow, config: {{tracking_uri: 'sqlite:///mlflow.db'}}}}\n"
-            f"sink: {{type: embedded, config: {{db: catalog.db}}}}\n{more}"
+            f"sink: {sink}\n{more}"
         )
         return str(path)
 
@@ -69,8 +78,10 @@ class SmallStore:
             connection.execute(statement, values)
 
     @contextmanager
-    def _open(self) -> Iterator[EmbeddedSink]:
-        sink = EmbeddedSink(EmbeddedSinkConfig.model_validate({"db": f"sqlite:///{self.catalog}"}))
+    def _open(self) -> Iterator[Sink]:
+        sink: Sink = EmbeddedSink(EmbeddedSinkConfig(db=f"sqlite:///{self.catalog}"))
+        if self.server is not None:
+            sink = RestSink(RestSinkConfig.model_validate({"server": self.server}))
         try:
             sink.open()
             yield sink
@@ -92,9 +103,9 @@ class SmallStore:
         return found
 
 
-def make(folder: Path) -> SmallStore:
+def make(folder: Path, server: str | None = None) -> SmallStore:
     """Make a store of one experiment with two runs, `a` and `b`."""
-    store = SmallStore(folder)
+    store = SmallStore(folder, server)
     make_database(
         store.mlflow,
         experiments=[

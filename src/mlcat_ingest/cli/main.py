@@ -19,6 +19,7 @@ from mlcat_ingest.errors import MlcatError
 COMMANDS: Final = {
     "run": ("mlcat_ingest.cli.run", "Run a recipe: read, merge, write, evaluate, report."),
     "plan": ("mlcat_ingest.cli.plan", "Show what a run would write; write nothing."),
+    "retract": ("mlcat_ingest.cli.retract", "Take back what a recipe wrote, and only that."),
     "check": ("mlcat_ingest.cli.check", "Try a recipe's connections; change nothing."),
     "demo": ("mlcat_ingest.cli.demo", "Train small models and see them in a catalog."),
     "init": ("mlcat_ingest.cli.init", "Write a commented starter recipe."),

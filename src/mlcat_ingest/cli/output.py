@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -27,6 +27,7 @@ _COLOURS: Final = {"plain": "none", "added": "green", "changed": "yellow", "remo
 log = logging.getLogger(PROGRESS)
 
 OnProgress = Callable[[Progress], None]
+ShownProgress = AbstractContextManager[OnProgress | None]
 
 
 def out(text: str) -> None:

@@ -70,8 +70,8 @@ def print_json(plan: "Plan", totals: "Totals") -> None:
     from mlcat_ingest.pipeline.plan.render import entity_data, summary_data
 
     for one in _counted(plan.entities(), totals):
-        _print_line(entity_data(one))
-    _print_line(summary_data(plan.report, totals))
+        print_json_line(entity_data(one))
+    print_json_line(summary_data(plan.report, totals))
 
 
 def _print_text(plan: "Plan", totals: "Totals") -> None:
@@ -100,7 +100,8 @@ def _counted(entities: "Iterable[EntityDiff]", totals: "Totals") -> "Iterator[En
         yield one
 
 
-def _print_line(data: object) -> None:
+def print_json_line(data: object) -> None:
+    """Print a JSON object on a line, secrets hidden."""
     from mlcat_ingest.recipe.secrets import mask
 
     output.out(mask(json.dumps(data, ensure_ascii=False)))

@@ -1,7 +1,6 @@
 """`mlcat-ingest state`: what a recipe remembers between runs, and how to make it forget."""
 
 import json
-import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
+from mlcat_ingest.cli.asking import agreed
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import Settings, say_options
 from mlcat_ingest.cli.reading import read_recipe
@@ -70,22 +70,13 @@ def reset(recipe: str, *, yes: bool) -> int:
 
     found = read_recipe(recipe).recipe
     database = shown(found.state.url)
-    if not yes and not _agreed(f"Forget the state of {found.name!r} in {database}?"):
+    if not yes and not agreed(f"Forget the state of {found.name!r} in {database}?"):
         return EXIT_FAILED
     if forget(found.state.url, found.name):
         Settings.current().tell(f"The state of {found.name!r} in {database} is forgotten.")
     else:
         Settings.current().tell(f"{found.name!r} has no state in {database}.")
     return EXIT_OK
-
-
-def _agreed(question: str) -> bool:
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise click.UsageError("nobody is there to agree: give --yes") from None
 
 
 def _lines(told: "Summary") -> "Iterator[str]":

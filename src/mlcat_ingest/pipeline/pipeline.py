@@ -14,6 +14,7 @@ from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, resolve
+from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.scratch import ScratchState
@@ -106,6 +107,22 @@ class Pipeline:
         spool = Spool()
         run = Run(sources, PlannedSink(sink, spool), options, lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(progress), spool)
+
+    def retraction(self) -> Retraction:
+        """Return what takes back what this recipe wrote, to be used as a context.
+
+        Raises:
+            RecipeError: the sink holds nothing that could be taken back.
+        """
+        recipe = self._resolved.recipe
+        return Retraction(
+            recipe.name,
+            self._sources(),
+            self._build_sink(),
+            recipe.state.url,
+            recipe.dead_letter_file,
+            secrets.mask,
+        )
 
     def _sources(self) -> list[Source[Any]]:
         sources = [source.build() for source in self._resolved.sources]

@@ -34,6 +34,31 @@ def as_text(report: Report, *, cause: bool = True) -> str:
     )
 
 
+def retraction_text(report: Report) -> str:
+    """Return the report of a retraction as plain lines; what made it fail is said beside it."""
+    took = f"after {report.duration_s:.1f} s"
+    if report.interrupted or report.failure is not None:
+        how = "interrupted" if report.interrupted else "failed"
+        head = f"{report.name}: {how} {took}; what is counted here was taken back"
+    elif report.rejected:
+        head = f"{report.name}: finished {took}, but not everything could be taken back"
+    else:
+        head = f"{report.name}: everything is taken back {took}"
+    return "\n".join(
+        [
+            head,
+            *(
+                f"  {kind:<12} {counts.updated:,} updated, {counts.removed:,} removed, "
+                f"{counts.unchanged:,} unchanged, {counts.rejected:,} refused"
+                for kind, counts in report.entities.items()
+            ),
+            *findings(report),
+            *_letters(report),
+            _requests(report),
+        ]
+    )
+
+
 def findings(report: Report) -> Iterator[str]:
     """Yield the lines on what was special about what was read and merged."""
     yield from _merging(report)

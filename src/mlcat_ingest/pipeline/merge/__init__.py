@@ -15,6 +15,7 @@ from mlcat_ingest.pipeline.merge.entity import (
 )
 from mlcat_ingest.pipeline.merge.fold import fold
 from mlcat_ingest.pipeline.merge.rebase import rebase_aspect
+from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
 
@@ -29,4 +30,6 @@ __all__ = [
     "merge_entity",
     "properties_aspect",
     "rebase_aspect",
+    "retract_entity",
+    "whole_entity",
 ]

@@ -64,10 +64,11 @@ def merge_aspect(
 
 def says_nothing(fresh: Aspect) -> bool:
     """Return whether an aspect has fields, and all of them are empty."""
-    return bool(fresh) and not any(fresh.values()) and not any(map(_has_content, fresh.values()))
+    return bool(fresh) and not any(fresh.values()) and not any(map(has_content, fresh.values()))
 
 
-def _has_content(value: Any) -> bool:
+def has_content(value: Any) -> bool:
+    """Return whether a value is more than null or an empty collection."""
     return bool(value) or not (value is None or isinstance(value, dict | list | tuple))
 
 
@@ -75,7 +76,7 @@ def _changed(
     name: str, stored: Aspect, changes: dict[str, Any], claims: dict[str, str], ours: Claims
 ) -> MergedAspect:
     changes = {
-        field: value for field, value in changes.items() if field in stored or _has_content(value)
+        field: value for field, value in changes.items() if field in stored or has_content(value)
     }
     cleared = [field for field, value in changes.items() if value is None]
     if not cleared:
@@ -84,7 +85,7 @@ def _changed(
     missing = required_values(name).intersection(cleared)
     if not missing:
         return MergedAspect(left, claims)
-    if not any(_has_content(left[field]) for field in left.keys() - SERVICE_OWN.get(name, ())):
+    if not any(has_content(left[field]) for field in left.keys() - SERVICE_OWN.get(name, ())):
         return MergedAspect(None, NOTHING)
     # Without these the aspect is not valid, and somebody else has something in it.
     claims.update((field, ours[field]) for field in missing if field in ours)

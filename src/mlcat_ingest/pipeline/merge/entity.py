@@ -85,7 +85,7 @@ def _plain(entity: Entity, rules: MergeRules) -> Iterator[Proposal]:
             yield Proposal(entity.urn, name, value, headers=_IF_ABSENT)
 
 
-def _condition(before: StoredAspect | None) -> Mapping[str, str] | None:
+def condition(before: StoredAspect | None) -> Mapping[str, str] | None:
     """Return the header that keeps a write from going over anybody else's, None for no version."""
     if before is None:
         return _IF_ABSENT
@@ -201,9 +201,9 @@ class _Merge:
         return {**value, CUSTOM: {**custom_properties(value), key: text}}
 
     def _propose(self, name: str, value: Aspect | None) -> None:
-        condition = _condition(self._stored.get(name))
+        header = condition(self._stored.get(name))
         if value is None:
-            one = Proposal(self._entity.urn, name, {}, "DELETE", condition)
+            one = Proposal(self._entity.urn, name, {}, "DELETE", header)
         else:
-            one = Proposal(self._entity.urn, name, value, headers=condition)
+            one = Proposal(self._entity.urn, name, value, headers=header)
         self._proposals.append(one)

@@ -104,6 +104,11 @@ def total_lines(report: Report, totals: Totals) -> Iterator[Line]:
     """Yield what comes last: what it all comes to."""
     where = f" → {report.catalog}" if report.catalog else ""
     yield Line(f"  records      {report.records:,} read{where}")
+    yield from counts_lines(report, totals)
+
+
+def counts_lines(report: Report, totals: Totals) -> Iterator[Line]:
+    """Yield what would happen to how many entities, what was special, and the requests."""
     width = max(map(len, (*report.entities, *totals.actions)), default=0)
     for kind in sorted({*report.entities, *totals.actions}):
         yield Line(f"  {kind:<{max(width, 12)}} {', '.join(_counts(kind, report, totals))}")

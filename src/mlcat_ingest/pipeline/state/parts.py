@@ -145,13 +145,18 @@ def pin(engine: Engine, key: PartKey, urns: Mapping[str, str]) -> None:
             )
 
 
-def forget(engine: Engine, recipe: str) -> None:
-    """Delete everything that is kept for a recipe."""
+def forget(engine: Engine, recipe: str, sink: str | None = None) -> None:
+    """Delete everything that is kept for a recipe, or only that for one catalog."""
+
+    def mine(columns: Any) -> ColumnElement[bool]:
+        own: ColumnElement[bool] = columns.recipe == recipe
+        return own if sink is None else and_(own, columns.sink == sink)
+
     with write_transaction(engine) as connection:
-        ids = select(part.c.id).where(part.c.recipe == recipe)
+        ids = select(part.c.id).where(mine(part.c))
         connection.execute(delete(record).where(record.c.part_id.in_(ids)))
         for table in (part, identity, tested):
-            connection.execute(delete(table).where(table.c.recipe == recipe))
+            connection.execute(delete(table).where(mine(table.c)))
 
 
 def _found(connection: Connection, key: PartKey) -> PartRow | None:

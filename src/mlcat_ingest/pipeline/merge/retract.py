@@ -1,0 +1,158 @@
+"""Taking back from one entity what one writer added to it, and only that; pure.
+
+It is a merge with a source that has nothing any more: every entry that the writer's base claims
+goes, unless another base holds it too, and a single value goes if it is still the one we wrote.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mlcat_ingest.metadata.entities import ENTITIES, key_aspect_name
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.aspects import has_content, merge_aspect
+from mlcat_ingest.pipeline.merge.base import (
+    APPLIED_PREFIX,
+    NOTHING,
+    OWN_PREFIX,
+    Base,
+    applied_key,
+    encode,
+    read_bases,
+)
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, condition
+from mlcat_ingest.pipeline.merge.equality import same_json
+from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.merge.shape import SERVICE_OWN, properties_aspect
+from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
+from mlcat_ingest.sinks.base import StoredEntity
+
+_OF_THE_SERVICE: Final = frozenset(
+    {"status", "testResults", "browsePaths", "browsePathsV2", "dataPlatformInstance"}
+)
+"""Aspects that say nothing of their own about an entity, or that the service makes by itself."""
+
+_STAMPS: Final = frozenset({"auditStamp", "lastModified", "created"})
+
+
+def whole_entity(urn: str) -> Entity:
+    """Return an entity that names every aspect of its type, for `retract_entity`."""
+    entity_type = entity_type_of(urn)
+    kind = ENTITIES.get(entity_type)
+    names = () if kind is None else kind.aspects
+    known = sorted(n for n in names if n not in ASPECTS or not ASPECTS[n].timeseries)
+    return Entity(urn, dict.fromkeys(known, NOTHING))
+
+
+def retract_entity(entity: Entity, stored: StoredEntity | None, *, writer: str) -> MergedEntity:
+    """Return what to write so that nothing of `writer` is left in the aspects `entity` names.
+
+    With the last of them the writer's base goes; and where no other writer is left, all keys of
+    this package. If nothing of anybody else remains on a `whole_entity`, it is marked as removed.
+    An aspect that would not be valid without what is ours is deleted if it was wholly ours, and
+    otherwise kept, which is told. An entity without a base of the writer is left as it is.
+    """
+    home = properties_aspect(entity_type_of(entity.urn))
+    before = None if stored is None or home is None else stored.get(home)
+    key = applied_key(writer)
+    if stored is None or home is None or before is None:
+        return MergedEntity(entity, stored or NOTHING, "unchanged")
+    if key not in custom_properties(before.value):
+        return MergedEntity(entity, stored, "unchanged")
+    return _Retraction(entity, stored, home, writer).retracted()
+
+
+class _Retraction:
+    """One entity on its way; `home` is the aspect that the base lives in."""
+
+    def __init__(self, entity: Entity, stored: StoredEntity, home: str, writer: str) -> None:
+        self._entity = entity
+        self._stored = stored
+        self._home = home
+        self._rules = MergeRules(writer)
+        self._key = applied_key(writer)
+        self._properties = custom_properties(stored[home].value)
+        bases = read_bases(self._properties, writer)
+        self._ours: Base = bases.ours or NOTHING
+        self._others = bases.others
+        self._alone = not any(
+            key.startswith(APPLIED_PREFIX) and key != self._key for key in self._properties
+        )
+        self._left: dict[str, Aspect | None] = {name: one.value for name, one in stored.items()}
+        self._kept: list[str] = []
+
+    def retracted(self) -> MergedEntity:
+        """Return the entity without what was ours."""
+        for name in self._entity.aspects:
+            if name in self._ours and name in self._stored and name != self._home:
+                self._left[name] = self._without_ours(name, self._stored[name].value)
+        self._left[self._home] = self._home_without_ours()
+        outcome: Outcome = "updated"
+        if self._alone and self._is_whole() and not self._says_anything():
+            status = self._left.get("status") or NOTHING
+            if not status.get("removed"):
+                self._left["status"] = {**status, "removed": True}
+                outcome = "removed"
+        names = sorted(self._left, key=lambda name: name == self._home)
+        proposals = tuple(
+            one for name in names if (one := self._proposal(name, self._left[name])) is not None
+        )
+        return MergedEntity(
+            self._entity,
+            self._stored,
+            outcome if proposals else "unchanged",
+            proposals,
+            kept=tuple(self._kept),
+        )
+
+    def _without_ours(self, name: str, value: Aspect) -> Aspect | None:
+        claims = self._ours.get(name, NOTHING)
+        fresh = dict.fromkeys(claims)
+        merged = merge_aspect(
+            name, value, fresh, self._rules, claims, self._others.get(name, NOTHING)
+        )
+        if merged.kept:
+            self._kept.append(name)
+        return merged.value
+
+    def _home_without_ours(self) -> Aspect | None:
+        """Return the properties without what is ours in them, the base as far as it is done."""
+        named = self._entity.aspects
+        left = {name: claims for name, claims in self._ours.items() if name not in named}
+        custom = dict(self._properties)
+        if left:
+            custom[self._key] = encode(left)
+        else:
+            custom = {key: entry for key, entry in custom.items() if not self._goes(key)}
+        value: Aspect = {**self._stored[self._home].value, CUSTOM: custom}
+        return self._without_ours(self._home, value) if self._home in named else value
+
+    def _goes(self, key: str) -> bool:
+        return key == self._key or (self._alone and key.startswith(OWN_PREFIX))
+
+    def _is_whole(self) -> bool:
+        return self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()
+
+    def _says_anything(self) -> bool:
+        """Return whether anything remains that is not this package's or the service's own."""
+        skipped = {*_OF_THE_SERVICE, key_aspect_name(entity_type_of(self._entity.urn))}
+        return any(
+            _says_something(name, value)
+            for name, value in self._left.items()
+            if name not in skipped and value is not None
+        )
+
+    def _proposal(self, name: str, value: Aspect | None) -> Proposal | None:
+        before = self._stored.get(name)
+        if before is not None and value is not None and same_json(before.value, value):
+            return None
+        header = condition(before)
+        if value is None:
+            return Proposal(self._entity.urn, name, {}, "DELETE", header)
+        return Proposal(self._entity.urn, name, value, headers=header)
+
+
+def _says_something(name: str, value: Mapping[str, Any]) -> bool:
+    nobodys = SERVICE_OWN.get(name, frozenset()) | _STAMPS
+    return any(has_content(entry) for field, entry in value.items() if field not in nobodys)

@@ -1,0 +1,1 @@
+"""Taking back what a recipe wrote: listed, planned, asked, written, forgotten."""

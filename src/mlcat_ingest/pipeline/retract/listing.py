@@ -1,0 +1,117 @@
+"""Which entities may hold something of a recipe: what it remembers, and what the catalog names."""
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby, islice
+from typing import Any
+
+from mlcat_ingest.client.search import SEARCHABLE
+from mlcat_ingest.errors import (
+    CatalogRequestError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+)
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.state.kept import KeptState
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Forgetful, Part, PartState, Source
+
+log = logging.getLogger(__name__)
+
+CHUNK_SIZE = 200
+"""Entities that are read from the catalog in one request."""
+
+_UNSEARCHABLE = (CatalogRequestError, ProtocolMismatchError, NotAuthorizedError)
+
+
+class UrnList:
+    """URNs, each once, in a temporary file that is gone with the process."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.executescript("CREATE TABLE urn (urn TEXT PRIMARY KEY, type TEXT); BEGIN;")
+
+    def add(self, urns: Iterable[str]) -> None:
+        """Add URNs; those that are there already stay as they are."""
+        self._db.executemany(
+            "INSERT OR IGNORE INTO urn VALUES (?, ?)", [(urn, entity_type_of(urn)) for urn in urns]
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield them by type; nothing may be added meanwhile."""
+        for (urn,) in self._db.execute("SELECT urn FROM urn ORDER BY type, urn"):
+            yield urn
+
+    def close(self) -> None:
+        """Let go of the file; safe to call twice."""
+        self._db.close()
+
+
+def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Yield `urns`, which come by type, in chunks of one type."""
+    for _, some in groupby(urns, entity_type_of):
+        while chunk := list(islice(some, CHUNK_SIZE)):
+            yield chunk
+
+
+def list_ours(
+    urns: UrnList, state: KeptState, sink: Sink, sources: Sequence[Source[Any]], recipe: str
+) -> None:
+    """Add to `urns` the entities that may hold something `recipe` wrote.
+
+    Those are the entities of the records that it remembers, and all that the catalog says came
+    from the same sources. Where nothing is remembered, the sources are read for what they are
+    called.
+
+    Raises:
+        ProtocolMismatchError: nothing is remembered, and the catalog cannot be searched.
+
+    Cost: one request for each 1,000 entities; a full reading of the sources where nothing is
+    remembered.
+    """
+    remembered = False
+    for some in state.urns():
+        remembered = True
+        urns.add(some)
+    keys = state.sources() or _keys_of(sources)
+    try:
+        for key in keys:
+            for entity_type in SEARCHABLE:
+                for page in sink.owned(entity_type, key).pages:
+                    urns.add(page)
+    except _UNSEARCHABLE as error:
+        if not remembered:
+            raise _unlistable(recipe, error) from error
+        log.warning("the catalog cannot be searched, so only what is remembered counts: %s", error)
+
+
+def _unlistable(recipe: str, error: MlcatError) -> ProtocolMismatchError:
+    return ProtocolMismatchError(
+        f"what {recipe!r} wrote cannot be listed, and nothing was changed: nothing is remembered "
+        f"of it, and the catalog cannot be searched: {error.message}",
+        hint=error.hint,
+    )
+
+
+def _keys_of(sources: Sequence[Source[Any]]) -> list[str]:
+    names = _Names()
+    for source in sources:
+        with closing(source):
+            for _ in source.read(names):
+                pass  # further parts may come with further pages
+    return list(dict.fromkeys(names.keys))
+
+
+class _Names(Forgetful):
+    """A memory that only takes note of what the parts of sources are called."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def part(self, part: Part) -> PartState:
+        self.keys.append(part.key)
+        return super().part(part)
