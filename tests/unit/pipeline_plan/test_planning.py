@@ -31,6 +31,7 @@ class Sides:
     sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://catalog"))
     source: Any = field(default_factory=FakeSource)
     limits: str = ""
+    type: str = "fake"
 
     @property
     def state(self) -> Path:
@@ -60,6 +61,7 @@ class Sides:
 @dataclass
 class _Built:
     side: Any
+    type: str = "fake"
 
     def build(self) -> Any:
         return self.side
