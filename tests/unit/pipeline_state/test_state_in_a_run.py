@@ -412,3 +412,31 @@ def test_a_database_that_fails_in_the_middle_costs_no_run(
     assert (report.exit_code, len(world.sink.stored)) == (0, 900)
     warnings = [one.message for one in caplog.records if "state database failed" in one.message]
     assert len(warnings) == 1
+
+
+@dataclass
+class Unreachable(FakeSource):
+    """Is gone before it asks what is remembered of it."""
+
+    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
+        del memory
+        raise SourceUnavailableError("gone")
+
+
+def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: World) -> None:
+    good = world.ingest(*things(3))
+    [read] = good.passes
+    assert read.current_at_ms is not None
+    assert good.started_at_ms <= read.current_at_ms <= good.finished_at_ms
+    broken = world.run(Remembering(records=things(3), error=SourceUnavailableError("half")))
+    assert [one.current_at_ms for one in broken.passes] == [read.current_at_ms]
+    # Also where the run never came as far, or lags would vanish when somebody needs them.
+    state = State(world.url, MemoryOptions("r"))
+    gone = Run([Unreachable()], world.sink, RunOptions("r", state=state)).execute()
+    assert gone.exit_code == 1
+    [unread] = gone.passes
+    assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
+    assert unread.why == "not read: the run ended before it"
+    state = State(world.url, MemoryOptions("r"))
+    fresh = Run([Unreachable()], FakeSink(place="fake://other"), RunOptions("r", state=state))
+    assert fresh.execute().passes == ()
