@@ -4,10 +4,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
+from mlcat_ingest.pipeline.plan.plan import Plan
+from mlcat_ingest.pipeline.plan.spool import Spool
+from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.scratch import ScratchState
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
@@ -17,6 +21,7 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.mlflow.source import MlflowSource
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.fakes import FakeSink
 
@@ -251,15 +256,30 @@ class Recipe:
 
     def report(self, *, full: bool = False) -> Report:
         """Run once."""
+        state = State() if self.url is None else State(self.url, _memory(full=full))
+        return PipelineRun([self._source()], self.sink, self._options(state)).execute()
+
+    def plan(self, *, full: bool = False) -> Plan:
+        """Find what `report` would write."""
+        spool = Spool()
+        options = self._options(ScratchState(self.url or "", _memory(full=full)))
+        sink = PlannedSink(self.sink, spool)
+        run = PipelineRun([self._source()], sink, options, lambda *_: PlannedDelivery(spool))
+        return Plan(run.execute(), spool)
+
+    def _source(self) -> MlflowSource:
         reader = FakeReader({"default": self.server.store}, page=50, now_ms=self.server.now_ms)
-        # The state's own clock is not the server's: a day of the history takes no day here.
-        options = MemoryOptions("r", full=full)
-        state = State() if self.url is None else State(self.url, options)
-        run_options = RunOptions(
+        return a_source(reader, **self.config)
+
+    def _options(self, state: State) -> RunOptions:
+        return RunOptions(
             "r",
             EvaluateOptions(enabled=False),
             state=state,
             max_removed_ratio=self.max_removed_ratio,
         )
-        source = a_source(reader, **self.config)
-        return PipelineRun([source], self.sink, run_options).execute()
+
+
+def _memory(*, full: bool) -> MemoryOptions:
+    # The state's own clock is not the server's: a day of the history takes no day here.
+    return MemoryOptions("r", full=full)

@@ -1,5 +1,6 @@
 """Removal: on proof, all or none, and what people put on a group goes along with its experiment."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,36 @@ def test_what_the_new_group_has_already_is_not_overwritten(server: Server, recip
     assert stored["editableMlModelGroupProperties"]["description"] == "newer words"
     tags = [one["tag"] for one in stored["globalTags"]["tags"]]
     assert tags == ["urn:li:tag:newer", "urn:li:tag:theirs"]
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_plan_shows_what_would_be_removed_and_copied_and_does_none_of_it(
+    server: Server, recipe: Recipe, *, full: bool
+) -> None:
+    old, new = group_urn("fraud"), group_urn("renamed 1")
+    put_theirs(recipe.sink, old)
+    server.rename(1)
+    server.delete(0)
+    del server.store.runs[1]
+    before = copy.deepcopy(recipe.sink.stored)
+    with recipe.plan(full=full) as plan:
+        planned = {one.urn: one for one in plan.entities()}
+    assert recipe.sink.stored == before
+    assert planned[old].action == "remove"
+    assert planned[new].action == "create"
+    assert {"domains", "globalTags"} <= {one.aspect for one in planned[new].aspects}
+    gone = run_urns(1, 2) if full else run_urns(1)
+    assert {u for u, one in planned.items() if one.action == "remove"} == {old, *gone}
+    report = recipe.ingest(full=full)
+    assert removed(recipe.sink) == {old, *gone}
+    assert sum(one.written for one in report.entities.values()) == len(planned)
+
+
+def test_a_plan_tells_that_too_many_would_be_removed(server: Server, recipe: Recipe) -> None:
+    del server.store.runs[:15]
+    with recipe.plan(full=True) as plan:
+        assert isinstance(plan.report.error, LimitError)
+        assert not [one for one in plan.entities() if one.action == "remove"]
