@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
+from mlcat_ingest.pipeline.state.summary import summary as summary_of
 from support import small_store
+from support.catalog_server import running_catalog
+from support.fakes import group_urn
 from support.small_store import GROUP, A, B, C, SmallStore
 
 pytestmark = pytest.mark.integration
+
+RENAMED = group_urn("churn 2")
 
 
 @pytest.fixture
@@ -83,6 +88,36 @@ def test_plans_around_a_run(store: SmallStore, capfd: pytest.CaptureFixture[str]
     store.change("UPDATE runs SET lifecycle_stage = 'active' WHERE run_uuid = 'b'")
     _, entities, _ = plan(capfd, recipe, "--full")
     assert {urn: one["action"] for urn, one in entities.items()} == {B: "revive"}
+
+
+def test_what_is_gone_and_what_has_another_name_is_in_the_plan(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running_catalog(tmp_path / "served.db") as catalog:
+        store = small_store.make(tmp_path, catalog.url)
+        recipe = store.recipe()
+        assert call([recipe, "-q"]) == 0
+        store.put(GROUP, globalTags={"tags": [{"tag": "urn:li:tag:theirs"}]})
+        store.change("DELETE FROM params WHERE run_uuid = 'b'")
+        store.change("DELETE FROM runs WHERE run_uuid = 'b'")
+        store.change("UPDATE experiments SET name = 'churn 2'")
+        state = summary_of(f"sqlite:///{tmp_path}/.mlcat/state.db", "prod")
+        before = store.stored(A, B, GROUP, RENAMED)
+        code, entities, _ = plan(capfd, recipe, "--full")
+        assert code == 0
+        assert {urn: one["action"] for urn, one in entities.items()} == {
+            A: "update",
+            B: "remove",
+            GROUP: "remove",
+            RENAMED: "create",
+        }
+        copied = entities[RENAMED]["aspects"]["globalTags"]["fields"]["tags"]
+        assert list(copied["added"]) == ["urn:li:tag:theirs"]
+        assert store.stored(A, B, GROUP, RENAMED) == before
+        assert summary_of(f"sqlite:///{tmp_path}/.mlcat/state.db", "prod") == state
+        assert call([recipe, "-q", "--full"]) == 0
+        assert store.stored(B)[B]["status"] == {"removed": True}
+        assert plan(capfd, recipe, "--full", "--exit-code")[0] == 0
 
 
 def test_a_plan_for_a_file_makes_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
