@@ -1,0 +1,106 @@
+"""The state as a retraction holds it, on the databases that may hold it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlcat_ingest.errors import RecipeLockedError
+from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.kept import KeptState
+from mlcat_ingest.pipeline.state.lock import acquire
+from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.summary import summary
+from support.services import postgres_database
+
+pytestmark = pytest.mark.integration
+
+HERE = PartKey("r", "http://catalog", "mlflow:0123:default", "")
+TWICE = PartKey("r", "http://catalog", "mlflow:0123:default#2", "")
+ELSEWHERE = PartKey("r", "http://other", "mlflow:0123:default", "")
+OTHER = PartKey("other", "http://catalog", "mlflow:4567:default", "")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/state.db"
+        return
+    with postgres_database() as address:
+        yield address
+
+
+@pytest.fixture
+def kept(url: str) -> Iterator[KeptState]:
+    engine = open_state(url)
+    for key in (HERE, TWICE, ELSEWHERE, OTHER):
+        parts.begin(engine, key, "s")
+        parts.pin(engine, key, {"run": "urn:li:mlModel:x"})
+        parts.finish(engine, key, {"since": 5}, 1_000, full=True)
+        some = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)]
+        rows.save(engine, [*some, Row(key.id, "run", "none", "d", "", "", "", "", 1)])
+    engine.dispose()
+    state = KeptState(url, "r", "http://catalog")
+    state.open()
+    yield state
+    state.close()
+    state.close()
+
+
+def test_it_tells_what_was_written_to_this_catalog(kept: KeptState) -> None:
+    assert kept.sources() == ["mlflow:0123:default"]
+    pages = list(kept.urns())
+    assert sum(map(len, pages)) == 1_200
+    assert max(map(len, pages)) == 500
+    assert {urn for page in pages for urn in page} == {f"urn:{n}" for n in range(600)}
+
+
+def test_what_is_doubted_is_read_again_and_nothing_else(kept: KeptState, url: str) -> None:
+    kept.doubt()
+    checkpoints = {
+        (recipe, part.catalog, part.source): part.checkpoint
+        for recipe in ("r", "other")
+        for part in summary(url, recipe).parts
+    }
+    assert checkpoints == {
+        ("r", "http://catalog", "mlflow:0123:default"): None,
+        ("r", "http://catalog", "mlflow:0123:default#2"): None,
+        ("r", "http://other", "mlflow:0123:default"): {"since": 5},
+        ("other", "http://catalog", "mlflow:4567:default"): {"since": 5},
+    }
+    engine = open_state(url)
+    digests = {
+        key: {known.digest for known in rows.known(engine, key.id, "run", ["1", "2"]).values()}
+        for key in (HERE, ELSEWHERE, OTHER)
+    }
+    engine.dispose()
+    assert digests == {HERE: {""}, ELSEWHERE: {"d"}, OTHER: {"d"}}
+
+
+def test_what_is_forgotten_is_that_of_this_catalog(kept: KeptState, url: str) -> None:
+    kept.forget()
+    assert [part.catalog for part in summary(url, "r").parts] == ["http://other"]
+    assert [part.records for part in summary(url, "r").parts] == [{"run": 601}]
+    assert len(summary(url, "other").parts) == 1
+
+
+def test_no_run_begins_meanwhile(kept: KeptState, url: str) -> None:
+    engine = open_state(url)
+    with pytest.raises(RecipeLockedError):
+        acquire(engine, url, "r")
+    kept.close()
+    acquire(engine, url, "r").release()
+    engine.dispose()
+
+
+def test_where_there_is_none_none_is_made(tmp_path: Path) -> None:
+    state = KeptState(f"sqlite:///{tmp_path}/deep/state.db", "r", "http://catalog")
+    state.open()
+    assert state.sources() == []
+    assert list(state.urns()) == []
+    state.doubt()
+    state.forget()
+    state.close()
+    assert list(tmp_path.iterdir()) == []
