@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
+from urllib3.util.ssl_ import create_urllib3_context
 
 # OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for.
 _NO_CHECK_TIME: Final = 0x200000
@@ -30,7 +31,8 @@ class Trust:
         Raises:
             OSError, ssl.SSLError: a PEM file cannot be read.
         """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # As strict as a request is, which differs from one version of Python to the next.
+        context = create_urllib3_context()
         if self.verify is False:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

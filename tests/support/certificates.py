@@ -18,6 +18,10 @@ x509_extensions = names
 commonName = supplied
 [names]
 subjectAltName = {name}
+basicConstraints = critical,CA:TRUE
+keyUsage = critical,digitalSignature,keyCertSign
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid:always
 [req]
 distinguished_name = asked
 [asked]
