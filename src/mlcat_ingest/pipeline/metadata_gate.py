@@ -48,7 +48,7 @@ class Judged:
         """
         if self.outcomes is not None:
             yield from self.outcomes.entities(
-                lambda found: test in found.outcome.failing or test in found.outcome.passing
+                lambda outcome: test in outcome.failing or test in outcome.passing
             )
 
     def unevaluated(self) -> Iterator[str]:
@@ -188,12 +188,10 @@ def _examples(outcomes: Outcomes, matching: frozenset[str]) -> Iterator[FailedTe
 
 
 def _failures(outcomes: Outcomes, matching: frozenset[str], *, newly: bool) -> Iterator[FailedTest]:
-    def tests_of(found: Result) -> frozenset[str]:
+    for urn, found in outcomes.entities(lambda one: not matching.isdisjoint(one.failing)):
         new = found.newly_failing
-        return matching & (new if newly else frozenset(found.outcome.failing) - new)
-
-    for urn, found in outcomes.entities(lambda found: bool(tests_of(found))):
-        for test in sorted(tests_of(found)):
+        failing = new if newly else frozenset(found.outcome.failing) - new
+        for test in sorted(matching & failing):
             yield FailedTest(urn, test, newly)
 
 

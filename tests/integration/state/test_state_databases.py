@@ -177,7 +177,7 @@ def test_results_of_a_run_are_told_from_those_before(engine: Engine) -> None:
         Result(failing("t"), failing(), fresh=False): 1,
     }
     assert new.newly_failing == {"t", "u"}
-    assert list(second.entities(lambda found: "u" in found.outcome.failing)) == [("b", new)]
+    assert list(second.entities(lambda found: "u" in found.failing)) == [("b", new)]
     assert (second.unevaluated(), list(second.unevaluated_entities())) == (2, ["d", "e"])
     third = Outcomes(engine, "r", "s", 3)
     third.save({"d": failing("t")})

@@ -133,23 +133,26 @@ class Outcomes:
     def _without(self) -> tuple[ColumnElement[bool], ...]:
         return self._own(), tested.c.result.is_(None), tested.c.run_ms == self._run_ms
 
-    def entities(self, wanted: Callable[[Result], bool]) -> Iterator[tuple[str, Result]]:
-        """Yield the entities whose result is `wanted`, in the order of their URNs.
+    def entities(self, wanted: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, Result]]:
+        """Yield the entities whose outcome is `wanted`, in the order of their URNs.
 
         Cost: one statement, streamed; memory for each result that differs.
         """
-        statement = (
-            select(tested.c.urn, *self._columns())
-            .where(self._own(), *_EVALUATED)
-            .order_by(tested.c.urn)
-            .execution_options(yield_per=IN_LIST)
-        )
         with self._engine.connect() as connection:
             known = _known(connection)
-            for urn, *key in connection.execute(statement):
-                found = _result(known, *key)
-                if wanted(found):
-                    yield urn, found
+            ids = {number for number, outcome in known.items() if wanted(outcome)}
+            if not ids:
+                return
+            few = [tested.c.result.in_(sorted(ids))] if len(ids) <= IN_LIST else []
+            statement = (
+                select(tested.c.urn, *self._columns())
+                .where(self._own(), *_EVALUATED, *few)
+                .order_by(tested.c.urn)
+                .execution_options(yield_per=IN_LIST)
+            )
+            for urn, now, before, fresh in connection.execute(statement):
+                if now in ids:
+                    yield urn, _result(known, now, before, fresh)
 
     def _columns(self) -> tuple[ColumnElement[Any], ...]:
         return tested.c.result, tested.c.before, (tested.c.run_ms == self._run_ms).label("fresh")
