@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mlcat_ingest.cli import logs, output
+from mlcat_ingest.pipeline.plan.render import Line
 from mlcat_ingest.pipeline.report import Progress
 
 NOW = Progress(records=1500, entities=1400, written=1300, evaluated=1200, elapsed_s=7.5)
@@ -160,3 +161,19 @@ def test_a_result_that_nobody_reads_is_dropped(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(output, "drop_stdout", lambda: dropped.append(True))
     output.out("result")
     assert dropped == [True]
+
+
+def test_lines_of_a_result_have_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = [Line("+ [bold]a[/bold] :smile: 1", "added"), Line("- b", "removed"), Line("c")]
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    output.out_lines(lines)
+    assert terminal.getvalue() == (
+        "\x1b[32m+ [bold]a[/bold] :smile: 1\x1b[0m\n\x1b[31m- b\x1b[0m\nc\n"
+    )
+    elsewhere = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", elsewhere)
+    output.out_lines(lines)
+    assert elsewhere.getvalue() == "+ [bold]a[/bold] :smile: 1\n- b\nc\n"
