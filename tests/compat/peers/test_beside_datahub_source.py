@@ -1,6 +1,8 @@
 """`compat: datahub` beside DataHub's own mlflow source, over one store and into one catalog."""
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,8 +52,8 @@ class Two:
         path.write_text(yaml.safe_dump(recipe))
         self.cli.run("ingest", "-c", str(path), "--no-spinner")
 
-    def ours(self, *, full: bool = False) -> Report:
-        recipe = {
+    def recipe(self) -> dict[str, Any]:
+        return {
             "name": "ours",
             "source": {
                 "type": "mlflow",
@@ -60,9 +62,18 @@ class Two:
             "sink": {"type": "rest", "config": {"server": self.catalog.url}},
             "state": {"url": f"sqlite:///{self.cli.home}/state.db"},
         }
-        report = Pipeline(Recipe.parse(json.dumps(recipe))).run(full=full)
+
+    def ours(self, *, full: bool = False) -> Report:
+        report = Pipeline(Recipe.parse(json.dumps(self.recipe()))).run(full=full)
         assert report.exit_code == 0, report
         return report
+
+    def retract(self) -> None:
+        path = self.cli.home / "ours.yml"
+        path.write_text(json.dumps(self.recipe()))
+        command = [sys.executable, "-m", "mlcat_ingest", "retract", str(path), "--yes"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
     @property
     def run_model(self) -> str:
@@ -171,6 +182,22 @@ def test_ours_after_theirs_adds_and_takes_nothing(two: Two) -> None:
         assert (now["versionSet"], now["sortId"]) == (was["versionSet"], was["sortId"])
     sets = two.catalog.store.list_urns("versionSet").urns
     assert list(sets) == [after[VERSIONS[0]]["versionProperties"]["versionSet"]]
+
+
+def test_retract_leaves_theirs_where_it_was(two: Two) -> None:
+    two.theirs()
+    before = two.stored()
+    two.ours()
+    two.retract()
+    after = two.stored()
+    for urn in (GROUP, *VERSIONS):
+        assert not after[urn].get("status", {}).get("removed"), urn
+    for urn in VERSIONS:
+        was, now = (each[urn]["mlModelProperties"] for each in (before, after))
+        assert now["trainingJobs"] == was["trainingJobs"] != []
+        assert "mlflow.run_model" not in now["customProperties"]
+    for urn in (EXPERIMENT, two.run_model):
+        assert after[urn]["status"]["removed"]
 
 
 def test_ours_again_writes_nothing(two: Two) -> None:
