@@ -3,7 +3,7 @@
     python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl]
 
 `GET /counts` tells what arrived. With `--record` the bodies of ingest requests are kept, a line
-each. It answers what the clients of a run ask: `/config`, ingest, batch reads (nothing stored) and
+each, those that are refused left out. It answers what the clients of a run ask: `/config`, ingest, batch reads (nothing stored) and
 evaluation (no tests).
 """
 
@@ -28,9 +28,6 @@ async def config(_: Request) -> Response:
 
 async def aspects(request: Request) -> Response:
     sent = await request.body()
-    for path in RECORD:
-        with path.open("ab") as file:
-            file.write(sent.replace(b"\n", b" ") + b"\n")
     body = orjson.loads(sent)
     proposals = body.get("proposals") or [body["proposal"]]
     COUNTS["requests"] += 1
@@ -38,6 +35,9 @@ async def aspects(request: Request) -> Response:
         # A run learns by this that versions are checked, as a real service does.
         words = "Expected version 999999999, actual version -1"
         return JSONResponse({"message": words, "status": 422}, status_code=422)
+    for path in RECORD:
+        with path.open("ab") as file:
+            file.write(sent.replace(b"\n", b" ") + b"\n")
     COUNTS["proposals"] += len(proposals)
     return JSONResponse({"value": "success"})
 
