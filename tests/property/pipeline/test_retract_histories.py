@@ -9,6 +9,7 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge import MergedEntity, MergeRules, retract_entity, whole_entity
 from support.merging import HOME, WRITER, Shelf
@@ -90,7 +91,7 @@ def content(shelf: Shelf) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for aspect, fields in shelf.aspects.items():
         kept = {
-            field: sorted(value, key=repr) if isinstance(value, list) else value
+            field: sorted(value, key=canonical) if isinstance(value, list) else value
             for field, value in fields.items()
             if value not in ([], {})
         }
