@@ -24,6 +24,16 @@ REFUSED = "the run that nobody likes"
 ATTEMPTS = 20
 NAMING = Naming()
 
+_RULES = {
+    "on": {"types": ["mlModel", "mlModelGroup"]},
+    "rules": [{"property": "mlModelProperties.description", "operator": "exists", "values": []}],
+}
+_DESCRIBED = {
+    "name": "described",
+    "category": "quality",
+    "definition": {"type": "JSON", "json": json.dumps(_RULES)},
+}
+
 
 @dataclass
 class Origin:
@@ -172,6 +182,7 @@ def world(folder: Path, origin: Origin) -> Iterator[World]:
     folder.mkdir()
     shutil.copy(origin.first, folder / "mlflow.db")
     with running_catalog(folder / "catalog.db") as catalog:
+        put(catalog.store, "urn:li:test:described", testInfo=_DESCRIBED)
         yield World(folder, origin, catalog)
 
 

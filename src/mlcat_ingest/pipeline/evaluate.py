@@ -7,6 +7,7 @@ from typing import Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.results import Results
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.sinks.base import Evaluation, Sink
@@ -77,15 +78,20 @@ class Evaluator:
         if batch:
             self._evaluate(batch)
 
-    def catch_up(self, part_ids: Iterable[int]) -> None:
-        """Evaluate what was written earlier and has no result, if something depends on results.
+    def catch_up(self, parts: Iterable[PartPass]) -> None:
+        """Evaluate what was written earlier and has no result.
+
+        A run that was killed leaves such entities: full passes find them, and, if something
+        depends on results, every pass.
 
         Cost: two statements for each 500 records of the parts, one request for each 200 entities
         that have none.
         """
-        if not self._options.complete:
+        complete = self._options.complete
+        if self._over and not complete:
             return
-        for urns in self._results.untested(part_ids):
+        wanted = [one.part_id for one in parts if complete or one.full is not None]
+        for urns in self._results.untested(wanted):
             self.add(urns)
         self.flush()
 

@@ -218,7 +218,7 @@ class Run:
         self._evaluator.flush()
         self._lineage.finish()
         if failure is None:
-            self._evaluator.catch_up(self._state.part_ids())
+            self._evaluator.catch_up(self._state.parts())
         if failure or over_limit:
             self._gate.stop(failure or over_limit)
 

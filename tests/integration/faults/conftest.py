@@ -16,6 +16,8 @@ def undisturbed(origin: Origin, tmp_path_factory: pytest.TempPathFactory) -> Und
     with world(tmp_path_factory.mktemp("undisturbed") / "world", origin) as well:
         report = well.ingest()
         assert report["exit_code"] == 0
+        assert report["evaluation"]["passing"]
+        assert report["evaluation"]["failing"]
         again = well.ingest(None, "--full")
         assert again["proposals_sent"] == 0
         return Undisturbed(report, well.contents(), again["catalog_requests"])

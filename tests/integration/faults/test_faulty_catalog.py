@@ -33,7 +33,7 @@ def counted(report: dict[str, Any]) -> dict[str, Any]:
     more = ("kept_aspects", "dead_letters", "failed_records", "rejected", "notes", "exit_code")
     return {
         **{name: report[name] for name in (*names, *more)},
-        "evaluated": report["evaluation"]["evaluated"],
+        "evaluation": report["evaluation"],
         "lineage": report["lineage"],
     }
 

@@ -25,6 +25,7 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.state.summary import PartSummary, summary
+from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
@@ -149,6 +150,33 @@ def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -
     options = RunOptions("r", EvaluateOptions(unchanged_too=True), state=state)
     Run([source], world.sink, options).execute()
     assert world.sink.evaluations == [[model_urn("a")]]
+
+
+@pytest.mark.parametrize("left", ["nothing", "one batch"])
+def test_what_a_run_that_broke_off_did_not_evaluate_is_evaluated_by_the_next(
+    world: World, left: str
+) -> None:
+    class Dying(FakeSink):
+        def evaluate(
+            self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
+        ) -> Evaluation:
+            if self.evaluations or left == "nothing":
+                raise KeyboardInterrupt
+            return super().evaluate(urns, should_push=should_push, test_urns=test_urns)
+
+    world.sink = Dying(place=PLACE)
+    assert world.run(Remembering(records=things(250)), evaluate=True).interrupted
+    done = {urn for batch in world.sink.evaluations for urn in batch}
+    assert len(done) == (0 if left == "nothing" else 200)
+    alive = world.sink = FakeSink(stored=world.sink.stored, place=PLACE)
+    again = world.run(Remembering(records=things(250)), evaluate=True, full=True)
+    counts = again.entities["mlModel"]
+    assert (counts.read, counts.created + counts.unchanged) == (250, 250)
+    late = [urn for batch in alive.evaluations for urn in batch]
+    assert sorted(late) == sorted({model_urn(f"t{n}") for n in range(250)} - done)
+    alive.evaluations.clear()
+    world.run(Remembering(records=things(250)), evaluate=True, full=True)
+    assert alive.evaluations == []
 
 
 def test_full_compares_everything_with_the_catalog_and_repairs_it(world: World) -> None:

@@ -90,10 +90,6 @@ class State:
         """Return the parts that sources asked for so far, in that order."""
         return () if self._remembered is None else self._remembered.passes
 
-    def part_ids(self) -> list[int]:
-        """Return the numbers of the parts that the run reads."""
-        return [one.part_id for one in self.parts()]
-
     def passes(self, *, failed: bool = False) -> list[PassSummary]:
         """Return how each part of the run is, or was, read; if it `failed`, also what it was not.
 
