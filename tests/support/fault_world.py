@@ -164,6 +164,11 @@ sink:
         return everything(self.catalog.store)
 
 
+def add_test(store: Store) -> None:
+    """Add a metadata test, so that there are results to lose."""
+    put(store, "urn:li:test:described", testInfo=_DESCRIBED)
+
+
 @dataclass(frozen=True)
 class Undisturbed:
     """A run that nothing happened to: its report, the catalog after it, and the fewest requests.
@@ -182,7 +187,7 @@ def world(folder: Path, origin: Origin) -> Iterator[World]:
     folder.mkdir()
     shutil.copy(origin.first, folder / "mlflow.db")
     with running_catalog(folder / "catalog.db") as catalog:
-        put(catalog.store, "urn:li:test:described", testInfo=_DESCRIBED)
+        add_test(catalog.store)
         yield World(folder, origin, catalog)
 
 

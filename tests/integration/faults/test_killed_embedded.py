@@ -13,7 +13,7 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_checks import assert_sound, everything
-from support.fault_world import Origin, Undisturbed, assert_sums
+from support.fault_world import Origin, Undisturbed, add_test, assert_sums
 
 pytestmark = pytest.mark.integration
 
@@ -61,6 +61,8 @@ def test_a_killed_run_with_the_catalog_in_the_box_can_be_started_again_at_once(
         f"name: faults\nsource: {{type: mlflow, config: {source}}}\n"
         "sink: {type: embedded, config: {db: own.db}}\n"
     )
+    with closing(Store.open(database)) as store:
+        add_test(store)
     ended = kill_when_it_writes(start(recipe, report), database)
     assert ended == -signal.SIGKILL
     # The catalog of the killed run may have its last request still to finish.
