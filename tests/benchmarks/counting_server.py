@@ -3,8 +3,8 @@
     python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl]
 
 `GET /counts` tells what arrived. With `--record` the bodies of ingest requests are kept, a line
-each, those that are refused left out. It answers what the clients of a run ask: `/config`, ingest, batch reads (nothing stored) and
-evaluation (no tests).
+each, those that are refused left out. It answers what the clients of a run ask: `/config`, ingest,
+batch reads (nothing stored) and evaluation (no tests).
 """
 
 import argparse

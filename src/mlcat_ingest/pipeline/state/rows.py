@@ -1,7 +1,8 @@
 """The rows of records: what each was when the catalog acknowledged it, or why it was refused."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Engine, and_, delete, func, select, text, update
@@ -13,6 +14,7 @@ IN_LIST: Final = 500
 """Most values in one IN list."""
 
 _COLUMNS: Final = tuple(column.name for column in record.columns)
+_VALUES: Final = attrgetter(*_COLUMNS)
 _KEY: Final = ("part_id", "kind", "id")
 _SAVE: Final = text(
     f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
@@ -56,7 +58,9 @@ def save(engine: Engine, rows: Sequence[Row]) -> None:
     """Write `rows` durably, in one transaction."""
     if rows:
         with write_transaction(engine) as connection:
-            connection.execute(_SAVE, [asdict(row) for row in rows])
+            connection.execute(
+                _SAVE, [dict(zip(_COLUMNS, _VALUES(row), strict=True)) for row in rows]
+            )
 
 
 def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, Known]:
