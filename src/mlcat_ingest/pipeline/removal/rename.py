@@ -62,7 +62,7 @@ class Copier:
                 log.warning(
                     "what others put on %s was not copied to %s: %s", old, one.merged.urn, refusal
                 )
-        log.info("%s is %s now; what others put on it was copied", old, new)
+        log.info("%s is %s now; what others put on it goes along", old, new)
 
 
 def _foreign(
