@@ -5,6 +5,7 @@ and beside that what somebody added, and nothing else.
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,21 +60,30 @@ class World:
         return NAMING.model(self.made.runs[label]).urn
 
 
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seeded]:
+    """Give a store with what real ones hold, which worlds copy, and what is in it."""
+    database = tmp_path_factory.mktemp("origin") / "mlflow.db"
+    made = seed(f"sqlite:///{database}")
+    with mlflow_client(f"sqlite:///{database}") as client:
+        for number in range(3):
+            run = client.create_run(
+                made.experiments["churn"], run_name=f"more {number}", tags={"mlflow.user": "ada"}
+            )
+            client.set_terminated(run.info.run_id)
+            made.runs[f"more {number}"] = run.info.run_id
+    return database, made
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path, origin: tuple[Path, Seeded]) -> Iterator[World]:
+    database, made = origin
+    (tmp_path / "store").mkdir()
+    shutil.copy(database, tmp_path / "store" / "mlflow.db")
     with (
         running(OURS, tmp_path / "store") as mlflow,
         running_catalog(tmp_path / "catalog.db") as catalog,
     ):
-        made = seed(mlflow.url)
-        with mlflow_client(mlflow.url) as client:
-            for number in range(3):
-                user = {"mlflow.user": "ada"}
-                run = client.create_run(
-                    made.experiments["churn"], run_name=f"more {number}", tags=user
-                )
-                client.set_terminated(run.info.run_id)
-                made.runs[f"more {number}"] = run.info.run_id
         yield World(tmp_path, mlflow, catalog, made)
 
 

@@ -105,7 +105,7 @@ def singly(store: Store, batch: list[Write]) -> tuple[list[Written], int | None]
 
 
 @settings(
-    max_examples=150,
+    max_examples=80,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(writes(), max_size=3), st.lists(writes(), min_size=1, max_size=7))

@@ -37,7 +37,7 @@ configs: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(history=histories, config=configs)
 @example(
     history=[

@@ -27,7 +27,7 @@ def live(sink: FakeSink) -> set[str]:
     }
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(history=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=6))
 @example(history=[([("purge_experiment", 1)], False), ([], True)])
 @example(history=[([("rename", 1)], False), ([("rename", 1)], False)])
