@@ -232,14 +232,14 @@ def compete(
 
 
 def show(costs: dict[str, list[Cost]]) -> None:
-    """Print the medians."""
-    print(f"{'':34}{'wall s':>8}{'CPU s':>8}{'peak MiB':>10}{'server CPU s':>14}")
+    """Print the medians as a table of Markdown."""
+    print("| | wall s | CPU s | peak MiB | server CPU s |\n|---|---|---|---|---|")
     for name, rows in costs.items():
         wall_s, cpu_s, peak_mib, server_s = (
             statistics.median(getattr(row, field) for row in rows)
             for field in ("wall_s", "cpu_s", "peak_mib", "server_cpu_s")
         )
-        print(f"{name:34}{wall_s:8.1f}{cpu_s:8.2f}{peak_mib:10.0f}{server_s:14.1f}")
+        print(f"| {name} | {wall_s:.1f} | {cpu_s:.2f} | {peak_mib:.0f} | {server_s:.1f} |")
 
 
 if __name__ == "__main__":

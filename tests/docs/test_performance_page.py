@@ -17,6 +17,7 @@ TINY = {
     "bench_catalog.py": (
         "--rounds 1 --aspects 200 --models 200 --entities 400 --requests 40 --connections 2"
     ),
+    "bench_mlflow.py": "--runs 200 --rounds 1",
 }
 
 
@@ -29,6 +30,8 @@ def test_there_are_commands() -> None:
 def test_a_command_runs_and_prints_what_the_page_shows(command: str) -> None:
     script, *options = shlex.split(command)
     tiny = shlex.split(TINY[Path(script).name])
+    if "--datahub-venv" in options:
+        tiny += ["--datahub-venv", sys.prefix]
     done = subprocess.run(
         [sys.executable, script, *options, *tiny],
         cwd=ROOT,

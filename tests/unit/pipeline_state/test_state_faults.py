@@ -2,6 +2,8 @@
 
 import errno
 import fcntl
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -35,8 +37,10 @@ def test_a_damaged_page_is_told_with_the_cure(tmp_path: Path) -> None:
     path.write_bytes(content)
 
     def use() -> None:
-        with told(url_of(path)):
-            begin(open_state(url_of(path)), KEY, "s")
+        with ExitStack() as opened, told(url_of(path)):
+            engine = open_state(url_of(path))
+            opened.callback(engine.dispose)
+            begin(engine, KEY, "s")
 
     with pytest.raises(RecipeError, match=r"is damaged: .*\(delete it"):
         use()
@@ -77,8 +81,10 @@ def test_a_postgresql_server_that_does_not_answer_is_told_without_the_password()
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return open_state(url_of(tmp_path / "state.db"))
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_state(url_of(tmp_path / "state.db"))
+    yield engine
+    engine.dispose()
 
 
 def test_each_recipe_has_a_lock_file_that_a_file_system_takes(tmp_path: Path) -> None:
