@@ -20,8 +20,9 @@ from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state import memory as memory_module
+from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.state.summary import PartSummary, summary
@@ -239,8 +240,10 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     assert (world.part().records, world.part().dirty) == ({"thing": 3}, {"thing": 1})
     source = Remembering(records=things(3))
     assert world.run(source).exit_code == 4
-    assert source.state is not None
-    assert source.state.dirty("thing") == ["t1"]
+    assert isinstance(source.state, PartPass)
+    engine = open_state(world.url)
+    assert list(rows.column_of(engine, source.state.part_id, "thing", "reason")) == ["t1"]
+    engine.dispose()
     world.sink.refuse = []
     assert world.ingest(*things(3)).entities["mlModel"] == EntityCounts(3, created=1, unchanged=2)
     assert world.part().dirty == {}
