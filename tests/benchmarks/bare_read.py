@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import requests
 
-PAGE = 1000
+PAGE = 500
 
 
 def listing(session: requests.Session, url: str, body: dict[str, object]) -> dict[str, Any]:

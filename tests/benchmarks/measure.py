@@ -99,7 +99,7 @@ def serving(
 
 
 def _wait(child: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    for _ in range(600):
+    for _ in range(1_800):
         if child.poll() is not None:
             raise RuntimeError(f"the server ended:\n{log.read_text()[-3000:]}")
         try:

@@ -9,6 +9,7 @@ SOURCES = (
     "reach.py",
     "sinks/checks.py",
     "sinks/probe.py",
+    "sources/feast/transport/checks.py",
     "sources/mlflow/checks.py",
     "sources/mlflow/server.py",
     "pipeline/overlap.py",
@@ -26,7 +27,7 @@ def test_every_finding_is_on_the_page() -> None:
     for source in SOURCES:
         text = (ROOT / "src" / "mlcat_ingest" / source).read_text()
         for name in NAMES.findall(text):
-            if re.match(r"(\{name\}|MLflow|catalog|state|dead-letter|overlapping) ", name):
+            if re.match(r"(\{name\}|MLflow|Feast|catalog|state|dead-letter|overlapping) ", name):
                 found.add(name.replace("{name}", "MLflow").partition(": ")[0])
     assert len(found) >= 15, found
     told = {name.partition(": ")[0] for name in named}

@@ -16,6 +16,7 @@ BROAD_BORDERS = {
     "catalog/app.py",  # the HTTP handler
     "catalog/store/writer.py",  # a job: its error is raised where its result is asked for
     "cli/main.py",  # the command line: whatever comes is one message and a status
+    "hooks/listening.py",  # training: nothing of ours may stop it
     "pipeline/reading.py",  # the per-record loop
     "pipeline/run.py",  # the run: whatever ends it is in its report
     "threads.py",  # every thread: its error is raised where its result is asked for

@@ -1,7 +1,8 @@
-"""The recipes that come with the project, and the JSON Schema that editors check them with."""
+"""The recipes that come with the project, and the JSON Schemas that editors check files with."""
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
 
+from mlcat_ingest.cli.main import call
 from mlcat_ingest.pipeline.resolve import load_resolved
-from mlcat_ingest.pipeline.schema import json_schema
+from mlcat_ingest.pipeline.schema import definitions_schema, json_schema
 from mlcat_ingest.recipe.loader import parse
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.y*ml"))
 SCHEMA_FILE = ROOT / "docs" / "recipe.schema.json"
+DEFINITIONS = sorted((ROOT / "recipes" / "definitions").glob("*.y*ml"))
+DEFINITIONS_SCHEMA_FILE = ROOT / "docs" / "definitions.schema.json"
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +29,18 @@ def validator() -> Any:
     return jsonschema.Draft202012Validator(schema)
 
 
-def test_the_schema_in_docs_is_that_of_the_code(*, update_golden: bool) -> None:
-    text = json.dumps(json_schema(plugins=False), indent=2, ensure_ascii=False) + "\n"
+@pytest.mark.parametrize(
+    ("file", "schema"),
+    [(SCHEMA_FILE, json_schema(plugins=False)), (DEFINITIONS_SCHEMA_FILE, definitions_schema())],
+    ids=["recipe", "definitions"],
+)
+def test_a_schema_in_docs_is_that_of_the_code(
+    file: Path, schema: dict[str, Any], *, update_golden: bool
+) -> None:
+    text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     if update_golden:
-        SCHEMA_FILE.write_text(text)
-    assert SCHEMA_FILE.read_text() == text, "pytest tests/docs --update-golden writes it anew"
+        file.write_text(text)
+    assert file.read_text() == text, "pytest tests/docs --update-golden writes it anew"
 
 
 def test_there_are_recipes() -> None:
@@ -46,11 +57,39 @@ def test_a_recipe_resolves_and_fits_the_schema(file: Path, validator: Any) -> No
     assert yaml.safe_load(file.read_text()).keys() == data.keys()
 
 
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.stem))
-def test_a_recipe_points_editors_at_the_schema(file: Path) -> None:
+@pytest.mark.parametrize("file", [*RECIPES, *DEFINITIONS], ids=lambda file: str(file.stem))
+def test_a_file_points_editors_at_its_schema(file: Path) -> None:
     found = re.match(r"# yaml-language-server: \$schema=(\S+)\n", file.read_text())
     assert found is not None
-    assert (file.parent / found[1]).resolve() == SCHEMA_FILE
+    schema = SCHEMA_FILE if file in RECIPES else DEFINITIONS_SCHEMA_FILE
+    assert (file.parent / found[1]).resolve() == schema
+
+
+@pytest.mark.parametrize("file", DEFINITIONS, ids=lambda file: str(file.stem))
+def test_definitions_fit_their_schema(file: Path) -> None:
+    schema = definitions_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    data = parse(file.read_bytes(), file.name).data
+    assert [error.message for error in validator.iter_errors(data)] == []
+    data["tables"][0]["features"][0]["type"] = "NUMBER"
+    assert [error.message for error in validator.iter_errors(data)] != []
+
+
+def test_the_recipe_of_definitions_runs_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLCAT_DB", str(tmp_path / "catalog.db"))
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    report = tmp_path / "report.json"
+    recipe = str(tmp_path / "recipes" / "definitions.yml")
+    assert call([recipe, "-q", "--report", str(report)]) == 0
+    told = json.loads(report.read_text())["entities"]
+    assert {kind: counts["created"] for kind, counts in told.items()} == {
+        "mlFeature": 6,
+        "mlFeatureTable": 2,
+        "mlPrimaryKey": 2,
+    }
 
 
 @pytest.mark.parametrize(

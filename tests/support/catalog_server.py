@@ -1,10 +1,12 @@
 """The embedded catalog on a socket of its own, in a thread of the test process."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from starlette.types import ASGIApp
 
 from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
@@ -24,9 +26,16 @@ class RunningCatalog:
 
 @contextmanager
 def running_catalog(
-    db_path: Path, token: str | None = None, limits: Limits = DEFAULT_LIMITS, port: int = 0
+    db_path: Path,
+    token: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    port: int = 0,
+    around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> Iterator[RunningCatalog]:
-    """Serve the catalog in `db_path` until the block ends, on a free loopback port or on `port`."""
+    """Serve the catalog in `db_path` until the block ends, on a free loopback port or on `port`.
+
+    `around` makes another application of it, one that changes some of its answers.
+    """
     started = threading.Event()
     with (
         closing(Store.open(db_path)) as store,
@@ -34,7 +43,7 @@ def running_catalog(
         closing(listen("127.0.0.1", port)) as listener,
     ):
         server = make_server(
-            create_app(store, token=token, limits=limits, tasks=tasks), started.set
+            around(create_app(store, token=token, limits=limits, tasks=tasks)), started.set
         )
         port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -107,6 +107,10 @@ class FakeReader:
         ]
         return self._pages("runs", found[: only.limit])
 
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        self.calls.append((self.workspace, f"has_run {experiment_id} {at}"))
+        return at < sum(run.experiment_id == experiment_id for run in self.store.runs)
+
     def is_gone(self, thing: Thing) -> bool:
         self.calls.append((self.workspace, f"{thing.kind} {thing.name}"))
         store = self.store

@@ -8,12 +8,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2] / ".venvs"
+REPOSITORY = Path(__file__).resolve().parents[2]
+ROOT = REPOSITORY / ".venvs"
+
+
+def dependencies() -> tuple[str, ...]:
+    """Return what our package needs, for venvs that run it from its source."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    return tuple(project["dependencies"])
+
 
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "mlflow-2.9": ("mlflow==2.9.2", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
@@ -26,7 +35,22 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         *("mlflow-skinny>=3.8,<3.9", "alembic>=1.10", "sqlalchemy>=2.0,<2.1"),
         *("numpy>=1.26", "pandas>=2"),
     ),
+    "airflow-3.3": ("apache-airflow>=3.3,<3.4", "coverage>=7.10", *dependencies()),
+    # All that training needs to log to a server.
+    "mlflow-skinny-2": ("mlflow-skinny>=2.22,<3", "setuptools<81"),
+    "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),
+    "feast-0.67": (
+        # Its REST server needs a FastAPI of its time; sources need the drivers of what they name.
+        *(
+            "feast[grpcio]==0.67.0",
+            "fastapi==0.136.3",
+            "sqlalchemy>=2.0",
+            "trino>=0.330",
+            "regex>=2024.4",
+        ),
+        "psycopg[binary,pool]>=3.1.18",
+    ),
 }
 
 

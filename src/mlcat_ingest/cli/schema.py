@@ -1,4 +1,4 @@
-"""`mlcat-ingest schema`: print the JSON Schema of recipes."""
+"""`mlcat-ingest schema`: print the JSON Schema of recipes, or of definitions files."""
 
 import json
 
@@ -6,12 +6,15 @@ import click
 
 
 @click.command(epilog="\b\nExample:\n  mlcat-ingest schema > recipe.schema.json")
-def command() -> None:
+@click.argument("what", type=click.Choice(["recipe", "definitions"]), default="recipe")
+def command(what: str) -> None:
     """Print the JSON Schema of recipes, with every installed source and sink.
 
-    Editors complete and check a recipe that begins with the line
+    `definitions` prints that of the definitions files of feature stores. Editors complete and
+    check a recipe that begins with the line
     `# yaml-language-server: $schema=recipe.schema.json`.
     """
-    from mlcat_ingest.pipeline.schema import json_schema
+    from mlcat_ingest.pipeline.schema import definitions_schema, json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    schema = json_schema() if what == "recipe" else definitions_schema()
+    click.echo(json.dumps(schema, indent=2, ensure_ascii=False))

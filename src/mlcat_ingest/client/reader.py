@@ -98,11 +98,16 @@ class Reader:
                 f"/openapi/v3/entity/{quote(entity_type, safe='')}/batchGet?systemMetadata=true",
                 dumps([{"urn": urn, **{name: {} for name in aspects}} for urn in urns]),
             )
-            if reply.status not in NO_SUCH_CALL:
+            if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
                 return self._from_batch(reply, urns, aspects)
             self._batch_get = False
             log.info("the service has no batch read (%d); reading one by one", reply.status)
         return self._one_by_one(urns, aspects)
+
+    def _names(self, reply: Reply, entity_type: str) -> bool:
+        """Return whether a refusal is about the entity type: the call itself is there."""
+        words = self._connection.message(reply).lower()
+        return entity_type.lower() in words and "batchget" not in words
 
     def _from_batch(
         self, reply: Reply, urns: Sequence[str], aspects: Sequence[str]

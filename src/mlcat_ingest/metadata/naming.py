@@ -200,6 +200,21 @@ class Naming:
         except InvalidUrnError as error:
             raise ValueError(f"no URN can be made with these names: {error}") from error
 
+    def on(self, platform: str) -> "Naming":
+        """Return the naming of another platform that is like this one in all else.
+
+        Raises:
+            ValueError: `platform` cannot stand in a URN, or leaves no room for names.
+        """
+        return Naming(
+            platform,
+            self.env,
+            self.instance,
+            self.workspace,
+            self.templates,
+            shared=self._encode_registered is encode_shared,
+        )
+
     def _work_out(self) -> None:
         self.platform_urn = data_platform(self.platform)
         self.instance_urn = (
@@ -259,14 +274,18 @@ class Naming:
         spelled = self._encode_registered(text)
         return self._model.name(self._owner_spelled + spelled, self._owner + text)
 
-    def feature_table(self, project: str, view: str) -> Name:
+    def feature_table(self, project: str | None, view: str) -> Name:
         """Return the name of a feature view's table, `<project>.<view>`; 240 bytes at most.
+
+        A store without projects, None, has tables of one name part only.
 
         Raises:
             InvalidUrnError: a part is empty, or holds half a surrogate pair.
         """
-        spelled = f"{_encode_dotless(_filled(project))}.{encode_own(_filled(view))}"
-        return self._table.name(self._owner_spelled + spelled, f"{self._owner}{project}.{view}")
+        spelled, full = encode_own(_filled(view)), view
+        if project is not None:
+            spelled, full = f"{_encode_dotless(_filled(project))}.{spelled}", f"{project}.{view}"
+        return self._table.name(self._owner_spelled + spelled, self._owner + full)
 
     def feature(self, table: Name, feature: str) -> Name:
         """Return the name of a feature of `table`, as `feature_table` gave it.
@@ -274,7 +293,15 @@ class Naming:
         Raises:
             InvalidUrnError: `feature` is empty, or holds half a surrogate pair.
         """
-        return _feature_frame(table.name).name(encode_own(_filled(feature)), feature)
+        return _column_frame("mlFeature", table.name).name(encode_own(_filled(feature)), feature)
+
+    def primary_key(self, table: Name, key: str) -> Name:
+        """Return the name of a key of `table`, as `feature_table` gave it.
+
+        Raises:
+            InvalidUrnError: `key` is empty, or holds half a surrogate pair.
+        """
+        return _column_frame("mlPrimaryKey", table.name).name(encode_own(_filled(key)), key)
 
     def _group_name(self, text: str, spelled: str, *, reserved: bool) -> Name:
         lead = self._reserved
@@ -295,5 +322,5 @@ def _encode_dotless(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _feature_frame(table: str) -> _Frame:
-    return _Frame.around(f"urn:li:mlFeature:({table},", ")")
+def _column_frame(entity_type: str, table: str) -> _Frame:
+    return _Frame.around(f"urn:li:{entity_type}:({table},", ")")

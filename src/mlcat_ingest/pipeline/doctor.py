@@ -100,11 +100,11 @@ def _hurried(side: SideT) -> SideT:
 
 
 def _capped(config: BaseModel) -> BaseModel:
-    fields = type(config).model_fields
+    given = {name: getattr(config, name, None) for name in _MOST}
+    # Some source may mean another thing by a name: only numbers are numbers of something.
+    numbers = {name: number for name, number in given.items() if isinstance(number, int | float)}
     return config.model_copy(
-        update={
-            name: min(getattr(config, name), most) for name, most in _MOST.items() if name in fields
-        }
+        update={name: min(number, _MOST[name]) for name, number in numbers.items()}
     )
 
 

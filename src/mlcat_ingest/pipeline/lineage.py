@@ -11,9 +11,9 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
-from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import PREFIX, raw_parts
+from mlcat_ingest.pipeline.presence import BATCH_SIZE, present
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import DanglingDataset, LineageSummary
 from mlcat_ingest.pipeline.tally import Tally
@@ -23,9 +23,6 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 20_000
 """Datasets that are looked up in one run at most; each is looked up once."""
-
-BATCH_SIZE: Final = 200
-"""Datasets in one look-up."""
 
 EXAMPLES: Final = 10
 """Dangling datasets that are named in the report, and searched for."""
@@ -98,17 +95,11 @@ class LineageCheck:
 
     def _missing(self, urns: Sequence[str]) -> list[str]:
         missing: list[str] = []
-        key = key_aspect_name(_DATASET)
         for start in range(0, len(urns), BATCH_SIZE):
             self._gate.check()
             batch = urns[start : start + BATCH_SIZE]
-            stored = self._sink.read_many(batch, [key, "status"])
-            for urn in batch:
-                found = stored.get(urn, {})
-                status = found.get("status")
-                removed = status is not None and status.value.get("removed") is True
-                if key not in found or removed:
-                    missing.append(urn)
+            there = set(present(self._sink, batch))
+            missing.extend(urn for urn in batch if urn not in there)
         return missing
 
     def _dangling(self, urns: Sequence[str]) -> Iterator[DanglingDataset]:

@@ -11,9 +11,10 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.base import APPLIED_PREFIX, NOTHING
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
-from mlcat_ingest.pipeline.merge.sources import SOURCE_KEY, custom_properties, with_all_sources
-from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Forgetful, Source
+from mlcat_ingest.pipeline.merge.sources import custom_properties, is_removed, with_all_sources
+from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.sinks.base import Sink, StoredEntity
+from mlcat_ingest.sources.base import SOURCE_KEY, Forgetful, Source
 
 SAMPLE: Final = 200
 """Entities that are looked up; groups come first, whose names most easily meet."""
@@ -26,30 +27,33 @@ def overlap(source: Source[Any], sink: Sink, writer: str) -> Iterator[Finding]:
 
     Cost: the source's first pages, and a read of the catalog for each entity type among them.
     """
+    told: list[str] = []
     with closing(sink):
         sink.open_to_read()
         with closing(source):
-            sample = _sample(source)
+            sample = _sample(source, PrimaryKeys(sink, told.append))
         homes = {home for urn in sample if (home := _home(urn))}
-        stored = sink.read_many(list(sample), homes)
+        stored = sink.read_many(list(sample), {*homes, "status"})
     met = _Met()
     for urn, entity in sample.items():
-        there = stored.get(urn, {}).get(_home(urn))
-        if there is not None:
-            met.look_at(urn, entity.aspects.get(_home(urn), NOTHING), there.value)
+        home, there = _home(urn), stored.get(urn, NOTHING)
+        if home in there:
+            met.look_at(urn, entity.aspects.get(home, NOTHING), there, home)
     del met.writers[writer]
     yield from met.told(len(sample))
+    for text in told:
+        yield Finding("primary keys", "warning", text)
 
 
 def _home(urn: str) -> str:
     return properties_aspect(entity_type_of(urn)) or ""
 
 
-def _sample(source: Source[Any]) -> dict[str, Entity]:
+def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
     sample: dict[str, Entity] = {}
     for page in source.read(Forgetful()):
         for record in page:
-            for one in _mapped(source, record):
+            for one in keys.fit(_mapped(source, record)):
                 if _home(one.urn) and not one.only_if_absent:
                     sample.setdefault(one.urn, one)
         if len(sample) >= SAMPLE:
@@ -72,13 +76,13 @@ class _Met:
         self.writers: Counter[str] = Counter()
         self.strangers = 0
 
-    def look_at(self, urn: str, fresh: Aspect, stored: Aspect) -> None:
-        custom = custom_properties(stored)
+    def look_at(self, urn: str, fresh: Aspect, stored: StoredEntity, home: str) -> None:
+        custom = custom_properties(stored[home].value)
         self.strangers += SOURCE_KEY not in custom
         keys = (key for key in custom if key.startswith(APPLIED_PREFIX))
         self.writers.update(key.removeprefix(APPLIED_PREFIX) for key in keys)
         try:
-            with_all_sources(urn, fresh, custom)
+            with_all_sources(urn, fresh, custom, removed=is_removed(stored))
         except RecipeError as error:
             self.held.append(error)
 

@@ -1,6 +1,8 @@
 """A recipe made ready to run: its sources, its sink and its options, put together."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import mlcat_ingest
@@ -9,6 +11,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.catalog_report import Listing
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
+from mlcat_ingest.pipeline.named import named_sources
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
@@ -17,6 +20,7 @@ from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.names import NamesState
 from mlcat_ingest.pipeline.state.scratch import ScratchState
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.recipe import secrets
@@ -24,7 +28,7 @@ from mlcat_ingest.recipe.fields import seconds_in
 from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Source
+from mlcat_ingest.sources.base import ReadsNamedRuns, Source
 
 
 class Pipeline:
@@ -67,21 +71,38 @@ class Pipeline:
         that must not fail.
         """
         recipe = self._resolved.recipe
-        memory = _memory_of(recipe, full=full, accept_renaming=accept_renaming)
+        memory = memory_of(recipe, full=full, accept_renaming=accept_renaming)
         options = replace(
-            _options_of(recipe),
-            evaluate=EvaluateOptions(
-                enabled=recipe.evaluate.enabled,
-                should_push=recipe.evaluate.should_push,
-                test_urns=tuple(recipe.evaluate.test_urns),
-                unchanged_too=recipe.evaluate.scope == "all",
-            ),
+            options_of(recipe),
+            evaluate=evaluation_of(recipe),
             dead_letters=recipe.dead_letter_file,
             state=State(recipe.state.url, memory, secrets.mask),
             gate=gate,
-            listing=self._listing(),
+            listing=listing_of(self._resolved),
         )
         return Run(self._sources(), self._build_sink(), options).execute(progress, keep)
+
+    def run_named(
+        self, run_ids: Sequence[str], *, dead_letters: Path | None = None
+    ) -> tuple[Report, Sequence[str]]:
+        """Bring these runs of MLflow into the catalog, as a run of the recipe would.
+
+        It keeps no state and takes no lock, so it can be beside a run at work: nothing is removed,
+        and the next run reads the same runs again. Returned with the report are the ids that no
+        source came upon.
+        """
+        recipe = self._resolved.recipe
+        options = replace(
+            options_of(recipe),
+            evaluate=evaluation_of(recipe),
+            dead_letters=dead_letters,
+            state=NamesState(recipe.state.url, recipe.name, secrets.mask),
+        )
+        sources = self._sources()
+        asked = named_sources(sources, run_ids)
+        report = Run(asked, self._build_sink(), options).execute()
+        found = [one.found_runs for one in sources if isinstance(one, ReadsNamedRuns)]
+        return report, [one for one in run_ids if not any(one in ids for ids in found)]
 
     def plan(
         self,
@@ -96,9 +117,9 @@ class Pipeline:
         what that run would read. What ended it early is in its report.
         """
         recipe = self._resolved.recipe
-        memory = _memory_of(recipe, full=full, accept_renaming=accept_renaming)
+        memory = memory_of(recipe, full=full, accept_renaming=accept_renaming)
         options = replace(
-            _options_of(recipe),
+            options_of(recipe),
             evaluate=EvaluateOptions(enabled=False),
             state=ScratchState(recipe.state.url, memory, secrets.mask),
             doing="comparing with",
@@ -133,15 +154,6 @@ class Pipeline:
     def _build_sink(self) -> Sink:
         return self._sink.build(dialect=self._resolved.recipe.evaluate.dialect)
 
-    def _listing(self) -> Listing | None:
-        if not self._resolved.recipe.report_to_catalog:
-            return None
-        return Listing(
-            sources=tuple(source.type for source in self._resolved.sources),
-            sink=self._sink.type,
-            version=f"mlcat-ingest {mlcat_ingest.__version__}",
-        )
-
 
 _NOT_OF_CONTENT: Final = frozenset(
     {
@@ -159,7 +171,7 @@ _NOT_OF_CONTENT: Final = frozenset(
 """What of a recipe does not decide which aspects an entity gets; sources speak for themselves."""
 
 
-def _options_of(recipe: Recipe) -> RunOptions:
+def options_of(recipe: Recipe) -> RunOptions:
     """Return what a run and its plan have in common."""
     return RunOptions(
         name=recipe.name,
@@ -171,7 +183,29 @@ def _options_of(recipe: Recipe) -> RunOptions:
     )
 
 
-def _memory_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> MemoryOptions:
+def evaluation_of(recipe: Recipe) -> EvaluateOptions:
+    """Return how a run evaluates."""
+    return EvaluateOptions(
+        enabled=recipe.evaluate.enabled,
+        should_push=recipe.evaluate.should_push,
+        test_urns=tuple(recipe.evaluate.test_urns),
+        unchanged_too=recipe.evaluate.scope == "all",
+    )
+
+
+def listing_of(resolved: Resolved) -> Listing | None:
+    """Return how the catalog lists a run, None where the recipe does not want that."""
+    if resolved.sink is None or not resolved.recipe.report_to_catalog:
+        return None
+    return Listing(
+        sources=tuple(source.type for source in resolved.sources),
+        sink=resolved.sink.type,
+        version=f"mlcat-ingest {mlcat_ingest.__version__}",
+    )
+
+
+def memory_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> MemoryOptions:
+    """Return how far a run believes what is remembered."""
     return MemoryOptions(
         recipe=recipe.name,
         settings=content_hash(recipe.model_dump(mode="json", exclude=set(_NOT_OF_CONTENT))),

@@ -10,9 +10,11 @@ from mlcat_ingest.errors import RecordError, SkippableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.enrich import Enricher
+from mlcat_ingest.pipeline.links import Linker
 from mlcat_ingest.pipeline.merge import fold
+from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.tracker import Traced, Tracker
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.sources.base import Memory, Source
 
@@ -24,7 +26,8 @@ CHUNK_SIZE: Final = 200
 REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
 
-_WRITTEN_EARLY: Final = frozenset({"mlModelGroup", "mlFeatureTable"})
+# Not feature tables: they come among their features, so that each chunk would have only a few.
+_WRITTEN_EARLY: Final = frozenset({"mlModelGroup"})
 _NAMING_FIELDS: Final = ("run_id", "model_id", "experiment_id", "name", "urn", "id")
 
 
@@ -43,25 +46,56 @@ def read_pages(source: Source[Any], memory: Memory, pages: Channel[Sequence[Any]
     pages.close()
 
 
-def map_page(
-    source: Source[Any],
-    page: Sequence[Any],
-    enricher: Enricher,
-    tracker: Tracker,
-    tally: Tally,
-    pass_over: Callable[[Sequence[str]], None],
-) -> Iterator[Entity]:
-    """Yield the enriched entities of each record of `page` that changed since acknowledged.
+class PageMapper:
+    """Maps the pages of a source: map, enrich, fit, link, and leave out what did not change."""
 
-    A record that cannot be mapped is counted; the URNs of unchanged ones go to `pass_over`.
-    """
-    tally.records_read(len(page))
-    found = tracker.sort(source, page)
-    pass_over(found.unchanged)
-    for traced in found.changed:
+    def __init__(
+        self,
+        enricher: Enricher,
+        keys: PrimaryKeys,
+        linker: Linker,
+        tracker: Tracker,
+        tally: Tally,
+        pass_over: Callable[[Sequence[str]], None],
+    ) -> None:
+        """Tell the URNs of unchanged entities to `pass_over`, and count in `tally`."""
+        self._enricher = enricher
+        self._keys = keys
+        self._linker = linker
+        self._tracker = tracker
+        self._tally = tally
+        self._pass_over = pass_over
+
+    def entities(self, source: Source[Any], page: Sequence[Any]) -> Iterator[Entity]:
+        """Yield the entities of each record of `page` that changed since it was acknowledged.
+
+        A record that cannot be mapped is counted.
+
+        Cost: memory for the entities of 200 records, whose features are looked up together.
+        """
+        self._tally.records_read(len(page))
+        found = self._tracker.sort(source, page)
+        self._pass_over(found.unchanged)
+        for start in range(0, len(found.changed), CHUNK_SIZE):
+            some = found.changed[start : start + CHUNK_SIZE]
+            mapped = [
+                (traced, entities)
+                for traced in some
+                if (entities := self._mapped(source, traced)) is not None
+            ]
+            linked = self._linker.link([entities for _, entities in mapped])
+            for (traced, _), entities in zip(mapped, linked, strict=True):
+                if not any(one.aspects or one.only_if_absent for one in entities):
+                    self._tracker.came_upon(traced, entities)
+                elif self._tracker.expect(traced, entities):
+                    yield from entities
+                else:
+                    self._pass_over([one.urn for one in entities])
+
+    def _mapped(self, source: Source[Any], traced: Traced) -> Sequence[Entity] | None:
         record = traced.record
         try:
-            entities = list(enricher.apply(source.map(record)))
+            entities = list(self._enricher.apply(source.map(record)))
         except SkippableError as error:
             reference = error.record_ref if isinstance(error, RecordError) else name_of(record)
             failed = (reference, str(error))
@@ -69,13 +103,10 @@ def map_page(
             log.debug("mapping %s failed", name_of(record), exc_info=True)
             failed = (name_of(record), f"{type(error).__name__}: {error}")
         else:
-            if tracker.expect(traced, entities):
-                yield from entities
-            else:
-                pass_over([one.urn for one in entities])
-            continue
-        tally.record_failed(*failed)
-        tracker.failed(traced, failed[1])
+            return self._keys.fit(entities)
+        self._tally.record_failed(*failed)
+        self._tracker.failed(traced, failed[1])
+        return None
 
 
 def name_of(record: object) -> str:

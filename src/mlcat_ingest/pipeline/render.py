@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report import FeatureSummary, Report
 from mlcat_ingest.pipeline.verdict import Verdict
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
@@ -23,6 +23,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *_entities(report),
             *_merging(report),
             *_lineage(report),
+            *_features(report.features),
             *_evaluation(report),
             *_gate(report.gate),
             *_notes(report),
@@ -96,6 +97,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "source_requests": report.source_requests,
         "catalog_requests": report.catalog_requests,
         "lineage": asdict(report.lineage),
+        "features": {"models": report.features.models, **asdict(report.features)},
         "evaluation": asdict(report.evaluation),
         "gate": None if report.gate is None else _gate_data(report.gate),
         "failure": None if report.failure is None else asdict(report.failure),
@@ -169,6 +171,21 @@ def _lineage(report: Report) -> Iterator[str]:
     further = found.datasets - found.in_catalog - len(found.dangling)
     if found.dangling and further > 0:
         yield f"    … and {further:,} more"
+
+
+def _features(found: FeatureSummary) -> Iterator[str]:
+    if found.linked:
+        rules = ", ".join(f"{count:,} by {rule}" for rule, count in found.linked.items())
+        about = f"; {found.approximate:,} approximately" if found.approximate else ""
+        models = "model" if found.models == 1 else "models"
+        yield f"  features     {found.models:,} {models} linked ({rules}){about}"
+    if found.unknown or found.ambiguous:
+        yield (
+            f"  features     references without a link: {found.unknown:,} unknown, "
+            f"{found.ambiguous:,} ambiguous"
+        )
+    if found.not_looked_up:
+        yield f"  features     {found.not_looked_up:,} not looked up: links stay as they are"
 
 
 def _evaluation(report: Report) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
 from mlcat_ingest.pipeline.verdict import Verdict
 
 EXIT_OK: Final = 0
@@ -78,6 +78,27 @@ class LineageSummary:
     dangling: tuple[DanglingDataset, ...] = ()
     beyond: bool = False
     not_checked: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSummary:
+    """Which models were linked to the features that they were trained on.
+
+    `linked` counts them by the rule that found the features; of these, `approximate` may have used
+    others. `unknown` and `ambiguous` count references that no feature was found for, and
+    `not_looked_up` models whose links stay as they are.
+    """
+
+    linked: Mapping[str, int] = field(default_factory=dict)
+    approximate: int = 0
+    unknown: int = 0
+    ambiguous: int = 0
+    not_looked_up: int = 0
+
+    @property
+    def models(self) -> int:
+        """Models that have a feature."""
+        return sum(self.linked.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +178,7 @@ class Report:
     source_requests: int = 0
     catalog_requests: int = 0
     lineage: LineageSummary = LineageSummary()
+    features: FeatureSummary = FeatureSummary()
     evaluation: EvaluationSummary = EvaluationSummary()
     gate: Verdict | None = None
     """What the gate on metadata tests found, where there is one."""
@@ -209,9 +231,11 @@ def failure_of(error: BaseException, mask: Callable[[str], str] = str) -> Failur
         message, hint = error.message, error.hint
     else:
         message, hint = f"{type(error).__name__}: {error}", None
+    # Each problem of a file is a line of its own, and only these line breaks are ours.
+    lines = error.problems if isinstance(error, RecipeValidationError) else (message,)
     return Failure(
         kind=type(error).__name__,
-        message=mask(message),
+        message="\n".join(map(mask, lines)),
         hint=None if hint is None else mask(hint),
         usage=isinstance(error, RecipeError),
         expected=isinstance(error, MlcatError),

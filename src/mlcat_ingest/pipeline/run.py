@@ -1,6 +1,6 @@
 """One run of a recipe: sources are read one after another, their entities merged and written.
 
-    source ─ reader thread ─▶ pages ─ conductor thread: map, chunk ─▶ chunks ─▶ workers
+    source ─ reader thread ─▶ pages ─ conductor thread: map, link, chunk ─▶ chunks ─▶ workers
     workers: read stored, merge, pack; who fills a batch writes it, then evaluates what it wrote
 
 Everything is bounded, so memory does not grow with the number of runs. The calling thread only
@@ -16,22 +16,25 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mlcat_ingest import threads
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.catalog_report import Listing, publish
+from mlcat_ingest.pipeline.clashes import refuse_clashes
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivers, Delivery
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
 from mlcat_ingest.pipeline.lineage import LineageCheck
+from mlcat_ingest.pipeline.links import Linker
 from mlcat_ingest.pipeline.merge import Merge, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
+from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
-from mlcat_ingest.pipeline.reading import Chunk, Chunker, map_page, read_pages
+from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages
 from mlcat_ingest.pipeline.removal import Removal, RemovalOptions, Withheld
 from mlcat_ingest.pipeline.removal.rename import UNION, Copier
 from mlcat_ingest.pipeline.report import Progress, Report
@@ -43,7 +46,7 @@ from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.enrich import EnrichRule
 from mlcat_ingest.recipe.merge import Policy
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Source
+from mlcat_ingest.sources.base import KeepsIndex, Source
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,10 @@ OnProgress = Callable[[Progress], None]
 OnReport = Callable[[Report], None]
 
 
+Portion = Literal["whole", "units", "rest"]
+"""What of its sources a run reads: all, some units of one, or the rest once all units are read."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What a run needs beside its sources and its sink."""
@@ -77,6 +84,7 @@ class RunOptions:
     check_lineage: bool = True
     gate: GateOptions | None = None
     max_removed_ratio: float = 1.0
+    portion: Portion = "whole"
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
     listing: Listing | None = None
@@ -105,12 +113,22 @@ class Run:
         self._sources = sources
         self._sink = sink
         self._doing = options.doing
+        self._portion = options.portion
         self._state = options.state
         self._gate = Gate()
         self._in_flight = InFlight(self._gate)
         self._letters = DeadLetters(options.dead_letters, options.mask)
         self._tally = Tally(options.name, options.mask, self._letters)
-        self._enricher = Enricher(options.enrich)
+        self._linker = Linker(sink, self._tally, self._gate)
+        self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
+        self._mapper = PageMapper(
+            Enricher(options.enrich),
+            self._keys,
+            self._linker,
+            options.state.tracker,
+            self._tally,
+            self._pass_over,
+        )
         self._chunker, self._withheld = Chunker(self._tally), Withheld()
         self._lineage = LineageCheck(sink, self._tally, self._gate, enabled=options.check_lineage)
         # One chunk waits while the workers are busy: more would only take memory.
@@ -146,7 +164,9 @@ class Run:
         )
         copies = delivery(self._sink, partial(merge_entity, rules=UNION), self._tally, self._gate)
         removing = RemovalOptions(options.name, options.max_removed_ratio)
-        removal = Removal(self._sink, tracker, self._withheld, Copier(self._sink, copies), removing)
+        removal = Removal(
+            self._sink, tracker, self._withheld, Copier(self._sink, copies), removing, self._keys
+        )
         return writer, merger, removal
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
@@ -205,10 +225,12 @@ class Run:
                 keep(self._report(finished=False))
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
-        failure = over_limit = None
-        for source in self._sources:
+        over_limit = None
+        unlisted = refuse_clashes(self._sources, self._sink, self._keys)
+        failure: BaseException | None = None
+        for i, source in enumerate(self._sources):
             try:
-                failure = self._read(source)
+                failure = unlisted.get(i) or self._read(source)
             except LimitError as error:
                 over_limit = error  # nothing of this source is removed; others are still read
             if failure is not None:
@@ -217,7 +239,8 @@ class Run:
         wait(workers)
         self._evaluator.flush()
         self._lineage.finish()
-        if failure is None:
+        # Units were evaluated by those who wrote them.
+        if failure is None and self._portion != "rest":
             self._evaluator.catch_up(self._state.parts())
         if failure or over_limit:
             self._gate.stop(failure or over_limit)
@@ -233,13 +256,15 @@ class Run:
         threads.start(
             lambda: read_pages(source, self._state.memory, pages), "mlcat-read", pages.close
         )
-        tracker = self._state.tracker
         for page in pages:
-            entities = map_page(source, page, self._enricher, tracker, self._tally, self._pass_over)
+            entities = self._mapper.entities(source, page)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
         self._settle()
+        if isinstance(source, KeepsIndex):
+            self._linker.add(source.index)
         try:
-            if pages.error is None:
+            # What some units lack may be in others.
+            if pages.error is None and self._portion != "units":
                 gone = self._removal.after(source, self._state.parts()[read_before:])
                 self._dispatch(self._chunker.chunks(gone))
                 self._settle()

@@ -1,4 +1,4 @@
-"""One JSON Schema of a whole recipe, with the configuration of every source and sink by type."""
+"""JSON Schemas: of a recipe with the configuration of every type, and of definitions files."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.config import SINK_ALIASES, SINKS
+from mlcat_ingest.sources.definitions.document import DefinitionsDocument
 from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -54,6 +55,14 @@ def json_schema(*, plugins: bool = True) -> dict[str, Any]:
         **_tidied(recipe),
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def definitions_schema() -> dict[str, Any]:
+    """Return the JSON Schema of definitions files; nothing in them is substituted."""
+    schema = DefinitionsDocument.model_json_schema(ref_template="#/$defs/{model}")
+    definitions = schema.pop("$defs")
+    plain = _tidied({**schema, "$defs": dict(sorted(definitions.items()))}, substituted=False)
+    return {"$schema": _DIALECT, "title": "mlcat-ingest definitions", **plain}
 
 
 def _source_models(types: Iterable[str]) -> dict[str, type[BaseModel] | None]:
@@ -102,24 +111,25 @@ def _with_other_spellings(recipe: dict[str, Any]) -> dict[str, Any]:
     return recipe
 
 
-def _tidied(schema: Any) -> Any:
-    """Return `schema` without titles, with `${...}` allowed wherever it could stand."""
+def _tidied(schema: Any, *, substituted: bool = True) -> Any:
+    """Return `schema` without titles, and if `substituted` with `${...}` where it could stand."""
     if isinstance(schema, list):
-        return [_tidied(item) for item in schema]
+        return [_tidied(item, substituted=substituted) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {key: _tidied_part(key, value) for key, value in schema.items() if key != "title"}
-    return _or_substitution(out)
+    parts = ((key, value) for key, value in schema.items() if key != "title")
+    out = {key: _tidied_part(key, value, substituted=substituted) for key, value in parts}
+    return _or_substitution(out) if substituted else out
 
 
-def _tidied_part(key: str, value: Any) -> Any:
+def _tidied_part(key: str, value: Any, *, substituted: bool) -> Any:
     if key in {"if", "enum", "const", "default", "required", "examples"}:
         return value
     if key in {"properties", "$defs"}:
-        return {name: _tidied(item) for name, item in value.items()}
+        return {name: _tidied(item, substituted=substituted) for name, item in value.items()}
     if key == "description":
         return " ".join(value.split())
-    return _tidied(value)
+    return _tidied(value, substituted=substituted)
 
 
 def _or_substitution(schema: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
@@ -19,6 +20,7 @@ from mlcat_ingest.pipeline.report import (
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
+    FeatureSummary,
     LineageSummary,
     PassSummary,
     Progress,
@@ -63,6 +65,8 @@ class Tally:
         self._notes: Counter[str] = Counter()
         self._note_examples: dict[str, list[str]] = {}
         self._lineage = LineageSummary()
+        self._linked: Counter[str] = Counter()
+        self._links: Counter[str] = Counter()
         self._evaluated: Counter[str] = Counter()
         self._failing_tests: Counter[str] = Counter()
         self._not_evaluated: str | None = None
@@ -154,6 +158,16 @@ class Tally:
             if evaluation.not_evaluated is not None:
                 self._not_evaluated = self._clean(evaluation.not_evaluated)
 
+    def features(self, links: Links) -> None:
+        """Count what a model's evidence came to."""
+        with self._lock:
+            if links.urns:
+                self._linked[links.rule] += 1
+                self._links["approximate"] += bool(links.approximate)
+            self._links["unknown"] += len(links.unknown)
+            self._links["ambiguous"] += len(links.ambiguous)
+            self._links["not_looked_up"] += not links.complete
+
     def lineage(self, summary: LineageSummary) -> None:
         """Keep which datasets that models used are in the catalog."""
         reason = summary.not_checked
@@ -232,6 +246,7 @@ class Tally:
                 source_requests=source_requests,
                 catalog_requests=catalog_requests,
                 lineage=self._lineage,
+                features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=EvaluationSummary(
                     evaluated=self._evaluated["entities"],
                     passing=self._evaluated["passing"],

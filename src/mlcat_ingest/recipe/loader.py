@@ -66,24 +66,29 @@ class Parsed:
     problems: list[Problem] = field(default_factory=list)
 
 
-def parse(content: bytes | str, label: str) -> Parsed:
+def parse(
+    content: bytes | str,
+    label: str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_nodes: int = MAX_NODES,
+    cure_if_empty: str | None = "mlcat-ingest init writes a recipe to start from",
+) -> Parsed:
     """Return the data of YAML or JSON text; `label` names the file in errors.
 
     Raises:
         RecipeSyntaxError: the text is neither, is empty, too large, or more than one document.
     """
-    text = _prepared(_decoded(content, label))
+    text = _prepared(_decoded(content, label, max_bytes))
     node = _composed(text, label)
     if node is None:
-        raise RecipeSyntaxError(
-            f"{label}: the file is empty", hint="mlcat-ingest init writes a recipe to start from"
-        )
-    return _Walk(label).run(node)
+        raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
+    return _Walk(label, max_nodes).run(node)
 
 
-def _decoded(content: bytes | str, label: str) -> str:
-    if len(content) > MAX_BYTES:
-        raise RecipeSyntaxError(f"{label}: larger than {MAX_BYTES} bytes")
+def _decoded(content: bytes | str, label: str, max_bytes: int) -> str:
+    if len(content) > max_bytes:
+        raise RecipeSyntaxError(f"{label}: larger than {max_bytes} bytes")
     try:
         raw = content.encode() if isinstance(content, str) else content
         return raw.decode("utf-8-sig")
@@ -135,7 +140,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, label: str) -> RecipeS
     problem = _QUOTED.sub("", str(error.problem))
     hint = None
     if "another document" in problem:
-        problem = "a second document begins here; a recipe is one"
+        problem = "a second document begins here; a file holds one"
     elif "\t" in line[: len(line) - len(line.lstrip())]:
         problem, hint = "a tab in the indentation", "YAML wants spaces"
     elif "${" in line:
@@ -184,8 +189,9 @@ def _is_list(node: yaml.Node) -> bool:
 class _Walk:
     """Turns composed nodes into data, and notes lines and problems."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, max_nodes: int) -> None:
         self._label = label
+        self._max_nodes = max_nodes
         self._out = Parsed(None)
         self._nodes = 0
         self._open: set[int] = set()
@@ -200,7 +206,7 @@ class _Walk:
         if self._is_inside(node, loc):
             return None
         if not node.tag.startswith("plain:") and node.tag not in _KNOWN_TAGS:
-            self._note(node, loc, "YAML tags (!) have no meaning in a recipe")
+            self._note(node, loc, "YAML tags (!) have no meaning here")
         with self._inside(node):
             match node:
                 case yaml.MappingNode():
@@ -257,7 +263,7 @@ class _Walk:
 
     def _count(self) -> None:
         self._nodes += 1
-        if self._nodes > MAX_NODES:
+        if self._nodes > self._max_nodes:
             raise RecipeSyntaxError(f"{self._label}: too large once its aliases are expanded")
 
     def _note(self, node: yaml.Node, loc: Loc, sentence: str) -> None:

@@ -52,7 +52,8 @@ class SourceSpec(PluginSpec):
     key_hints: ClassVar[Mapping[str, str]] = {"extractor": _DATAHUB, "extractor_config": _DATAHUB}
 
     type: PublicStr
-    """What to read: `mlflow`, or the name of an installed plug-in."""
+    """What to read: `mlflow`, `feast`, `sagemaker`, `definitions` (files), or the name of an
+    installed plug-in."""
 
 
 class SinkSpec(PluginSpec):

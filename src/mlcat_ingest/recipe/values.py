@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import OwnershipType
 from mlcat_ingest.metadata.urn import FABRICS, PREFIX, build, check, entity_type_of
-from mlcat_ingest.recipe.fields import PublicStr
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 
 
 def _pattern(text: str) -> str:
@@ -77,3 +77,22 @@ OwnerRef = Annotated[PublicStr, AfterValidator(_reference("corpuser", "corpGroup
 
 PropertyRef = Annotated[PublicStr, AfterValidator(_reference("structuredProperty"))]
 """A structured property, by its qualified name or URN; read into its URN."""
+
+
+class PatternFilter(RecipeModel):
+    """Which names to take: a name that `allow` matches and `deny` does not.
+
+    A pattern matches from the start of the name, case-sensitively; end it with `$` for all of it.
+    """
+
+    allow: tuple[Pattern, ...] = (".*",)
+    """Regular expressions; a name has to match one of them."""
+
+    deny: tuple[Pattern, ...] = ()
+    """Regular expressions; a name that matches one of them is left out."""
+
+    def allows(self, name: str) -> bool:
+        """Return whether a thing of this name is wanted."""
+        return any(re.match(pattern, name) for pattern in self.allow) and not any(
+            re.match(pattern, name) for pattern in self.deny
+        )

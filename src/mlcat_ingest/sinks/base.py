@@ -1,15 +1,32 @@
 """What a sink is: it reads stored aspects in bulk, writes proposals, evaluates metadata tests."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from mlcat_ingest.client.results import Evaluation, StoredAspect, StoredEntity, TestOutcome
 from mlcat_ingest.client.search import Owned
-from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.errors import (
+    AspectRejectedError,
+    CatalogRequestError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+)
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 
-__all__ = ["Evaluation", "Owned", "Sink", "StoredAspect", "StoredEntity", "TestOutcome"]
+__all__ = [
+    "CANNOT_SEARCH",
+    "Evaluation",
+    "Owned",
+    "Sink",
+    "StoredAspect",
+    "StoredEntity",
+    "TestOutcome",
+]
+
+CANNOT_SEARCH: Final = (CatalogRequestError, NotAuthorizedError, ProtocolMismatchError)
+"""What `Sink.owned`, `members` and `datasets_like` raise where a catalog is not searched, or not by
+us; not while it is down."""
 
 
 class Sink(Protocol):

@@ -1,13 +1,20 @@
 """What a source is: it reads records, maps each to entities, and can be checked and closed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 
 RecordT = TypeVar("RecordT")
+
+PROGRAM: Final = "mlcat-ingest"
+"""The distribution whose version is part of a part's settings: its mapping decides, too."""
+
+SOURCE_KEY: Final = "mlcat.source"
+"""Custom property naming the sources of an entity: `<type>:<server>:<workspace>`, comma-joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,9 @@ class Trace:
     """What is remembered of one record once the catalog has acknowledged its entities.
 
     `kind` and `id` name the record in its part, and `digest` stands for its content; None where
-    that is best taken from the entities. `mark` is the source's own word about the record,
-    `joined` its digest of what was joined to it from other listings; both may be empty.
+    that is best taken from the entities, as it has to be for models whose features are looked up.
+    `mark` is the source's own word about the record, `joined` its digest of what was joined to it
+    from other listings; both may be empty.
     """
 
     part: PartState
@@ -147,6 +155,98 @@ class TellsMissing(Protocol):
         What is there, but left out by the recipe's filters, is not yielded; nor is what cannot be
         told. Asked after a complete pass, before `close`. Raises as `Source.read` does.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ComingTable:
+    """A feature table that a source is about to yield, of the `source` that it will carry.
+
+    `name` is what the URNs of its features begin with: they name no platform. `column` is the URN
+    of one of its features or keys, None where it has none.
+    """
+
+    urn: str
+    name: str
+    source: str
+    column: str | None = None
+
+
+@runtime_checkable
+class TellsTables(Protocol):
+    """A source of feature tables, whose names may be those of another store."""
+
+    def coming_tables(self) -> Iterator[ComingTable]:
+        """Yield every table that `read` is going to yield; asked before it, and raises as it does.
+
+        Cost: at most that of one more `read`.
+        """
+        ...
+
+
+@runtime_checkable
+class KeepsIndex(Protocol):
+    """A source of features that can say, once it is read, what its store holds."""
+
+    @property
+    def index(self) -> FeatureIndex:
+        """What the last `read` came upon."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of a source that can be read by itself, and about how many records it has.
+
+    `key` names it in the source, `label` to the user.
+    """
+
+    key: str
+    label: str
+    size: int
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """A source that several processes can read side by side, each some units of it."""
+
+    def units(self) -> Iterator[Unit]:
+        """Yield the units that hold anything, each once; asked before `read`, raises as it does.
+
+        Raises:
+            RecipeError: the recipe asks for what only a reading as a whole can tell.
+
+        Cost: a few requests a unit.
+        """
+        ...
+
+    def take_units(self, keys: Collection[str]) -> None:
+        """Let `read` yield what is in these units alone, and nothing that belongs to several."""
+        ...
+
+    def take_rest(self) -> None:
+        """Let `read` yield everything, but `map` say only what is in no unit, and what is gone.
+
+        Of the rest it says no more than that it is there: entities without aspects.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsNamedRuns(Protocol):
+    """A source of runs that can read some of them by their ids, in bulk."""
+
+    def only_runs(self, run_ids: Sequence[str]) -> None:
+        """Let `read` yield those of these runs that the recipe asks for, and what they belong to.
+
+        Such a pass asks `memory` for its parts, so that names stay as they are, but finishes none
+        and traces no record; ids that the system lacks are passed over.
+        """
+        ...
+
+    @property
+    def found_runs(self) -> Collection[str]:
+        """The ids of the runs that the last such `read` yielded."""
         ...
 
 

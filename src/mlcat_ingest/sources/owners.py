@@ -1,5 +1,6 @@
 """Whom the users that a source names stand for in the catalog, and which kind of owner they are."""
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern
 
+_URNS: Final = ("urn:li:corpuser:", "urn:li:corpGroup:")
 _NOBODY: Final[Aspect] = {"owners": []}
 _CACHED_USERS: Final = 10_000
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -25,7 +27,8 @@ class OwnersConfig(RecipeModel):
     """How the users that a source names become owners in the catalog.
 
     A user is looked for in `map` and `map_file` first, then cut to what `pattern` takes of it and
-    looked for again; who is found nowhere is a user of the catalog by that name.
+    looked for again; who is found nowhere is a user of the catalog by that name. The URN of a user
+    or group stands for itself.
     """
 
     type: OwnerType = "TECHNICAL_OWNER"
@@ -44,6 +47,11 @@ class OwnersConfig(RecipeModel):
 
     map_file: RecipePath | None = None
     """A YAML or JSON file with a `map` of its own; entries of the recipe win."""
+
+    def map_digest(self) -> str:
+        """Return a digest of what stands in the map file, empty without one."""
+        path = self.map_file
+        return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class _MapFile(RecipeModel):
@@ -91,6 +99,8 @@ class Owners:
         mapped = self._map.get(name.lower())
         if mapped is not None:
             return mapped
+        if name.startswith(_URNS):
+            return name
         found = self._pattern.match(name) if self._pattern else None
         if found is not None:
             name = (found[1] if found.re.groups else found[0]) or ""

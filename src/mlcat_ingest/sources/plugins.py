@@ -31,9 +31,21 @@ class BuiltIn:
 
 
 SOURCES: Mapping[str, BuiltIn] = {
+    "feast": BuiltIn(
+        config="mlcat_ingest.sources.feast.config:FeastConfig",
+        source="mlcat_ingest.sources.feast.source:FeastSource",
+    ),
+    "definitions": BuiltIn(
+        config="mlcat_ingest.sources.definitions.file_config:DefinitionsConfig",
+        source="mlcat_ingest.sources.definitions.file_source:DefinitionsSource",
+    ),
     "mlflow": BuiltIn(
         config="mlcat_ingest.sources.mlflow.config:MlflowConfig",
         source="mlcat_ingest.sources.mlflow.source:MlflowSource",
+    ),
+    "sagemaker": BuiltIn(
+        config="mlcat_ingest.sources.sagemaker.config:SagemakerConfig",
+        source="mlcat_ingest.sources.sagemaker.source:SagemakerSource",
     ),
 }
 

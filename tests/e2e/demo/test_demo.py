@@ -82,14 +82,25 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> First:
 def test_it_trains_ingests_and_serves(first: First) -> None:
     assert first.status == 0
     assert "wine-classifier" in first.page
-    reported = re.findall(r"^ +(mlModel\w*) +(\d+) created", first.text, re.MULTILINE)
+    reported = re.findall(r"^ +(ml\w*) +(\d+) created", first.text, re.MULTILINE)
     created = {kind: int(count) for kind, count in reported}
-    assert created == counts_of_store(first.folder / "mlflow.db")
+    of_mlflow = {kind: count for kind, count in created.items() if kind.startswith("mlModel")}
+    assert of_mlflow == counts_of_store(first.folder / "mlflow.db")
     assert created["mlModel"] >= 3
+    assert created["mlFeatureTable"] == 3
     tests = re.search(r"(\d+) entities evaluated: (\d+) results passing", first.text)
     assert tests is not None
-    assert int(tests[1]) == sum(created.values())
+    assert int(tests[1]) == sum(created.values()) - created["mlPrimaryKey"]
     assert int(tests[2]) > 0
+
+
+def test_models_are_linked_to_the_features_that_feast_was_asked_for(first: First) -> None:
+    with closing(sqlite3.connect(first.folder / "mlflow.db")) as connection:
+        (asked,) = connection.execute(
+            "SELECT count(*) FROM tags WHERE key = 'feast.feature_refs'"
+        ).fetchone()
+    assert asked == 5
+    assert f"{asked} models linked ({asked} by feast.feature_refs)" in first.text
 
 
 def test_a_second_time_finds_nothing_to_write(first: First) -> None:

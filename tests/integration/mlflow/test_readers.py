@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.database.reader import DatabaseReader
+from mlcat_ingest.sources.mlflow.file_access import MAX_BYTES, Place, ReadsFiles, client_text
 from mlcat_ingest.sources.mlflow.opening import open_reader
 from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import Metric, Run
@@ -179,3 +182,61 @@ def test_the_doctor_finds_a_server_in_order(seeded: tuple[MlflowServer, Seeded])
     shown = {finding.what: finding.detail for finding in findings}
     assert shown["MLflow version"].startswith(("2.22.", "3.17."))
     assert shown["MLflow permission: read experiments"] == "14 of 14 are read"
+
+
+SPEC = "model/data/feature_store/feature_spec.yaml"
+
+
+def put_files(folder: Path) -> None:
+    for path, text in {
+        SPEC: "input_columns: []",
+        "feast_features.json": '["ü:x"]',
+        "large": "x" * (MAX_BYTES + 1),
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def test_every_reader_reads_files_of_runs_and_of_logged_models(
+    seeded: tuple[MlflowServer, Seeded],
+) -> None:
+    server, made = seeded
+    config = MlflowConfig(tracking_uri=server.url)
+    over_http = rest(server)
+    experiments = [one.experiment_id for page in over_http.experiments() for one in page]
+    run = next(run for page in over_http.runs(experiments) for run in page)
+    places = [Place("run", run.run_id, run.artifact_uri)]
+    if made.logged_models:
+        model = next(one for page in over_http.logged_models(experiments) for one in page)
+        places.append(Place("model", model.model_id, model.artifact_uri))
+    direct = open_reader(MlflowConfig(tracking_uri=f"sqlite:///{server.db_path}"))
+    with closing(direct), closing(ClientReader(config)) as by_client:
+        for place in places:
+            assert place.uri is not None
+            put_files(Path(place.uri.removeprefix("file://")))
+            for reader in (over_http, by_client, direct):
+                assert isinstance(reader, ReadsFiles)
+                assert reader.text_of(place, SPEC) == "input_columns: []"
+                assert reader.text_of(place, "feast_features.json") == '["ü:x"]'
+                for path in ("large", "model", "gone", "gone/gone.yaml", "../../../../etc/passwd"):
+                    assert reader.text_of(place, path) is None
+
+
+def test_files_of_what_is_not_there_are_not_there(seeded: tuple[MlflowServer, Seeded]) -> None:
+    reader = rest(seeded[0])
+    assert isinstance(reader, ReadsFiles)
+    for kind in ("run", "model"):
+        assert reader.text_of(Place(kind, "0" * 32, None), "MLmodel") is None
+
+
+def test_the_client_reads_files_of_addresses_that_are_no_folder(
+    seeded: tuple[MlflowServer, Seeded], tmp_path: Path
+) -> None:
+    put_files(tmp_path)
+    reader = ClientReader(MlflowConfig(tracking_uri=seeded[0].url))
+    place = Place("run", "0" * 32, f"file://localhost{tmp_path}")
+    with closing(reader):
+        assert reader.text_of(place, SPEC) == "input_columns: []"
+        assert client_text(seeded[0].url, place, SPEC) == "input_columns: []"
+        assert client_text(seeded[0].url, place, "gone") is None
+        assert client_text(seeded[0].url, place, "large") is None

@@ -1,5 +1,6 @@
 """A store on each kind of database, read by three readers: the same records and entities."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,6 +64,16 @@ def test_all_readers_give_the_same_entities(
 def test_all_readers_agree_on_who_the_server_is(readers: dict[str, Reader]) -> None:
     assert len({reader.server_id() for reader in readers.values()}) == 1
     assert {tuple(reader.workspaces()) for reader in readers.values()} == {("default",)}
+
+
+def test_all_readers_agree_on_how_many_runs_there_are(readers: dict[str, Reader]) -> None:
+    runs = Counter(run.experiment_id for run in records_of(readers["rest"])["runs"])
+    [(experiment, count)] = runs.most_common(1)
+    for reader in readers.values():
+        assert [reader.has_run(experiment, at) for at in (0, count - 1, count)] == [
+            *(True, True, False)
+        ]
+        assert not reader.has_run("4711", 0)
 
 
 def test_all_readers_agree_on_what_is_gone(readers: dict[str, Reader]) -> None:

@@ -140,6 +140,24 @@ def test_a_sample_holds_acknowledged_entities_from_a_digest_on(engine: Engine) -
     assert rows.sample(engine, part_id, "", 1) == ["urn:li:mlModel:a"]
 
 
+def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merged_again(
+    engine: Engine,
+) -> None:
+    part_id = parts.begin(engine, KEY, "s").key.id
+    held = {
+        "one": "urn:a",
+        "both": "urn:a\nurn:b",
+        "part": "urn:a\nurn:c",
+        "other": "urn:aa\nurn:d",
+    }
+    rows.save(engine, [row(part_id, one, urns=urns) for one, urns in held.items()])
+    rows.forget(engine, part_id, iter(["urn:a", "urn:b"]))
+    assert rows.known(engine, part_id, "run", held) == {
+        "part": Known("", "", "", ("urn:c",)),
+        "other": Known("d", "", "", ("urn:aa", "urn:d")),
+    }
+
+
 def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
     assert parts.pinned(engine, KEY) == {}
     parts.pin(engine, KEY, {"run": "urn:1", "experiment": "urn:2"})

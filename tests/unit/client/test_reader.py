@@ -153,6 +153,18 @@ def stored_one_by_one(asked: Asked) -> Answer:
     return Answer(body={"urn": urn, "entityName": "mlModel", "aspects": aspects})
 
 
+def test_a_type_that_the_service_does_not_know_says_nothing_of_the_batch_read(
+    service: FakeService, client: CatalogClient
+) -> None:
+    words = {"error": "Not Found", "message": "'mlmodelgroup' is not an entity type"}
+    service.on("POST", "/openapi/v3/entity/mlModelGroup", Answer(404, words))
+    service.on("POST", MODELS, Answer(200, []))
+    with pytest.raises(CatalogRequestError, match="is not an entity type"):
+        client.read_many([group_urn("g")], ["status"])
+    assert client.reads_in_batches
+    assert client.read_many([model_urn("m")], ["status"]) == {}
+
+
 @pytest.mark.parametrize("status", [404, 405, 501])
 def test_without_a_batch_read_entities_are_read_one_by_one(
     service: FakeService, client: CatalogClient, status: int

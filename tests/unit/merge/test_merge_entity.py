@@ -163,6 +163,30 @@ def test_sources_of_different_types_share_a_urn() -> None:
     assert merged.outcome == "unchanged"
 
 
+def test_a_feature_is_of_one_store_only_unless_the_other_gave_it_up() -> None:
+    theirs = {"mlFeatureProperties": {"customProperties": {"mlcat.source": "feast:a:"}}}
+    ours = {"mlFeatureProperties": {"customProperties": {"mlcat.source": "definitions:b:"}}}
+    entity = Entity("urn:li:mlFeature:(n.t,f)", {**ours, "status": {"removed": False}})
+    with pytest.raises(RecipeError, match=r"feast:a: and definitions:b:.*`namespace_prefix`"):
+        merge_entity(entity, stored(**theirs), RULES)
+    with pytest.raises(RecipeError, match="`namespace_prefix`"):
+        fold(Entity(entity.urn, theirs), entity)
+    given_up = stored(**theirs, status={"removed": True})
+    *_, last = merge_entity(entity, given_up, RULES).proposals
+    assert last.aspect["customProperties"]["mlcat.source"] == "definitions:b:"
+
+
+def test_the_browse_path_is_deleted_where_nothing_is_left_of_it() -> None:
+    urn = "urn:li:mlFeatureTable:(urn:li:dataPlatform:x,n.t)"
+    home = {"mlFeatureTableProperties": {"customProperties": {"mlcat.source": "x:a:"}}}
+    path = {"browsePathsV2": {"path": [{"id": "n"}]}}
+    made = merge_entity(Entity(urn, {**path, **home}), None, RULES)
+    held = stored(**{one.aspect_name: one.aspect for one in made.proposals})
+    gone = Entity(urn, {"browsePathsV2": {"path": None}, **home})
+    first, _ = merge_entity(gone, held, RULES).proposals
+    assert (first.aspect_name, first.change_type) == ("browsePathsV2", "DELETE")
+
+
 def test_custom_properties_that_are_none_have_no_base() -> None:
     shelf = Shelf()
     shelf.put(HOME, {"customProperties": ["odd"]})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.findings import Finding
@@ -235,3 +236,22 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     [found] = state_findings(f"sqlite:///{tmp_path}/state.db", "mine")
     assert found.outcome == "failed"
     assert "damaged" in found.detail
+
+
+def test_only_numbers_are_capped_whatever_a_source_calls_by_their_names() -> None:
+    class Config(RecipeModel):
+        connections: dict[str, str] = Field(default={"snowflake": "ANALYTICS"})
+        retries: int = 5
+
+    asked: list[Config] = []
+
+    @dataclass
+    class Other(Side):
+        def build(self, **_: object) -> FakeSource | FakeSink:
+            assert isinstance(self.config, Config)
+            asked.append(self.config)
+            return self.side
+
+    list(examine(resolved(Other(FakeSource([]), config=Config()))))
+    assert asked
+    assert {(one.connections["snowflake"], one.retries) for one in asked} == {("ANALYTICS", 0)}

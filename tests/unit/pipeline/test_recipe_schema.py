@@ -42,7 +42,9 @@ def test_installed_plug_ins_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> N
         "anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Substitution"}]
     }
     built_in = json_schema(plugins=False)["$defs"]
-    assert built_in["SourceSpec"]["properties"]["type"]["anyOf"][0]["enum"] == ["mlflow"]
+    assert built_in["SourceSpec"]["properties"]["type"]["anyOf"][0]["enum"] == sorted(
+        plugins.SOURCES
+    )
 
 
 def test_every_field_says_what_it_is() -> None:

@@ -136,7 +136,7 @@ def test_byte_order_mark_and_crlf_are_fine() -> None:
         ),
         (
             "a: 1\n---\nb: 2\n",
-            "r.yml:2: not valid YAML: a second document begins here; a recipe is one",
+            "r.yml:2: not valid YAML: a second document begins here; a file holds one",
         ),
         ("a:\n\tb: 1\n", "r.yml:2: not valid YAML: a tab in the indentation (YAML wants spaces)"),
         ("a: [1\n", "r.yml:2: not valid YAML: did not find expected ',' or ']'"),
@@ -224,7 +224,7 @@ def test_an_alias_bomb_is_refused(merge: str) -> None:
 )
 def test_tags_have_no_meaning(text: str) -> None:
     [problem] = parse(text, "r.yml").problems
-    assert problem.render() == "a: YAML tags (!) have no meaning in a recipe"
+    assert problem.render() == "a: YAML tags (!) have no meaning here"
 
 
 def test_a_key_that_is_no_text_is_a_problem() -> None:

@@ -14,6 +14,8 @@ SOURCE_FIELD: Final = "mlcat.source"
 """The one custom property of this package that can be filtered on: who writes the entity."""
 
 _OURS: Final = "mlcat."
+# How the features of a model were found is for people to look for.
+_TOLD: Final = "mlcat.features."
 _MAX_TEXT_CHARS: Final = 20_000
 _MAX_VALUE_CHARS: Final = 500
 
@@ -165,7 +167,7 @@ def _custom_properties(custom: object) -> Iterator[Found]:
     for key, value in custom.items():
         if not isinstance(value, str):
             continue
-        if not key.startswith(_OURS):
+        if not key.startswith(_OURS) or key.startswith(_TOLD):
             yield Found(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
         elif key == SOURCE_FIELD:
             for one in value.split(","):

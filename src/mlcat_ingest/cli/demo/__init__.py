@@ -25,10 +25,13 @@ _STOP_TIMEOUT_S: Final = 20
 _RECIPE: Final = """\
 # What `mlcat-ingest demo` ran; run it again with `mlcat-ingest {path}`.
 name: demo
-source:
-  type: mlflow
-  config:
-    tracking_uri: sqlite:///mlflow.db
+sources:
+  - type: feast
+    config:
+      registry: {registry}
+  - type: mlflow
+    config:
+      tracking_uri: sqlite:///mlflow.db
 sink:
   type: embedded
   config:
@@ -59,9 +62,10 @@ sink:
 def command(folder: Path, port: int, *, no_serve: bool) -> int:
     """Train small models, ingest them, and serve the catalog until Ctrl-C.
 
-    Trains real scikit-learn models into an MLflow store in DIR, ingests the store into an embedded
-    catalog over HTTP, evaluates a few metadata tests and prints the report. What DIR holds already
-    is used again. Needs the extra: pip install 'mlcat-ingest[demo]'.
+    Trains real scikit-learn models into an MLflow store in DIR, ingests a Feast registry and the
+    store into an embedded catalog over HTTP, links models to the features they were trained on,
+    evaluates a few metadata tests and prints the report. What DIR holds already is used again.
+    Needs the extra: pip install 'mlcat-ingest[demo]'.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with stop_on_sigterm(), _catalog(folder / CATALOG_FILE, port) as (server, address):
@@ -130,13 +134,16 @@ def _push_tests(address: str) -> None:
 
 
 def _ingest(folder: Path) -> int:
+    from mlcat_ingest.cli.demo.retrievals import REGISTRY_FILE, put_registry
     from mlcat_ingest.pipeline.pipeline import Pipeline
     from mlcat_ingest.pipeline.render import as_text
     from mlcat_ingest.recipe.model import Recipe
 
+    put_registry(folder)
     recipe = folder / RECIPE_FILE
     if not recipe.exists():
-        recipe.write_text(_RECIPE.format(path=recipe, catalog=CATALOG_FILE), encoding="utf-8")
+        text = _RECIPE.format(path=recipe, registry=REGISTRY_FILE, catalog=CATALOG_FILE)
+        recipe.write_text(text, encoding="utf-8")
     with output.progress(quiet=Settings.current().quiet) as progress:
         report = Pipeline(Recipe.load(recipe)).run(progress)
     output.out("\n" + as_text(report))

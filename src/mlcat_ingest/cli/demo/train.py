@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from mlcat_ingest.cli.demo.retrievals import retrieved
 from mlcat_ingest.errors import MissingExtraError
 
 STORE_FILE = "mlflow.db"
@@ -83,9 +84,12 @@ def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> Non
 
     _experiment(mlflow, folder, "wine-cultivars", "Which of three cultivars a wine comes from.")
     data, target = load_wine(return_X_y=True, as_frame=True)
+    asked = retrieved("svm-grid-search")
+    data = asked.of(data)
     train, test, train_y, test_y = train_test_split(data, target, random_state=7, stratify=target)
     mlflow.sklearn.autolog(log_models=False, max_tuning_runs=4, silent=True)
     with mlflow.start_run(run_name="svm-grid-search"):
+        mlflow.set_tags(asked.tags)
         search = GridSearchCV(
             make_pipeline(StandardScaler(), SVC(random_state=7)),
             {"svc__C": [0.3, 3.0], "svc__kernel": ["linear", "rbf"]},
@@ -120,13 +124,17 @@ def _breast_cancer_classifiers(mlflow: Any, folder: Path, requirements: list[str
 
     _experiment(mlflow, folder, "breast-cancer-screening", "Malignant or benign, from cell nuclei.")
     data, target = load_breast_cancer(return_X_y=True, as_frame=True)
-    train, test, train_y, test_y = train_test_split(data, target, random_state=7, stratify=target)
     for name, model, params in (
         ("logistic", LogisticRegression(C=0.5), {"C": 0.5}),
         ("tree", DecisionTreeClassifier(max_depth=3, random_state=7), {"max_depth": 3}),
     ):
         pipeline = make_pipeline(StandardScaler(), model)
+        asked = retrieved(name)
+        train, test, train_y, test_y = train_test_split(
+            asked.of(data), target, random_state=7, stratify=target
+        )
         with mlflow.start_run(run_name=name):
+            mlflow.set_tags(asked.tags)
             pipeline.fit(train, train_y)
             mlflow.log_params(params)
             mlflow.log_metric("accuracy", accuracy_score(test_y, pipeline.predict(test)))
@@ -149,9 +157,11 @@ def _diabetes_regressors(mlflow: Any, folder: Path) -> None:
 
     _experiment(mlflow, folder, "diabetes-progression", "Disease progression after one year.")
     data, target = load_diabetes(return_X_y=True, as_frame=True)
-    train, test, train_y, test_y = train_test_split(data, target, random_state=7)
     for model in (Ridge(alpha=0.3), Lasso(alpha=0.1)):
+        asked = retrieved(type(model).__name__.lower())
+        train, test, train_y, test_y = train_test_split(asked.of(data), target, random_state=7)
         with mlflow.start_run(run_name=type(model).__name__.lower()):
+            mlflow.set_tags(asked.tags)
             model.fit(train, train_y)
             predicted = model.predict(test)
             mlflow.log_param("alpha", model.alpha)

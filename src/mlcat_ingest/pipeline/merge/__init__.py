@@ -5,7 +5,7 @@ that a recipe adds to an entity stands which ones they are, the base, so that wh
 goes and what others wrote stays.
 """
 
-from mlcat_ingest.pipeline.merge.aspects import merge_aspect
+from mlcat_ingest.pipeline.merge.aspects import merge_aspect, without_claims
 from mlcat_ingest.pipeline.merge.entity import (
     IF_VERSION_MATCH,
     Merge,
@@ -32,4 +32,5 @@ __all__ = [
     "rebase_aspect",
     "retract_entity",
     "whole_entity",
+    "without_claims",
 ]

@@ -62,6 +62,13 @@ def merge_aspect(
     return _changed(name, stored, changes, claims, ours)
 
 
+def without_claims(
+    name: str, stored: Aspect, rules: MergeRules, ours: Claims, others: Claims = NOTHING
+) -> MergedAspect:
+    """Return aspect `name` without what we claim of it, as if the source had nothing there."""
+    return merge_aspect(name, stored, dict.fromkeys(ours), rules, ours, others)
+
+
 def says_nothing(fresh: Aspect) -> bool:
     """Return whether an aspect has fields, and all of them are empty."""
     return bool(fresh) and not any(fresh.values()) and not any(map(has_content, fresh.values()))

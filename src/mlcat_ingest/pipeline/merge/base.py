@@ -19,6 +19,10 @@ from mlcat_ingest.metadata.codec import canonical, loads
 OWN_PREFIX: Final = "mlcat."
 """Custom properties of this name are this package's own: in no base, and never taken away."""
 
+ENTRY_PREFIXES: Final = ("mlcat.features.", "mlcat.primary_keys")
+"""But these say where a model's features come from, and what keys a table has where a catalog has
+no entities for them: they come and go as entries do."""
+
 APPLIED_PREFIX: Final = "mlcat.applied."
 
 Claims = Mapping[str, str]
@@ -111,6 +115,11 @@ def read_bases(properties: Mapping[str, Any], writer: str | None) -> Bases:
                 for name, text in claims.items():
                     known[name] = known.get(name, "") + text
     return Bases(ours, others)
+
+
+def is_own(key: str) -> bool:
+    """Return whether a custom property is this package's own."""
+    return key.startswith(OWN_PREFIX) and not key.startswith(ENTRY_PREFIXES)
 
 
 def applied_key(writer: str) -> str:

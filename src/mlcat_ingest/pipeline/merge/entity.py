@@ -18,7 +18,12 @@ from mlcat_ingest.pipeline.merge.base import (
 )
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
-from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties, with_all_sources
+from mlcat_ingest.pipeline.merge.sources import (
+    CUSTOM,
+    custom_properties,
+    is_removed,
+    with_all_sources,
+)
 from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
@@ -177,9 +182,9 @@ class _Merge:
         """Put the properties aspect last, with the base of all that is ours on the entity now."""
         before = self._stored.get(self._home)
         fresh = self._entity.aspects.get(self._home, NOTHING)
-        merged = self._aspect(
-            self._home, with_all_sources(self._entity.urn, fresh, self._properties)
-        )
+        removed = is_removed(self._stored)
+        fresh = with_all_sources(self._entity.urn, fresh, self._properties, removed=removed)
+        merged = self._aspect(self._home, fresh)
         value: Aspect = NOTHING if merged.value is None else merged.value
         if self._rules.writer is not None:
             value = self._with_base(value, self._rules.writer)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.pipeline.merge.base import (
-    OWN_PREFIX,
+    is_own,
     joined,
     mark,
     mark_of_key,
@@ -86,18 +86,14 @@ def _merge_map(
     gone, claim = _shares(policy, keys, map_keys(stored), claimed)
     kept = stored
     if policy == "ours":
-        kept = {key: entry for key, entry in stored.items() if key in fresh or _is_own(key)}
+        kept = {key: entry for key, entry in stored.items() if key in fresh or is_own(key)}
     elif gone:
         kept = {
             key: entry
             for key, entry in stored.items()
-            if key in fresh or _is_own(key) or mark_of_key(key) not in gone
+            if key in fresh or is_own(key) or mark_of_key(key) not in gone
         }
     return _changed(stored, {**kept, **fresh}, claim)
-
-
-def _is_own(key: str) -> bool:
-    return key.startswith(OWN_PREFIX)
 
 
 def _merge_list(

@@ -9,7 +9,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from mlcat_ingest.pipeline.merge.base import OWN_PREFIX, canonical_bytes
+from mlcat_ingest.pipeline.merge.base import OWN_PREFIX, canonical_bytes, is_own
 
 Key: TypeAlias = str | tuple[str | None, ...] | bytes
 """A text, the texts of several fields, or the canonical JSON of what is neither."""
@@ -99,9 +99,7 @@ def _by_value(entry: Any) -> Key:
 def map_keys(entries: Iterable[Any]) -> tuple[str, ...]:
     """Return the keys of a map that are entries: those that are not this package's own."""
     try:
-        return tuple([key for key in entries if not key.startswith(OWN_PREFIX)])
+        return tuple([key for key in entries if not key.startswith(OWN_PREFIX) or not is_own(key)])
     except AttributeError:
         # A key that is no text cannot be written either; whoever sends it says so.
-        return tuple(
-            key for key in entries if isinstance(key, str) and not key.startswith(OWN_PREFIX)
-        )
+        return tuple(key for key in entries if isinstance(key, str) and not is_own(key))

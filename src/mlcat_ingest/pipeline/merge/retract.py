@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.entities import ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.records import ASPECTS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.aspects import has_content, merge_aspect
+from mlcat_ingest.pipeline.merge.aspects import has_content, without_claims
 from mlcat_ingest.pipeline.merge.base import (
     APPLIED_PREFIX,
     NOTHING,
@@ -108,10 +108,7 @@ class _Retraction:
 
     def _without_ours(self, name: str, value: Aspect) -> Aspect | None:
         claims = self._ours.get(name, NOTHING)
-        fresh = dict.fromkeys(claims)
-        merged = merge_aspect(
-            name, value, fresh, self._rules, claims, self._others.get(name, NOTHING)
-        )
+        merged = without_claims(name, value, self._rules, claims, self._others.get(name, NOTHING))
         if merged.kept:
             self._kept.append(name)
         return merged.value

@@ -37,12 +37,16 @@ def single_fields(aspect_name: str) -> frozenset[str]:
 def required_values(aspect_name: str) -> frozenset[str]:
     """Return the fields without which an aspect is not valid and for which no empty value stands.
 
-    A required list is not among them: it may be empty.
+    A required list is not among them, since it may be empty, unless it is one value.
     """
     return frozenset(
         field.name
         for field in _fields(aspect_name)
-        if field.required and getattr(field.hint, "__origin__", None) not in {list, dict}
+        if field.required
+        and (
+            getattr(field.hint, "__origin__", None) not in {list, dict}
+            or (aspect_name, field.name) in ONE_VALUE
+        )
     )
 
 

@@ -5,13 +5,17 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.base import NOTHING
-
-SOURCE_KEY: Final = "mlcat.source"
-"""Custom property naming the sources of an entity: `<type>:<server>:<workspace>`, comma-joined."""
+from mlcat_ingest.sinks.base import StoredEntity
+from mlcat_ingest.sources.base import SOURCE_KEY
 
 CUSTOM: Final = "customProperties"
 """The field of a properties aspect that holds what has no field of its own, the base too."""
+
+
+_OF_ONE_STORE: Final = frozenset({"mlFeatureTable", "mlFeature", "mlPrimaryKey"})
+"""Entities of feature stores: their URNs say so little of the store that two may easily meet."""
 
 
 def custom_properties(properties: Aspect) -> Mapping[str, Any]:
@@ -20,20 +24,48 @@ def custom_properties(properties: Aspect) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else NOTHING
 
 
-def with_all_sources(urn: str, fresh: Aspect, stored: Mapping[str, Any]) -> Aspect:
+def is_removed(stored: StoredEntity) -> bool:
+    """Return whether an entity is marked as removed in the catalog."""
+    status = stored.get("status")
+    return status is not None and bool(status.value.get("removed"))
+
+
+def with_all_sources(
+    urn: str, fresh: Aspect, stored: Mapping[str, Any], *, removed: bool = False
+) -> Aspect:
     """Return properties `fresh` with the sources of the `stored` custom properties added.
 
+    A feature store that its entity was `removed` from does not hold it any more.
+
     Raises:
-        RecipeError: the entity comes from another server of the same type, and the entries of two
-            servers would mix for ever.
+        RecipeError: the entity comes from another server of the same type, or from another feature
+            store, and the entries of the two would mix for ever.
     """
     ours = custom_properties(fresh).get(SOURCE_KEY)
     theirs = stored.get(SOURCE_KEY)
     if not isinstance(ours, str) or not isinstance(theirs, str) or ours == theirs:
         return fresh
+    if entity_type_of(urn) in _OF_ONE_STORE:
+        if not removed:
+            refuse_second_store(urn, theirs, ours)
+        return fresh
     _refuse_second_server(urn, _servers(theirs), _servers(ours))
     joined = ",".join(dict.fromkeys([*theirs.split(","), *ours.split(",")]))
     return {**fresh, CUSTOM: {**fresh[CUSTOM], SOURCE_KEY: joined}}
+
+
+def refuse_second_store(urn: str, theirs: object, ours: str) -> None:
+    """Return if a feature table, or what is in it, that is from `theirs` may be from `ours` too.
+
+    Raises:
+        RecipeError: these are two stores.
+    """
+    if isinstance(theirs, str) and set(theirs.split(",")) != {ours}:
+        raise RecipeError(
+            f"two feature stores have the same name for {urn}: {theirs} and {ours}",
+            hint="set `namespace_prefix` in the config of one so that the names differ, "
+            "or the same `server_id` if it is one store",
+        )
 
 
 def _refuse_second_server(

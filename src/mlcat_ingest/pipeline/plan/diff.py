@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX
+from mlcat_ingest.pipeline.merge.base import NOTHING, is_own
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.merge.keys import Key, keys_of
 from mlcat_ingest.pipeline.merge.shape import single_fields
@@ -174,7 +174,7 @@ def _labels(
 def _of_map(value: Any) -> Mapping[str, Any]:
     if value is ABSENT:
         return NOTHING
-    return {key: entry for key, entry in value.items() if not str(key).startswith(OWN_PREFIX)}
+    return {key: entry for key, entry in value.items() if not is_own(str(key))}
 
 
 def entries_of(aspect: str, field: str, entries: Sequence[Any]) -> dict[str, Any]:

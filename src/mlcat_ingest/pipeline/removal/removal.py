@@ -9,19 +9,23 @@ from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
-from mlcat_ingest.pipeline.merge.sources import SOURCE_KEY, custom_properties
+from mlcat_ingest.pipeline.merge.sources import custom_properties
+from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import Copier
-from mlcat_ingest.pipeline.removal.unlisted import CANNOT_SEARCH, Candidates
+from mlcat_ingest.pipeline.removal.unlisted import Candidates
 from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Missing, Source, TellsMissing
+from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
+from mlcat_ingest.sources.base import SOURCE_KEY, Missing, Source, TellsMissing
 
 log = logging.getLogger(__name__)
 
 FLOOR: Final = 10
 """So many entities may always be removed, however few there are."""
+
+_AT_ONCE: Final = 500
+"""Entities whose records are forgotten together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Removal:
         withheld: Withheld,
         copier: Copier,
         options: RemovalOptions,
+        keys: PrimaryKeys,
     ) -> None:
         """Remove what is `withheld`, and what passes did not come upon."""
         self._sink = sink
@@ -55,7 +60,7 @@ class Removal:
         self._withheld = withheld
         self._copier = copier
         self._options = options
-        self._candidates = Candidates(sink, tracker, options.writer)
+        self._candidates = Candidates(sink, tracker, options.writer, keys)
 
     def after(self, source: Source[Any], passes: Sequence[PartPass]) -> Iterator[Entity]:
         """Yield what is to be removed, now that `passes` read all of `source`.
@@ -70,10 +75,18 @@ class Removal:
         found = list(self._missing(source, passes, waiting))
         self._stay_within(passes, len(found) + len(waiting))
         yield from self._withheld.release()
+        for start in range(0, len(found), _AT_ONCE):
+            yield from self._removed(found[start : start + _AT_ONCE])
+
+    def _removed(self, found: Sequence[_Gone]) -> Iterator[Entity]:
+        gone: dict[PartPass, list[str]] = {}
         for one in found:
             if one.missing.is_gone() and not self._is_used(one):
-                self._tracker.forget(one.part, one.missing.urn)
-                yield Entity(one.missing.urn, {"status": {"removed": True}})
+                gone.setdefault(one.part, []).append(one.missing.urn)
+        for part, urns in gone.items():
+            self._tracker.forget(part, urns)
+            for urn in urns:
+                yield Entity(urn, {"status": {"removed": True}})
 
     def _missing(
         self, source: Source[Any], passes: Sequence[PartPass], waiting: Sequence[str]

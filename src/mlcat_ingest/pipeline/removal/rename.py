@@ -7,7 +7,7 @@ from typing import Any, Final
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivery import Delivers
-from mlcat_ingest.pipeline.merge import MergeRules, merge_aspect, merge_entity, properties_aspect
+from mlcat_ingest.pipeline.merge import MergeRules, merge_entity, properties_aspect, without_claims
 from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX, Base, read_bases
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
 from mlcat_ingest.sinks.base import Sink, StoredEntity
@@ -93,5 +93,4 @@ def _without(stored: StoredEntity, name: str, claims: Base) -> Aspect | None:
     if name not in stored:
         return None
     ours = claims.get(name, NOTHING)
-    nothing = dict.fromkeys(ours)
-    return merge_aspect(name, stored[name].value, nothing, MergeRules(""), ours).value
+    return without_claims(name, stored[name].value, MergeRules(""), ours).value

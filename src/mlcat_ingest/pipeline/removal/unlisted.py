@@ -7,21 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from mlcat_ingest.errors import CatalogRequestError, NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.base import read_bases
-from mlcat_ingest.pipeline.merge.sources import SOURCE_KEY, custom_properties
+from mlcat_ingest.pipeline.merge.sources import custom_properties
+from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.sinks.base import Sink, StoredEntity
-from mlcat_ingest.sources.base import Unlisted
+from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink, StoredEntity
+from mlcat_ingest.sources.base import SOURCE_KEY, Unlisted
 
 log = logging.getLogger(__name__)
 
-CANNOT_SEARCH: Final = (CatalogRequestError, NotAuthorizedError, ProtocolMismatchError)
-
 _AT_ONCE: Final = 200
+_DRAWERS: Final = 256
 
 
 class Listed:
@@ -32,28 +31,33 @@ class Listed:
     """
 
     def __init__(self, urns: Iterable[str]) -> None:
-        """Take `urns`, each once or more."""
-        self._hashes = array("q", sorted(set(map(hash, urns))))
+        """Take `urns`, each once or more; they are not held."""
+        self._drawers = [array("q") for _ in range(_DRAWERS)]
+        for urn in urns:
+            self._drawer(number := hash(urn)).append(number)
+        # Sorting makes objects of numbers, so it is done with a few at a time.
+        self._drawers = [array("q", sorted(drawer)) for drawer in self._drawers]
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._hashes)
+    def _drawer(self, number: int) -> "array[int]":
+        return self._drawers[number % _DRAWERS]
 
     def __contains__(self, urn: str) -> bool:
         """Return whether the pass came upon `urn`."""
         wanted = hash(urn)
-        at = bisect_left(self._hashes, wanted)
-        return at < len(self._hashes) and self._hashes[at] == wanted
+        drawer = self._drawer(wanted)
+        at = bisect_left(drawer, wanted)
+        return at < len(drawer) and drawer[at] == wanted
 
 
 class Candidates:
     """Finds what is to be asked after, of one recipe in one catalog."""
 
-    def __init__(self, sink: Sink, tracker: Tracker, writer: str) -> None:
+    def __init__(self, sink: Sink, tracker: Tracker, writer: str, keys: PrimaryKeys) -> None:
         """Contact nothing yet."""
         self._sink = sink
         self._tracker = tracker
         self._writer = writer
+        self._keys = keys
 
     def total(self, part: PartPass) -> int:
         """Return how many live entities of the part there are, as far as is known.
@@ -61,7 +65,7 @@ class Candidates:
         Cost: one request an entity type, or a statement where the catalog cannot be searched.
         """
         try:
-            return sum(self._sink.owned(each, part.source).total for each in part.entity_types)
+            return sum(self._sink.owned(each, part.source).total for each in self._types(part))
         except CANNOT_SEARCH:
             return self._tracker.records(part)
 
@@ -73,9 +77,9 @@ class Candidates:
         Cost: one request an entity type where the catalog holds no more than was listed; else one
         for each 1,000 it holds and one for each 200 unlisted.
         """
-        listed = Listed((*self._tracker.listed(part), *waiting))
+        listed = Listed(chain(self._tracker.listed(part), waiting))
         try:
-            for entity_type in part.entity_types:
+            for entity_type in self._types(part):
                 owned = self._sink.owned(entity_type, part.source)
                 urns = (urn for page in owned.pages for urn in page if urn not in listed)
                 yield from self.read(part, urns)
@@ -83,6 +87,9 @@ class Candidates:
             log.info("the catalog cannot be searched, so state has to do: %s", error)
             known = chain(self._tracker.unlisted(part), self._tracker.renamed(part))
             yield from self.read(part, (urn for urn in known if urn not in listed))
+
+    def _types(self, part: PartPass) -> list[str]:
+        return [one for one in part.entity_types if one not in self._keys.refused]
 
     def read(self, part: PartPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
         """Yield those of `urns` that are live, and nobody else's, with what stands on them."""

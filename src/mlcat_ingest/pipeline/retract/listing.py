@@ -9,22 +9,18 @@ from typing import Any
 
 from mlcat_ingest.client.search import SEARCHABLE
 from mlcat_ingest.errors import (
-    CatalogRequestError,
     MlcatError,
-    NotAuthorizedError,
     ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.kept import KeptState
-from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
 from mlcat_ingest.sources.base import Forgetful, Part, PartState, Source
 
 log = logging.getLogger(__name__)
 
 CHUNK_SIZE = 200
 """Entities that are read from the catalog in one request."""
-
-_UNSEARCHABLE = (CatalogRequestError, ProtocolMismatchError, NotAuthorizedError)
 
 
 class UrnList:
@@ -83,7 +79,7 @@ def list_ours(
             for entity_type in SEARCHABLE:
                 for page in sink.owned(entity_type, key).pages:
                     urns.add(page)
-    except _UNSEARCHABLE as error:
+    except CANNOT_SEARCH as error:
         if not remembered:
             raise _unlistable(recipe, error) from error
         log.warning("the catalog cannot be searched, so only what is remembered counts: %s", error)

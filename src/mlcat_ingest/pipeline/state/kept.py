@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from sqlalchemy import Engine, Select, select, update
+from sqlalchemy import ColumnElement, Engine, Select, select, update
 
 from mlcat_ingest.pipeline.state import parts, tables
-from mlcat_ingest.pipeline.state.database import open_state, told
-from mlcat_ingest.pipeline.state.lock import acquire
+from mlcat_ingest.pipeline.state.database import told
+from mlcat_ingest.pipeline.state.lock import held_state
 from mlcat_ingest.pipeline.state.summary import is_missing
 from mlcat_ingest.sql.engine import write_transaction
 
@@ -35,12 +35,7 @@ class KeptState:
         """
         if is_missing(self._url):
             return
-        with ExitStack() as held:
-            engine = open_state(self._url)
-            held.callback(engine.dispose)
-            held.callback(acquire(engine, self._url, self._recipe).release)
-            self._held = held.pop_all()
-        self._engine = engine
+        self._engine = self._held.enter_context(held_state(self._url, self._recipe))
 
     def sources(self) -> list[str]:
         """Return the keys of the sources that were read for this catalog."""
@@ -69,17 +64,18 @@ class KeptState:
 
     @property
     def _ids(self) -> Select[tuple[int]]:
-        return select(tables.part.c.id).where(
-            tables.part.c.recipe == self._recipe, tables.part.c.sink == self._address
-        )
+        return select(tables.part.c.id).where(*self._here)
+
+    @property
+    def _here(self) -> tuple[ColumnElement[bool], ...]:
+        return tables.part.c.recipe == self._recipe, tables.part.c.sink == self._address
 
     def doubt(self) -> None:
         """Let the next run read everything and compare it, whatever becomes of this process."""
         if self._engine is None:
             return
-        here = (tables.part.c.recipe == self._recipe, tables.part.c.sink == self._address)
         with told(self._url), write_transaction(self._engine) as connection:
-            connection.execute(update(tables.part).where(*here).values(checkpoint=None))
+            connection.execute(update(tables.part).where(*self._here).values(checkpoint=None))
             connection.execute(
                 update(tables.record)
                 .where(tables.record.c.part_id.in_(self._ids))

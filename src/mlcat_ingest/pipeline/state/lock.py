@@ -9,8 +9,8 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.pipeline.state.database import file_of, told
+from mlcat_ingest.pipeline.state.database import file_of, open_state, told
 from mlcat_ingest.recipe.paths import file_stem
 from mlcat_ingest.sql.filelock import FileLock, holder_of
 
@@ -71,6 +71,23 @@ def acquire(engine: Engine, url: str, recipe: str) -> Lock:
             hint="wait for it; to run both at once, give one of them another `name`",
         )
     return lock
+
+
+@contextmanager
+def held_state(url: str, recipe: str) -> Iterator[Engine]:
+    """Give the state database at `url` opened, with the lock of `recipe` held.
+
+    Raises: as `open_state` and `acquire`.
+    """
+    engine = open_state(url)
+    try:
+        lock = acquire(engine, url, recipe)
+        try:
+            yield engine
+        finally:
+            lock.release()
+    finally:
+        engine.dispose()
 
 
 def holder(engine: Engine, url: str, recipe: str) -> Holder | None:

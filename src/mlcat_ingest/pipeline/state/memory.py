@@ -70,7 +70,7 @@ class PartPass:
     @property
     def is_complete(self) -> bool:
         """Whether every record of the part was listed in this pass."""
-        return self.full is not None and self.finished is not None and self.finished[1]
+        return self.finished is not None and self.finished[1]
 
     @property
     def part_id(self) -> int:
@@ -116,7 +116,11 @@ class PartPass:
         """Let the checkpoint count: everything that was read is acknowledged."""
         if self.finished is not None:
             parts.finish(
-                engine, self.key, self.finished[0], self.began_at_ms, full=self.is_complete
+                engine,
+                self.key,
+                self.finished[0],
+                self.began_at_ms,
+                full=self.full is not None and self.is_complete,
             )
             self.finished = None
             self.current_at_ms = self.began_at_ms

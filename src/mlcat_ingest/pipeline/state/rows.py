@@ -119,10 +119,29 @@ def count(engine: Engine, part_id: int) -> int:
         return int(connection.scalar(of_part) or 0)
 
 
-def forget(engine: Engine, part_id: int, urn: str) -> None:
-    """Delete the records that are nothing but the entity `urn`."""
+def forget(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
+    """Forget entities: of a record that is others too these stay, and it equals nothing any more.
+
+    Cost: a look at every record of several entities.
+    """
+    gone = set(urns)
+    of_part = record.c.part_id == part_id
+    several = select(record.c.kind, record.c.id, record.c.urns).where(
+        of_part, record.c.urns.contains("\n")
+    )
     with write_transaction(engine) as connection:
-        connection.execute(delete(record).where(record.c.part_id == part_id, record.c.urns == urn))
+        for some in _pieces(gone):
+            connection.execute(delete(record).where(of_part, record.c.urns.in_(some)))
+        for kind, one, held in connection.execute(several).all():
+            left = [urn for urn in held.split("\n") if urn not in gone]
+            if len(left) == held.count("\n") + 1:
+                continue
+            row = (_of_kind(part_id, kind), record.c.id == one)
+            if left:
+                values = {"urns": "\n".join(left), "digest": ""}
+                connection.execute(update(record).where(*row).values(values))
+            else:
+                connection.execute(delete(record).where(*row))
 
 
 def _urns(engine: Engine, part_id: int, condition: ColumnElement[bool]) -> Iterator[str]:

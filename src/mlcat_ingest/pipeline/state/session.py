@@ -9,7 +9,7 @@ from typing import Final
 from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.pipeline.report import PassSummary
 from mlcat_ingest.pipeline.state.database import file_of, open_state, told
-from mlcat_ingest.pipeline.state.lock import acquire
+from mlcat_ingest.pipeline.state.lock import held_state
 from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass, StateMemory
 from mlcat_ingest.pipeline.state.parts import PartRow, parts_of
 from mlcat_ingest.pipeline.state.tracker import Tracker
@@ -64,11 +64,7 @@ class State:
         if self._url is None or self._options is None or address is None:
             return
         try:
-            with ExitStack() as held:
-                engine = open_state(self._url)
-                held.callback(engine.dispose)
-                held.callback(acquire(engine, self._url, self._options.recipe).release)
-                self._held = held.pop_all()
+            engine = self._held.enter_context(held_state(self._url, self._options.recipe))
         except StateUnavailableError as error:
             if file_of(self._url) is None:
                 raise

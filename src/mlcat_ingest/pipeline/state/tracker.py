@@ -161,6 +161,13 @@ class Tracker:
             self._keep([pending.row()])
         return True
 
+    def came_upon(self, traced: Traced, entities: Sequence[Entity]) -> None:
+        """Keep that a record is there, of which there is nothing to write."""
+        trace = traced.trace
+        if self._engine is not None and trace is not None and isinstance(trace.part, PartPass):
+            urns = tuple(dict.fromkeys(one.urn for one in entities))
+            self._keep([_Pending(trace.part, trace, "", urns, set()).row()])
+
     def failed(self, traced: Traced, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
         trace = traced.trace
@@ -216,9 +223,9 @@ class Tracker:
         """Return how many records of `part` are known."""
         return sum(self._read(lambda engine: iter([rows.count(engine, part.part_id)])))
 
-    def forget(self, part: PartPass, urn: str) -> None:
-        """Forget the record behind an entity that is removed."""
-        self._tried(lambda engine: rows.forget(engine, part.part_id, urn))
+    def forget(self, part: PartPass, urns: Iterable[str]) -> None:
+        """Forget what is known of entities that are removed, so that they can come back."""
+        self._tried(lambda engine: rows.forget(engine, part.part_id, urns))
 
     def _read(self, read: Callable[[Engine], Iterator[ValueT]]) -> Iterator[ValueT]:
         self.flush()

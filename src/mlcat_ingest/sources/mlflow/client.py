@@ -28,6 +28,7 @@ from mlcat_ingest.sources.mlflow import entities
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.file_access import Place, client_text, local_text
 from mlcat_ingest.sources.mlflow.listing import (
     EXPERIMENTS_A_LISTING,
     EXPERIMENTS_PAGE,
@@ -39,7 +40,7 @@ from mlcat_ingest.sources.mlflow.listing import (
     chunks,
     models_filter,
 )
-from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow
+from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow, token_at
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -232,6 +233,21 @@ class ClientReader:
                 if query.satisfied():
                     return
 
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs; see `Reader`."""
+        client, query = self._open(), RunsQuery(ALL_RUNS, 1)
+        self._calls += 1
+        found = self._called(
+            lambda: client.search_runs(
+                [experiment_id],
+                run_view_type=_stages(query.view),
+                max_results=query.page_size,
+                order_by=query.order_by,
+                page_token=token_at(at),
+            )
+        )
+        return bool(found)
+
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the store says that there is no such thing; see `Reader`."""
         names = (thing.name, thing.version) if thing.version else (thing.name,)
@@ -242,6 +258,14 @@ class ClientReader:
         except (ProtocolMismatchError, NotAuthorizedError) as error:
             return error.context.get("code") == "RESOURCE_DOES_NOT_EXIST"
         return False
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        """Return what a file holds, wherever MLflow finds it; see `ReadsFiles`."""
+        if place.uri is None or folder_of(place.uri) is not None:
+            return local_text(place, path)
+        self._open()
+        self._calls += 2
+        return self._called(lambda: client_text(self._config.tracking_uri, place, path))
 
     def clock_ms(self) -> int:
         """Return the time by this machine's clock."""

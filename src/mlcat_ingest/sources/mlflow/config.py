@@ -1,7 +1,6 @@
 """The configuration of the MLflow source, as the recipe spells it. Cheap to import."""
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -27,8 +26,9 @@ from mlcat_ingest.recipe.fields import (
     seconds_in,
 )
 from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
-from mlcat_ingest.recipe.values import Fabric, Pattern
+from mlcat_ingest.recipe.values import Fabric, PatternFilter
 from mlcat_ingest.sources.datasets import DatasetsConfig
+from mlcat_ingest.sources.features import FeaturesConfig
 from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, public_uri
 from mlcat_ingest.sources.owners import OwnersConfig
 
@@ -49,25 +49,6 @@ def _moment(text: str) -> str:
                 "nor an age (30m, 12h, 7d, 4w)"
             ) from None
     return text
-
-
-class PatternFilter(RecipeModel):
-    """Which names to take: a name that `allow` matches and `deny` does not.
-
-    A pattern matches from the start of the name, case-sensitively; end it with `$` for all of it.
-    """
-
-    allow: tuple[Pattern, ...] = (".*",)
-    """Regular expressions; a name has to match one of them."""
-
-    deny: tuple[Pattern, ...] = ()
-    """Regular expressions; a name that matches one of them is left out."""
-
-    def allows(self, name: str) -> bool:
-        """Return whether a thing of this name is wanted."""
-        return any(re.match(pattern, name) for pattern in self.allow) and not any(
-            re.match(pattern, name) for pattern in self.deny
-        )
 
 
 class RunsConfig(RecipeModel):
@@ -212,7 +193,7 @@ class MlflowConfig(RecipeModel):
     retries: int = Field(default=5, ge=0, le=50)
     """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
 
-    page_size: int = Field(default=1_000, ge=1, le=50_000)
+    page_size: int = Field(default=500, ge=1, le=50_000)
     """Runs asked for in one request; the server may send fewer."""
 
     connections: int = Field(default=3, ge=1, le=32)
@@ -267,6 +248,9 @@ class MlflowConfig(RecipeModel):
 
     datasets: DatasetsConfig = DatasetsConfig()
     """How the catalog names the datasets that runs used."""
+
+    features: FeaturesConfig = FeaturesConfig()
+    """How models are linked to the features that they were trained on."""
 
     alias_tags: bool = False
     """Whether aliases of model versions also become global tags `mlflow_alias_<alias>`."""

@@ -147,7 +147,8 @@ class _Requests(Generic[ReplyT]):
         self._fetch = fetch
         self._step = step
         self._most = most
-        self._depth = most
+        # Two keep a second worker of the server busy; more show whether they are worth it.
+        self._depth = min(2, most)
         self._under_way: deque[tuple[str, Future[ReplyT]]] = deque()
 
     def ask(self, token: str, want: int | None) -> None:
@@ -185,6 +186,11 @@ def offset_token(offset: int) -> str:
     Source: `SearchUtils.create_page_token` of MLflow 1.x to 3.17.
     """
     return base64.b64encode(json.dumps({"offset": offset}).encode()).decode()
+
+
+def token_at(offset: int) -> str | None:
+    """Return what to ask for a page by that begins at an offset: MLflow refuses a token of 0."""
+    return offset_token(offset) if offset else None
 
 
 def offset_of(token: str) -> int | None:

@@ -141,6 +141,16 @@ class Reader(Protocol):
         """
         ...
 
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs.
+
+        Raises:
+            ProtocolMismatchError: the server lists by another order than places.
+
+        Cost: one request.
+        """
+        ...
+
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the server says that there is no such thing, not in the trash either.
 

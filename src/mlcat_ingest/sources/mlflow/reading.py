@@ -1,9 +1,8 @@
 """One workspace, read and joined: groups first, then runs, then versions without a run."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
 
-from mlcat_ingest.sources.mlflow.changes import Changes
 from mlcat_ingest.sources.mlflow.joins import (
     LoggedModels,
     RecentModels,
@@ -19,6 +18,7 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedVersion,
     Scope,
 )
+from mlcat_ingest.sources.mlflow.model_files import ModelFiles
 from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
@@ -34,19 +34,51 @@ Page = Sequence[JoinedRecord]
 _PAGE: Final = 500
 
 
+class SomeRuns(Protocol):
+    """Which runs, registered models and versions of a workspace are read where not all are."""
+
+    def runs(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
+    ) -> Iterator[list[Run]]:
+        """Yield the runs to read in pages, each once."""
+        ...
+
+    def models(self, versions: Versions) -> Iterable[str]:
+        """Return the names of registered models to read beside those of the runs."""
+        ...
+
+    def alone(
+        self, versions: Versions, registered: Mapping[str, RegisteredModel], *, unread: bool
+    ) -> Iterable[ModelVersion]:
+        """Return the versions to read that have no readable run."""
+        ...
+
+
 class WorkspaceReading:
     """Reads one workspace once; `runs_read` counts the runs that were listed.
 
-    With `changes`, experiments and registered models are read whole and of runs what changed.
+    With `changes`, experiments and registered models are read whole, and of runs what they say.
+    With `only`, which holds ids of experiments, the runs of these are read and nothing else is
+    told.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
     names, the registered models, and the versions and logged models whose run was not read yet.
     """
 
     def __init__(
-        self, reader: Reader, scope: Scope, selection: Selection, changes: Changes | None = None
+        self,
+        reader: Reader,
+        scope: Scope,
+        selection: Selection,
+        changes: SomeRuns | None = None,
+        *,
+        only: Collection[str] | None = None,
     ) -> None:
         """Contact nothing yet."""
+        self._only = only
         self.runs_read = 0
         self._changes = changes
         self._reader = reader
@@ -58,27 +90,44 @@ class WorkspaceReading:
         self._unsaid: dict[str, RegisteredModel] = {}
         self._versions = Versions(())
         self._of_removed: list[ModelVersion] = []
+        self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._models: LoggedModels | RecentModels = (
             LoggedModels(self._list_models) if changes is None else RecentModels(self._list_models)
         )
 
     def pages(self, *, already_read: int = 0) -> Iterator[Page]:
         """Yield the records of the workspace in pages, groups before what belongs to them."""
-        yield from self._read_experiments()
-        for page in self._reader.registered_models():
-            self._registered.update((model.name, model) for model in page)
+        if self._only is not None:
+            yield from self._read_only(self._only)
+            return
+        yield from self.read_experiments()
+        self.read_registry()
         self._unsaid = dict(self._registered)
-        self._versions = Versions(self._reader.model_versions())
         if self._all_experiments:
             # Where only some experiments are asked for, models registered from others stay out.
             yield from _chunks(self._groups(self._registered))
         elif self._changes is not None:
             yield from _chunks(self._groups(self._changes.models(self._versions)))
         if self._experiments:
-            yield from self._read_runs(already_read)
+            yield from self.read_runs(already_read)
         yield from _chunks(self._versions_without_run())
 
-    def _read_experiments(self) -> Iterator[Page]:
+    def _read_only(self, ids: Collection[str]) -> Iterator[Page]:
+        for _ in self.read_experiments():
+            pass
+        self._experiments = {one: found for one, found in self._experiments.items() if one in ids}
+        if self._experiments:
+            self.read_registry()
+            yield from self.read_runs()
+
+    def read_registry(self) -> None:
+        """Read the registered models and their versions, to be joined to runs."""
+        for page in self._reader.registered_models():
+            self._registered.update((model.name, model) for model in page)
+        self._versions = Versions(self._reader.model_versions())
+
+    def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
+        """Yield the experiments that the recipe asks for, in pages."""
         for page in self._reader.experiments():
             wanted = [each for each in page if self._selection.experiment(each)]
             self._all_experiments &= len(wanted) == len(page)
@@ -99,7 +148,8 @@ class WorkspaceReading:
     def _list_models(self, only: ModelFilter = ALL_MODELS) -> Iterator[list[LoggedModel]]:
         return self._reader.logged_models(list(self._experiments), only=only)
 
-    def _read_runs(self, already_read: int) -> Iterator[Page]:
+    def read_runs(self, already_read: int = 0) -> Iterator[Page]:
+        """Yield the runs in pages, registered models before those that their versions are from."""
         only = self._selection.listing(already_read=already_read)
         children: Mapping[str, int] = {}
         if self._selection.collapses:
@@ -136,7 +186,7 @@ class WorkspaceReading:
             abandoned=self._selection.abandoned(run, self._reader.clock_ms()),
         )
         if not versions or not is_removed(record):
-            return record
+            return self._files.with_files(record)
         # The run is in the trash, but what was registered from it lives on as a model of its own.
         self._of_removed.extend(versions)
         return JoinedRun(self._scope, run, record.experiment, models=record.models)

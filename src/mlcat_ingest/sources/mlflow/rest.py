@@ -11,6 +11,7 @@ from mlcat_ingest.reach import clock
 from mlcat_ingest.sources.mlflow import decode
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.file_access import Place
 from mlcat_ingest.sources.mlflow.listing import (
     EXPERIMENTS_A_LISTING,
     EXPERIMENTS_PAGE,
@@ -23,7 +24,14 @@ from mlcat_ingest.sources.mlflow.listing import (
     chunks,
     models_filter,
 )
-from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow, read_ahead, used_up
+from mlcat_ingest.sources.mlflow.paging import (
+    Page,
+    RecentIds,
+    follow,
+    read_ahead,
+    token_at,
+    used_up,
+)
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -47,6 +55,7 @@ from mlcat_ingest.sources.mlflow.replies import (
     page_of,
     says_none,
 )
+from mlcat_ingest.sources.mlflow.rest_files import text_of
 from mlcat_ingest.sources.mlflow.server import Server
 
 API: Final = "/api/2.0/mlflow"
@@ -208,6 +217,11 @@ class RestReader:
                     if query.satisfied():
                         return
 
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs; see `Reader`."""
+        body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id]), **_paged(token_at(at))}
+        return bool(page_of(judged(self._post("runs", body), "runs"), "runs").items)
+
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the server says that there is no such thing; see `Reader`."""
         endpoint, parameter = _BY_NAME[thing.kind]
@@ -217,6 +231,10 @@ class RestReader:
         if thing.version:
             params.append(("version", thing.version))
         return says_none(self._server.get(http, f"{API}/{endpoint}", params, self._header))
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        """Return what a file of a run or logged model holds; see `ReadsFiles`."""
+        return text_of(self._server, self._header, place, path)
 
     def clock_ms(self) -> int:
         """Return the time that the server's last reply told."""

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Final
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from mlcat_ingest.sources.base import (
     Missing,
     PartState,
     Trace,
+    Unit,
     Unlisted,
 )
 from mlcat_ingest.sources.datasets import Datasets
@@ -25,13 +26,20 @@ from mlcat_ingest.sources.mlflow.changes import Changes, Since
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.links import ui_links
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord, MappingOptions, Scope
+from mlcat_ingest.sources.mlflow.mapping.records import (
+    JoinedRecord,
+    JoinedRun,
+    MappingOptions,
+    Scope,
+)
 from mlcat_ingest.sources.mlflow.missing import missing
+from mlcat_ingest.sources.mlflow.named import NamedReading
 from mlcat_ingest.sources.mlflow.opening import open_reader
 from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE, Reader
 from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
 from mlcat_ingest.sources.mlflow.select import Selection
 from mlcat_ingest.sources.mlflow.traces import part_of, trace_of
+from mlcat_ingest.sources.mlflow.units import ids_in, refuse_to_split, rest_of, units_of
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)
@@ -57,10 +65,34 @@ class MlflowSource:
         self._reader = reader
         self._owners = Owners(config.owners)
         self._datasets = Datasets(config.datasets)
+        self._links = config.features.options()
         self._memory: Memory = Forgetful()
         self._parts: dict[str, PartState] = {}
         self._places: dict[str, tuple[Reader, Scope]] = {}
+        self._units: Collection[str] | None = None
+        self._is_rest = False
+        self._named: Sequence[str] | None = None
+        self.found_runs: set[str] = set()
         self._naming(DEFAULT_WORKSPACE)
+
+    def units(self) -> Iterator[Unit]:
+        """Yield every experiment that has runs; see `Splits`."""
+        refuse_to_split(self._config)
+        reader = self._open()
+        for name in filter(self._config.workspaces.allows, reader.workspaces()):
+            yield from units_of(self._in(reader, name), self._selection)
+
+    def take_units(self, keys: Collection[str]) -> None:
+        """Let `read` yield the runs of these experiments; see `Splits`."""
+        self._units = keys
+
+    def take_rest(self) -> None:
+        """Let `map` tell groups, versions without a run, and what is gone; see `Splits`."""
+        self._is_rest = True
+
+    def only_runs(self, run_ids: Sequence[str]) -> None:
+        """Let the next `read` be of these runs alone; see `ReadsNamedRuns`."""
+        self._named = run_ids
 
     def read(self, memory: Memory) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the records of each workspace in turn, groups before what belongs to them.
@@ -80,16 +112,29 @@ class MlflowSource:
                 continue
             if limit is not None and runs >= limit:
                 return
-            here = reader if name == reader.workspace else reader.in_workspace(name)
+            here = self._in(reader, name)
             scope = self._scope(reader, name)
             self._places[scope.source_key] = (here, scope)
             runs += yield from self._read_workspace(here, scope, runs)
+
+    def _in(self, reader: Reader, workspace: str) -> Reader:
+        return reader if workspace == reader.workspace else reader.in_workspace(workspace)
 
     def _read_workspace(
         self, reader: Reader, scope: Scope, already_read: int
     ) -> Generator[Sequence[JoinedRecord], None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
-        part = self._parts[scope.source_key] = self._memory.part(part_of(self._config, scope))
+        if self._units is not None:
+            only = ids_in(self._units, reader.workspace)
+            if only:
+                reading = WorkspaceReading(reader, scope, self._selection, only=only)
+                yield from reading.pages()
+            return 0
+        part = self._memory.part(part_of(self._config, scope))
+        if self._named is not None:
+            yield from self._read_named(reader, scope, self._named)
+            return 0
+        self._parts[scope.source_key] = part
         checkpoint = {_SINCE: reader.clock_ms()}
         since = self._since(part)
         if since is not None:
@@ -106,6 +151,13 @@ class MlflowSource:
         if self._config.limit is None:
             part.finish(checkpoint, complete=True)
         return reading.runs_read
+
+    def _read_named(
+        self, reader: Reader, scope: Scope, run_ids: Sequence[str]
+    ) -> Iterator[Sequence[JoinedRecord]]:
+        for page in NamedReading(reader, scope, self._selection, run_ids).pages():
+            self.found_runs.update(one.run.run_id for one in page if isinstance(one, JoinedRun))
+            yield page
 
     def _since(self, part: PartState) -> Since | None:
         """Return from when on changes are enough, None where everything has to be read."""
@@ -125,7 +177,8 @@ class MlflowSource:
         Raises:
             RecordError, InvalidUrnError: the record cannot be mapped.
         """
-        return map_record(record)
+        entities = map_record(record)
+        return rest_of(entities) if self._is_rest and isinstance(record, JoinedRun) else entities
 
     def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield those of `unlisted` that MLflow has no more; see `TellsMissing`."""
@@ -181,5 +234,6 @@ class MlflowSource:
                 system_metrics=config.system_metrics,
                 alias_tags=config.alias_tags,
                 version_models=config.compat == "datahub",
+                links=self._links,
             ),
         )

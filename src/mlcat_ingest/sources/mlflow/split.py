@@ -6,6 +6,7 @@ from typing import Self
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.sources.mlflow.file_access import Place, ReadsFiles
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -73,10 +74,19 @@ class SplitReader:
         # The tracking server does not know which runs the registry's versions were made from.
         return self._tracking.runs(experiment_ids, only=replace(only, select="all"))
 
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs; see `Reader`."""
+        return self._tracking.has_run(experiment_id, at)
+
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the server that has things of its kind says that there is none."""
         home = self._tracking if thing.kind in {"run", "experiment"} else self._registry
         return home.is_gone(thing)
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        """Return what a file holds that the tracking server has; see `ReadsFiles`."""
+        tracking = self._tracking
+        return tracking.text_of(place, path) if isinstance(tracking, ReadsFiles) else None
 
     def clock_ms(self) -> int:
         """Return the time by the clock of the tracking server."""

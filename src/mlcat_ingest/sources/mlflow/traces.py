@@ -3,14 +3,13 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version as installed
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, content_hash
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.sources.base import Part, PartState, Trace
+from mlcat_ingest.sources.base import PROGRAM, Part, PartState, Trace
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.model import is_removed
 from mlcat_ingest.sources.mlflow.mapping.records import (
@@ -24,8 +23,6 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
 from mlcat_ingest.sources.mlflow.mapping.version import aliases_of
 from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, RegisteredModel
 from mlcat_ingest.sources.mlflow.select import UNENDED
-
-PROGRAM: Final = "mlcat-ingest"
 
 RUN: Final = "run"
 EXPERIMENT: Final = "experiment"
@@ -60,13 +57,8 @@ def part_of(config: MlflowConfig, scope: Scope) -> Part:
         key=scope.source_key,
         instance=naming.instance or "",
         identity=_identity(naming),
-        settings=content_hash([settings, _content(config.owners.map_file), installed(PROGRAM)]),
+        settings=content_hash([settings, config.owners.map_digest(), installed(PROGRAM)]),
     )
-
-
-def _content(path: Path | None) -> str:
-    """Return a digest of a file that the mapping reads, empty without one."""
-    return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _identity(naming: Naming) -> Mapping[str, str]:

@@ -52,6 +52,7 @@ from mlcat_ingest.sources.mlflow.records import DatasetInput
         ("kaggle", {"handle": "org/name"}, ("kaggle", "org/name")),
         ("code", {"tags": {"mlflow.user": "ann"}}, None),
         ("s3", {"uri": 5}, None),
+        ("local", {"uri": "feast.get_historical_features"}, None),
     ],
 )
 def test_a_logged_source_names_a_place(

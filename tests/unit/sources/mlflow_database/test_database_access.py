@@ -18,11 +18,12 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.sources.mlflow.database import order
 from mlcat_ingest.sources.mlflow.database.access import Database
-from mlcat_ingest.sources.mlflow.database.failures import failure
 from mlcat_ingest.sources.mlflow.database.tables import PARAMS, RUNS
+from mlcat_ingest.sql.failures import Holder, failure
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_tables import make_database, reader_of
 
+MLFLOW = Holder("MLflow", "MLflow database")
 SECRET = "hunter2"
 RUNS_THERE = [{"run_uuid": f"{n}", "experiment_id": 0, "start_time": n} for n in range(4)]
 
@@ -133,7 +134,7 @@ class DriverError(Exception):
 
 def told(said: object, *more: object, password: str | None = SECRET) -> MlcatError:
     error = DBAPIError("SELECT hidden", None, DriverError(said, *more))
-    return failure("postgresql://h/db", error, password)
+    return failure(MLFLOW, "postgresql://h/db", error, password)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_words_of_a_driver_are_short_and_without_secrets() -> None:
     assert SECRET not in str(told(f"cannot use '{SECRET}'"))
     assert SECRET not in str(told(f"cannot use postgresql://u:{SECRET}@h", password=None))
     assert "DriverError" in str(told(7))
-    assert "SQLAlchemyError" in str(failure("x", SQLAlchemyError("SELECT"), None))
+    assert "SQLAlchemyError" in str(failure(MLFLOW, "x", SQLAlchemyError("SELECT"), None))
 
 
 def test_a_statement_counts_once(path: Path) -> None:

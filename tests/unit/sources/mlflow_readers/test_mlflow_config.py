@@ -8,10 +8,10 @@ from pydantic import BaseModel, ValidationError
 from mlcat_ingest.errors import RecipeValidationError
 from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.values import PatternFilter
 from mlcat_ingest.sources.mlflow.config import (
     DEFAULT_TRACKING_URI,
     MlflowConfig,
-    PatternFilter,
     RunsConfig,
 )
 from mlcat_ingest.sources.mlflow.uris import is_database, is_http, normalised, public_text

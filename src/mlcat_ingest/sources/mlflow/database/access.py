@@ -18,14 +18,16 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.database.failures import failure
 from mlcat_ingest.sources.mlflow.database.tables import ALEMBIC_VERSION, RUNS
 from mlcat_ingest.sources.mlflow.uris import public_uri
+from mlcat_ingest.sql.failures import Holder, failure
 from mlcat_ingest.sql.readonly import open_readonly
 
 Rows = Sequence[tuple[Any, ...]]
 Read = Callable[[Executable], Rows]
 """Runs one statement and returns all its rows."""
+
+_HOLDER: Final = Holder("MLflow", "MLflow database")
 
 # The clock at the beginning of the transaction, in milliseconds since 1970.
 _CLOCK: Final = {
@@ -70,7 +72,7 @@ class Database:
             yield lambda statement: self._rows(connection, statement)
         except SQLAlchemyError as error:
             self.close()
-            raise failure(self.shown, error, self._password) from None
+            raise failure(_HOLDER, self.shown, error, self._password) from None
         finally:
             if self._brief and self._connection is not None:
                 self._connection.rollback()

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Self
 
+from sqlalchemy import select
+
 from mlcat_ingest.errors import MissingExtraError, MlcatError, ProtocolMismatchError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.mlflow.checks import findings
@@ -24,6 +26,7 @@ from mlcat_ingest.sources.mlflow.database.runs import load_runs
 from mlcat_ingest.sources.mlflow.database.schema import SCHEMAS, Schema
 from mlcat_ingest.sources.mlflow.database.tables import LOGGED_MODELS, RUNS
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.file_access import Place, local_text
 from mlcat_ingest.sources.mlflow.listing import (
     EXPERIMENTS_A_LISTING,
     EXPERIMENTS_PAGE,
@@ -165,12 +168,25 @@ class DatabaseReader:
                 left = None if left is None else left - len(found)
                 yield from used_up(found, RUNS_A_SLICE)
 
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs; see `Reader`.
+
+        Cost: one statement.
+        """
+        wanted = wanted_runs([experiment_id], ALL_RUNS, outputs=self._schema.logged_models)
+        with self._database.page() as read:
+            return bool(read(select(RUNS.c.run_uuid).where(*wanted).limit(1).offset(at)))
+
     def is_gone(self, thing: Thing) -> bool:
         """Return whether no row of its table is of this thing; see `Reader`.
 
         Cost: one statement.
         """
         return not is_there(self._database, thing, self._scope)
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        """Return what a file on this machine holds; see `ReadsFiles`."""
+        return local_text(place, path)
 
     def clock_ms(self) -> int:
         """Return the moment that the listings show, by the clock of the database."""

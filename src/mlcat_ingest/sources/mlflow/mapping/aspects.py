@@ -5,7 +5,7 @@ from typing import Any
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import tag
-from mlcat_ingest.sources.mlflow.mapping.properties import SOURCE_KEY
+from mlcat_ingest.sources.base import SOURCE_KEY
 from mlcat_ingest.sources.mlflow.mapping.records import Scope
 from mlcat_ingest.sources.mlflow.mapping.text import fit, timestamp
 

@@ -62,13 +62,17 @@ def dataset_facts(
         entry = {"dataset": urn}
         if context:
             entry["motivation"] = clean(context, notes, "dataset context")
-        is_evaluation = context.strip().lower() in _EVALUATION
-        (evaluation if is_evaluation else training).setdefault(urn, entry)
+        (evaluation if is_evaluation(item) else training).setdefault(urn, entry)
     aspects: dict[str, Aspect] = {
         "mlModelTrainingData": {"trainingData": list(training.values())},
         "mlModelEvaluationData": {"evaluationData": list(evaluation.values())},
     }
     return DatasetFacts(aspects, compact_json(summary))
+
+
+def is_evaluation(item: DatasetInput) -> bool:
+    """Return whether a dataset was logged to evaluate a model with, not to train one."""
+    return (item.tags.get(CONTEXT_TAG) or "").strip().lower() in _EVALUATION
 
 
 def _summary(

@@ -51,7 +51,7 @@ def put_history(
     history = tags.get(HISTORY_TAG)
     if not history:
         return
-    models = _history(history)
+    models = logged_history(tags)
     if not models:
         notes.append(Note("unreadable_tag", HISTORY_TAG))
         custom[HISTORY_TAG] = fit(history, limits.value_chars, notes, HISTORY_TAG)
@@ -70,9 +70,10 @@ def put_history(
             custom[key] = fit(",".join(values), limits.value_chars, notes, HISTORY_TAG)
 
 
-def _history(text: str) -> list[dict[str, Any]]:
+def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return MLflow 2's list of the models that were logged, nothing where it cannot be read."""
     try:
-        entries = json.loads(text)
+        entries = json.loads(tags.get(HISTORY_TAG) or "[]")
     except (ValueError, RecursionError):
         return []
     if not isinstance(entries, list):

@@ -12,6 +12,7 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     time_stamp,
 )
 from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, DatasetFacts, dataset_facts
+from mlcat_ingest.sources.mlflow.mapping.evidence import run_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, put_history, put_logged_models
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
@@ -60,6 +61,8 @@ def map_run(record: JoinedRun) -> list[Entity]:
     if not run.run_id:
         raise RecordError("a run without an id", record_ref=f"experiment {run.experiment_id}")
     notes: list[Note] = []
+    if record.files.unread:
+        notes.append(Note("feature_file_unread", record.files.unread))
     name = scope.naming.model(run.run_id)
     user = scope.owners.urn(run.user_id) or scope.owners.urn(run.tags.get(USER_TAG))
     facts = _Facts(
@@ -74,7 +77,8 @@ def map_run(record: JoinedRun) -> list[Entity]:
     custom = common_properties(scope, name, notes)
     _put_properties(custom, record, facts)
     aspects["mlModelProperties"] = _model(record, custom, facts)
-    return [*facts.versions.tag_entities, Entity(name.urn, aspects, notes=tuple(notes))]
+    model = Entity(name.urn, aspects, notes=tuple(notes))
+    return [*facts.versions.tag_entities, with_evidence(model, run_evidence(record), scope)]
 
 
 class _Facts(NamedTuple):

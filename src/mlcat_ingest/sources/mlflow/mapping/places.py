@@ -11,6 +11,8 @@ _UC_PARTS: Final = 3
 _SESSION_CATALOG: Final = "spark_catalog"
 _HUBS: Final = {"hugging_face": "huggingface", "huggingface": "huggingface", "kaggle": "kaggle"}
 _JSON: Final = ("{", "[", '"')
+# What Feast gives as the source of every run's training data, where it has no other.
+_NO_PLACE: Final = frozenset({"feast.get_historical_features"})
 _NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -47,7 +49,7 @@ def place_of(
         uri = source.strip()
     if table:
         return _table_place(told or DATABASES.get(kind), table, facts, uri)
-    if not uri:
+    if not uri or uri in _NO_PLACE:
         return None
     place = place_of_uri(uri)
     if told is not None:

@@ -8,8 +8,6 @@ from mlcat_ingest.sources.mlflow.mapping.limits import Limits
 from mlcat_ingest.sources.mlflow.mapping.source_code import REPO_TAGS, without_credentials
 from mlcat_ingest.sources.mlflow.mapping.text import fit
 
-SOURCE_KEY: Final = "mlcat.source"
-
 OWN_KEYS: Final = frozenset(
     {
         "mlflow.aliases",

@@ -5,7 +5,9 @@ The source joins listings; the mapping only reads, so that each rule can be test
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.mapping.limits import LIMITS, Limits
@@ -29,6 +31,8 @@ class MappingOptions:
     alias_tags: bool = False
     version_models: bool = False
     """Whether every version is a model of its own, as DataHub's own source has it."""
+    links: LinkOptions | None = None
+    """How models are linked to features; None where they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,23 @@ class JoinedRegisteredModel:
 
 
 @dataclass(frozen=True, slots=True)
+class RunFiles:
+    """What files that were logged with a run say about its features.
+
+    `columns` are the inputs of its models, None where one has none. `unread` says why files that
+    there may be could not be read.
+    """
+
+    features_file: str | None = None
+    feature_specs: tuple[str, ...] = ()
+    columns: frozenset[str] | None = None
+    unread: str = ""
+
+
+NO_FILES: Final = RunFiles()
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedRun:
     """A run, its experiment, every registered version made from it, and the logged models it names.
 
@@ -112,6 +133,7 @@ class JoinedRun:
     models: Mapping[str, LoggedModel] = field(default_factory=dict)
     children: int | None = None
     abandoned: bool = False
+    files: RunFiles = NO_FILES
 
 
 @dataclass(frozen=True, slots=True)

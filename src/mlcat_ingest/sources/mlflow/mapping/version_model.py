@@ -13,6 +13,7 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     first_aspects,
     time_stamp,
 )
+from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
@@ -72,7 +73,8 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     _put_facts(custom, record, notes)
     put_version_tags(custom, version, "version.", scope.limits, notes)
     aspects["mlModelProperties"] = _version_model(record, custom, user, notes)
-    return [*tags.entities, Entity(name.urn, aspects, notes=tuple(notes))]
+    model = Entity(name.urn, aspects, notes=tuple(notes))
+    return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
 
 
 def _put_facts(custom: dict[str, str], record: JoinedVersion, notes: list[Note]) -> None:

@@ -17,13 +17,20 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.sources.mlflow.uris import public_text
 
 _SAID_CHARS: Final = 300
+_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
+
+
+class Holder(NamedTuple):
+    """Whose database it is: the program, and what it calls the database."""
+
+    program: str
+    noun: str
 
 
 class _Kind(NamedTuple):
-    """What drivers say in one kind of failure, and what we make of it."""
+    """What drivers say in one kind of failure, and what we make of it for a holder."""
 
     said: str
     error: type[MlcatError]
@@ -43,7 +50,7 @@ _KINDS: Final = (
         said=r"permission denied|access denied|command denied",
         error=NotAuthorizedError,
         sentence="does not permit to read",
-        cure="the user needs SELECT on MLflow's tables, and nothing else",
+        cure="the user needs SELECT on {program}'s tables, and nothing else",
     ),
     _Kind(
         said=r"unable to open database file",
@@ -60,8 +67,8 @@ _KINDS: Final = (
     _Kind(
         said=r"not a database|no such (table|column)|does(n't| not) exist|unknown (table|column)",
         error=ProtocolMismatchError,
-        sentence="is no MLflow database",
-        cure="is the address that of MLflow's own tables?",
+        sentence="is no {noun}",
+        cure="is the address that of {program}'s own tables?",
     ),
     _Kind(
         said=r"is locked|statement timeout|lock wait timeout",
@@ -78,11 +85,15 @@ _KINDS: Final = (
 )
 
 
-def failure(shown: str, error: SQLAlchemyError, password: str | None) -> MlcatError:
+def failure(holder: Holder, shown: str, error: SQLAlchemyError, password: str | None) -> MlcatError:
     """Return the error to raise for one of the driver; `shown` names the database publicly."""
     said = _said(error, password)
     kind = next(kind for kind in _KINDS if re.search(kind.said, said, re.IGNORECASE))
-    return kind.error(f"the MLflow database {shown} {kind.sentence}: {said}", hint=kind.cure)
+    words = holder._asdict()
+    return kind.error(
+        f"the {holder.noun} {shown} {kind.sentence.format(**words)}: {said}",
+        hint=kind.cure.format(**words),
+    )
 
 
 def _said(error: SQLAlchemyError, password: str | None) -> str:
@@ -94,4 +105,4 @@ def _said(error: SQLAlchemyError, password: str | None) -> str:
     texts = [each for each in cause.args if isinstance(each, str)]
     said = " ".join(" ".join(texts).split()) or type(cause).__name__
     hidden = password is not None and password in said
-    return type(cause).__name__ if hidden else public_text(said)[:_SAID_CHARS]
+    return type(cause).__name__ if hidden else _USER_INFO.sub("//", said)[:_SAID_CHARS]

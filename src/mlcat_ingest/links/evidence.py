@@ -1,0 +1,137 @@
+"""Evidence: what a run, and the models made from it, say about the features they were made with.
+
+Frozen values, put together by a source's mapping without I/O; the rules look at nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.metadata.proposal import Entity
+
+DECLARED_TAG: Final = "mlcat.features"
+"""The tag by which people say which features a run, logged model or version was made with."""
+
+_PROJECT: Final = "feast.project"
+_REFS: Final = "feast.feature_refs"
+_COUNT: Final = "feast.feature_count"
+_SERVICE: Final = "feast.feature_service"
+_RETRIEVAL: Final = "feast.retrieval_type"
+_MORE: Final = "..."
+
+
+@dataclass(frozen=True, slots=True)
+class FeastTags:
+    """What Feast wrote on a run when it was asked for features; the last time it was.
+
+    `refs` are the references that are whole. They are not all of them if `is_cut`: a tag holds
+    4,990 characters, a parameter of older versions less.
+    """
+
+    project: str | None = None
+    refs: tuple[str, ...] = ()
+    is_cut: bool = False
+    count: int | None = None
+    service: str | None = None
+    retrieval: str | None = None
+
+    @property
+    def names_features(self) -> bool:
+        """Whether they say anything about features at all."""
+        return bool(self.refs or self.is_cut or self.service)
+
+
+def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags | None:
+    """Return what Feast wrote among the tags, or else among the parameters, of a run.
+
+    What ends in `...` was cut there; what holds fewer references than were counted, too, and then
+    nobody knows whether its last one is whole.
+    """
+    found = tags if _REFS in tags or _SERVICE in tags else params
+    if _REFS not in found and _SERVICE not in found:
+        return None
+    text = found.get(_REFS, "")
+    listed = [one for one in (part.strip() for part in text.split(",")) if one]
+    count = _number(found.get(_COUNT))
+    is_cut = text.endswith(_MORE) or (bool(listed) and count is not None and len(listed) < count)
+    result = FeastTags(
+        project=found.get(_PROJECT) or tags.get(_PROJECT) or None,
+        refs=tuple(listed[:-1] if is_cut else listed),
+        is_cut=is_cut,
+        count=count,
+        service=found.get(_SERVICE) or None,
+        retrieval=found.get(_RETRIEVAL) or None,
+    )
+    return result if result.names_features else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedDataset:
+    """A dataset that was used for training, and its columns as far as they were logged."""
+
+    urn: str
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known of the features of one model.
+
+    `declared` is the text of the tag `mlcat.features`, `feature_specs` and `features_file` are
+    those of the files `feature_spec.yaml` and `feast_features.json`. `columns` are the inputs of
+    the model's signature; None where it has none.
+    """
+
+    declared: str | None = None
+    feature_specs: tuple[str, ...] = ()
+    feast: FeastTags | None = None
+    features_file: str | None = None
+    datasets: tuple[UsedDataset, ...] = ()
+    columns: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """What a recipe says about links.
+
+    `instance` and `namespace_prefix` are those of tables that no feature source of the recipe
+    reads; `project` is that of references which name none.
+    """
+
+    instance: str | None = None
+    namespace_prefix: str | None = None
+    project: str | None = None
+    dangling: bool = False
+    dataset_match: bool = False
+    signature_names: bool = False
+
+    @property
+    def elsewhere(self) -> Naming:
+        """How features of tables are named that no feature source of the recipe reads.
+
+        Raises:
+            ValueError: instance and prefix cannot be part of names.
+        """
+        return _elsewhere(self.instance, self.namespace_prefix)
+
+
+@lru_cache(maxsize=16)
+def _elsewhere(instance: str | None, prefix: str | None) -> Naming:
+    return Naming("feast", instance=instance, workspace=prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidenced(Entity):
+    """A model whose features have still to be found, from `evidence` and as `options` say.
+
+    Its aspects leave `mlFeatures` open: where nobody finds them, what is stored stays.
+    """
+
+    evidence: Evidence = field(default_factory=Evidence)
+    options: LinkOptions = field(default_factory=LinkOptions)

@@ -1,0 +1,187 @@
+"""Shards: a recipe read by several processes side by side, which share nothing but the catalog.
+
+    shards() ─▶ one process: read(shard)  ─▶ finish()
+             ─▶ one process: read(shard)  ─▶
+
+A shard may be read at any time, twice, or by somebody new after a crash: what is written is merged
+with what is stored. Groups, versions without a run, and removals come once, from `finish`, which
+lists everything itself, so that no removal rests on the word of a shard.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Self
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.pipeline.pipeline import evaluation_of, listing_of, memory_of, options_of
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSink, resolve
+from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
+from mlcat_ingest.pipeline.state.scratch import ScratchState
+from mlcat_ingest.recipe import secrets
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.sources.base import Source, Splits, Unit
+
+MOST: Final = 16
+"""Shards of a recipe, unless asked for otherwise."""
+
+LEAST_SIZE: Final = 500
+"""Records that are worth a process of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Some units of one source of a recipe; `source` is its place there, from 0."""
+
+    source: int
+    label: str
+    size: int
+    keys: tuple[str, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the shard as JSON has it."""
+        return {**asdict(self), "keys": list(self.keys)}
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> Self:
+        """Return the shard that `as_data` gave."""
+        return cls(data["source"], data["label"], data["size"], tuple(data["keys"]))
+
+
+class Sharding:
+    """A recipe made ready to be read in shards."""
+
+    def __init__(self, recipe: Recipe | Resolved) -> None:
+        """Resolve the recipe; nothing is contacted.
+
+        Raises:
+            RecipeError: something in it is wrong, or it cannot be read in shards.
+        """
+        self._resolved = recipe if isinstance(recipe, Resolved) else resolve(recipe)
+        self._recipe = self._resolved.recipe
+        self._sink = _shared(self._resolved)
+        for at in range(len(self._resolved.sources)):
+            self._source(at)
+
+    def shards(self, most: int = MOST, least_size: int = LEAST_SIZE) -> list[Shard]:
+        """Return at most `most` shards a source, of about equal size, the largest first.
+
+        None is smaller than `least_size` records unless a source has fewer.
+
+        Raises:
+            RecipeError: a source's options need all of it in one reading. What `Source.read` does.
+
+        Cost: see `Splits.units`.
+        """
+        found: list[Shard] = []
+        for at in range(len(self._resolved.sources)):
+            source, units = self._source(at)
+            try:
+                parts = balanced(units.units(), most, least_size)
+            finally:
+                source.close()
+            found.extend(_shard(at, part) for part in parts)
+        return found
+
+    def read(
+        self, shard: Shard, progress: OnProgress | None = None, *, again: bool = False
+    ) -> Report:
+        """Bring what is in `shard` into the catalog; its failure is in the report.
+
+        `again` evaluates what did not change, too: what an attempt wrote that was killed may have
+        no results.
+        """
+        source, units = self._source(shard.source)
+        units.take_units(frozenset(shard.keys))
+        evaluate = evaluation_of(self._recipe)
+        options = replace(
+            options_of(self._recipe),
+            evaluate=replace(evaluate, unchanged_too=evaluate.unchanged_too or again),
+            portion="units",
+        )
+        return self._run([source], options, progress)
+
+    def finish(self, progress: OnProgress | None = None) -> Report:
+        """Write what is in no shard, and remove what is gone; call it once all shards are read.
+
+        Cost: one more listing of the sources; runs are not compared with the catalog again.
+        """
+        sources: list[Source[Any]] = []
+        for at in range(len(self._resolved.sources)):
+            source, units = self._source(at)
+            units.take_rest()
+            sources.append(source)
+        memory = memory_of(self._recipe, full=True, accept_renaming=False)
+        options = replace(
+            options_of(self._recipe),
+            evaluate=evaluation_of(self._recipe),
+            state=ScratchState(self._recipe.state.url, memory, secrets.mask),
+            portion="rest",
+            listing=listing_of(self._resolved),
+        )
+        return self._run(sources, options, progress)
+
+    def _run(
+        self, sources: Sequence[Source[Any]], options: RunOptions, progress: OnProgress | None
+    ) -> Report:
+        sink: Sink = self._sink.build(dialect=self._recipe.evaluate.dialect)
+        return Run(sources, sink, options).execute(progress)
+
+    def _source(self, at: int) -> tuple[Source[Any], Splits]:
+        """Return a source made anew, as what is read and as what is split."""
+        found = self._resolved.sources[at]
+        source = found.build()
+        if isinstance(source, Splits):
+            return source, source
+        raise RecipeError(
+            f"sources[{at}] of the recipe {self._recipe.name!r}, of type {found.type}, cannot be "
+            "read in shards",
+            hint="give it a recipe of its own, which runs as a whole before this one",
+        )
+
+
+def balanced(units: Iterable[Unit], most: int, least_size: int) -> list[list[Unit]]:
+    """Return `units` in at most `most` parts of about equal size, the largest part first.
+
+    No part is larger than an equal share and the largest unit together.
+    """
+    ranked = sorted(units, key=lambda unit: (-unit.size, unit.key))
+    total = sum(unit.size for unit in ranked)
+    count = max(1, min(most, len(ranked), total // max(least_size, 1)))
+    parts: list[list[Unit]] = [[] for _ in range(count)]
+    lightest = [(0, at) for at in range(count)]
+    for unit in ranked:
+        size, at = heapq.heappop(lightest)
+        parts[at].append(unit)
+        heapq.heappush(lightest, (size + unit.size, at))
+    return sorted(filter(None, parts), key=_size, reverse=True)
+
+
+def _size(part: Iterable[Unit]) -> int:
+    return sum(unit.size for unit in part)
+
+
+def _shard(source: int, part: Sequence[Unit]) -> Shard:
+    more = f" and {len(part) - 1} more" if len(part) > 1 else ""
+    return Shard(
+        source, f"{part[0].label}{more}", _size(part), tuple(sorted(unit.key for unit in part))
+    )
+
+
+def _shared(resolved: Resolved) -> ResolvedSink:
+    """Return the sink, if several processes can write to it at once.
+
+    Raises:
+        RecipeError: they cannot.
+    """
+    sink = resolved.sink
+    if sink is None or sink.type != "rest":
+        written = "none" if sink is None else f"`{sink.type}`"
+        raise RecipeError(
+            f"shards of the recipe {resolved.recipe.name!r} write side by side, which needs a "
+            f"sink of type `rest`; the recipe has {written}",
+            hint="add `sink: {type: rest, config: {server: …}}`",
+        )
+    return sink

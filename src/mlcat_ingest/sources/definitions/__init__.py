@@ -1,0 +1,1 @@
+"""Definitions of features: the model that every feature reader produces, and its mapping."""

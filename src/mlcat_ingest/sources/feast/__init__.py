@@ -1,0 +1,1 @@
+"""Feature definitions out of Feast registries, without Feast."""

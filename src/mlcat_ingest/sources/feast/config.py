@@ -1,0 +1,206 @@
+"""The configuration of the Feast source, as the recipe spells it. Cheap to import."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    model_validator,
+)
+
+from mlcat_ingest.recipe.fields import (
+    OptionalSecret,
+    PublicStr,
+    PublicUrl,
+    RecipeModel,
+    ServiceUrl,
+    printable_secret,
+)
+from mlcat_ingest.recipe.paths import RecipePath
+from mlcat_ingest.recipe.values import PatternFilter
+from mlcat_ingest.sources.datasets import Platform
+from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
+from mlcat_ingest.sources.feast.addresses import RegistryAddress, RegistryType
+
+_FEASTS_OWN = "is for Feast itself; delete it"
+
+
+def _type(named: Any) -> Any:
+    if isinstance(named, str) and named.startswith("snowflake"):
+        raise ValueError(
+            "is not read: serve the registry with `feast serve_registry` and give that address "
+            "with `registry_type: remote`, or write `store.registry.proto().SerializeToString()` "
+            "to a file"
+        )
+    return named
+
+
+def _as_mapping(given: Any) -> Any:
+    return {"path": given} if isinstance(given, str) else given
+
+
+class RegistryConfig(RecipeModel):
+    """A registry, as `registry:` in Feast's own feature_store.yaml says it."""
+
+    key_hints: ClassVar[Mapping[str, str]] = {
+        "cache_ttl_seconds": _FEASTS_OWN,
+        "cache_mode": _FEASTS_OWN,
+        "purge_feast_metadata": _FEASTS_OWN,
+        "s3_additional_kwargs": _FEASTS_OWN,
+        "sqlalchemy_config_kwargs": _FEASTS_OWN,
+        "registry_store_type": "is told by the address here; delete it",
+        "read_path": "is `path` here: nothing is written",
+        "is_tls": "is `tls: verify` beside `registry` here",
+        "cert": "is `ca_bundle` beside `registry` here",
+        "client_cert": "stands beside `registry` here",
+        "client_key": "stands beside `registry` here",
+        "authority": "stands beside `registry` here",
+    }
+
+    registry_type: Annotated[RegistryType | None, BeforeValidator(_type)] = None
+    """What kind of registry it is: `file` (object stores too), `sql`, `remote` (gRPC) or `rest`.
+    Default: what `path` looks like."""
+
+    path: RegistryAddress
+    """Path of a registry file; or its address in an object store (`s3://`, `gs://`, `az://`,
+    `https://<account>.blob.core.windows.net/…`, or what else fsspec opens); or the SQLAlchemy URL
+    of a registry database; or `host:port` of a registry server (gRPC), `grpcs://host:port` for
+    TLS; or the http(s) address of its REST interface, such as http://feast:6572/api/v1."""
+
+
+class S3Config(RecipeModel):
+    """How to reach S3, where that is not what boto3 finds in the environment."""
+
+    endpoint_url: ServiceUrl | None = None
+    """Address of a service that speaks S3. Default: the variable FEAST_S3_ENDPOINT_URL, else what
+    boto3 finds."""
+
+    region: PublicStr | None = None
+    """Region of the bucket."""
+
+    profile: PublicStr | None = None
+    """Profile of the AWS configuration files."""
+
+
+class ConnectionConfig(RecipeModel):
+    """What names of tables lack that an offline store's configuration adds."""
+
+    database: PublicStr | None = None
+    """The database (catalog, BigQuery project) of tables that name none."""
+
+    schema_name: PublicStr | None = Field(
+        default=None, validation_alias=AliasChoices("schema", "schema_name")
+    )
+    """The schema (BigQuery dataset) of tables that name none."""
+
+
+class FeastConfig(FeatureStoreConfig):
+    """A Feast registry, in any of the places where Feast keeps one."""
+
+    # What DataHub's own feast source calls otherwise, or does and this one does not.
+    key_hints: ClassVar[Mapping[str, str]] = {
+        "path": "is `repo_path` here",
+        "fs_yaml_file": "is `feature_store_yaml` here",
+        "environment": "is `env` here",
+        "owner_mappings": "is `owners.map` here: {name in Feast: user or URN}",
+        "enable_owner_extraction": "cannot be set: owners are always read; delete it",
+        "enable_tag_extraction": "cannot be set: tags are always read; delete it",
+        "project": "is `projects` here: {allow: [name]}",
+        "registry_type": "belongs into `registry`: {registry_type: …, path: …}",
+    }
+
+    registry: (
+        Annotated[
+            RegistryConfig,
+            BeforeValidator(_as_mapping, json_schema_input_type=RegistryConfig | str),
+            PublicUrl(),
+        ]
+        | None
+    ) = None
+    """Where the registry is: an address, or `path` and `registry_type` as in feature_store.yaml.
+    Default: what feature_store.yaml says."""
+
+    repo_path: RecipePath | None = None
+    """Folder of the feature repository, where relative paths of data files start. Its
+    feature_store.yaml, where there is one, says what this recipe does not: `project`, `registry`
+    and the `offline_store`'s database and schema. Only this file is read; no code is run."""
+
+    feature_store_yaml: RecipePath | None = None
+    """The file itself, where it has another name or place. Default: feature_store.yaml in
+    `repo_path`. `$VAR` and `${VAR}` in its texts are variables of the environment, as in Feast; one
+    that is not set is an error where the text is used."""
+
+    projects: PatternFilter = PatternFilter()
+    """Which of the registry's projects to read, by name. Default: the `project` of
+    feature_store.yaml where there is one, else all."""
+
+    label_views: bool = False
+    """Whether label views, which hold labels and no features, become feature tables too."""
+
+    connections: dict[Platform, ConnectionConfig] = Field(default_factory=dict)
+    """By platform, such as `snowflake`: database and schema of tables that Feast names without.
+    Default: those of the `offline_store` in feature_store.yaml."""
+
+    spark_platform: Literal["hive", "databricks"] = "hive"
+    """The platform that Spark's tables belong to."""
+
+    kinesis_region: bool = False
+    """Whether a Kinesis stream's name begins with its region, `region:stream`, as DataHub's own
+    feast source has it."""
+
+    token: OptionalSecret = None
+    """Bearer token for a registry server, over gRPC or REST."""
+
+    headers: dict[str, Annotated[SecretStr, AfterValidator(printable_secret)]] = Field(
+        default_factory=dict
+    )
+    """Further headers (gRPC metadata) for a registry server; their values are secrets."""
+
+    tls: Literal["verify", "insecure"] | None = None
+    """`verify` speaks TLS to a registry server at `host:port`, which `grpcs://`, `ca_bundle` and
+    `client_cert` do too; `insecure` accepts any certificate of a REST interface: for trials only.
+    Default: what the address says."""
+
+    ca_bundle: RecipePath | None = None
+    """PEM file of the authorities that may sign a registry server's certificate."""
+
+    client_cert: RecipePath | None = None
+    """PEM file of the certificate to show to a registry server."""
+
+    client_key: RecipePath | None = None
+    """PEM file of the certificate's key, where it is not in `client_cert`."""
+
+    authority: PublicStr | None = None
+    """The name that a gRPC server's certificate is for, where it is reached by another one."""
+
+    s3: S3Config = S3Config()
+    """How to reach S3."""
+
+    storage_options: dict[PublicStr, SecretStr] = Field(default_factory=dict)
+    """Options of the fsspec back end that opens other object stores, such as `account_name` and
+    `account_key`; their values are secrets."""
+
+    timeout_s: float = Field(default=120.0, gt=0, le=3_600)
+    """Seconds to wait for an answer; for a database, the most that one statement may take."""
+
+    retries: int = Field(default=5, ge=0, le=50)
+    """Further attempts after one that failed for want of an answer."""
+
+    max_bytes: int = Field(default=1024**3, ge=1024)
+    """Size beyond which a registry is refused: of its file, or of all its objects together."""
+
+    @model_validator(mode="after")
+    def _names_a_registry(self) -> Self:
+        if self.registry is None and self.repo_path is None and self.feature_store_yaml is None:
+            raise ValueError("give `registry`, or `repo_path` with a feature_store.yaml in it")
+        return self
+
+    @model_validator(mode="after")
+    def _key_needs_certificate(self) -> Self:
+        if self.client_key is not None and self.client_cert is None:
+            raise ValueError("`client_key` is of use with `client_cert` only")
+        return self

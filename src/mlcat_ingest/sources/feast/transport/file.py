@@ -1,0 +1,81 @@
+"""A registry file on this machine."""
+
+import time
+from pathlib import Path
+from typing import Final
+
+from mlcat_ingest.errors import NotAuthorizedError, RecipeError, SourceUnavailableError
+from mlcat_ingest.sources.feast.transport.whole import too_large
+
+_ATTEMPTS: Final = 10
+_PAUSE_S: Final = 0.1
+
+
+class LocalFile:
+    """Reads a registry file; Feast writes it in place, so that a reader may meet half of one."""
+
+    requests = 0
+
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
+        """Contact nothing yet."""
+        self.shown = str(path)
+        self._path = path
+        self._max_bytes = max_bytes
+
+    def identity(self) -> str:
+        """Return the absolute path, without links."""
+        return str(self._path.resolve())
+
+    def fetch(self) -> bytes:
+        """Return the content, which did not change while it was read; see `Content`."""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE_S)
+            try:
+                content = self._steady()
+            except OSError as error:
+                raise self._failure(error) from None
+            # An empty file is one that has been cut and not written yet: Feast writes a header.
+            if content:
+                return content
+        raise SourceUnavailableError(
+            f"the registry {self.shown} is empty, or changes all the time",
+            hint="was a `feast apply` broken off? run it again",
+        )
+
+    def _steady(self) -> bytes:
+        """Return the content, nothing where it changed meanwhile."""
+        with self._path.open("rb") as stream:
+            before = self._path.stat()
+            # As much memory is taken as is asked for.
+            content = stream.read(min(before.st_size, self._max_bytes) + 1)
+            after = self._path.stat()
+        if len(content) > self._max_bytes:
+            raise too_large(self.shown, after.st_size, self._max_bytes)
+        same = (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+        return content if same and len(content) == after.st_size else b""
+
+    def _failure(self, error: OSError) -> Exception:
+        match error:
+            case FileNotFoundError():
+                return RecipeError(
+                    f"there is no registry {self.shown}",
+                    hint="`feast apply` writes it; a relative path starts at the recipe's folder, "
+                    "in feature_store.yaml at the repository's",
+                )
+            case PermissionError():
+                return NotAuthorizedError(
+                    f"the registry {self.shown} may not be read",
+                    hint="read permission on the file is enough",
+                )
+            case IsADirectoryError():
+                return RecipeError(
+                    f"the registry {self.shown} is a folder",
+                    hint="name the file in it, or give the folder as `repo_path`",
+                )
+            case _:
+                said = error.strerror or type(error).__name__
+                return SourceUnavailableError(f"the registry {self.shown} cannot be read: {said}")
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept open."""

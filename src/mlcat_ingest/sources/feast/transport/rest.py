@@ -1,0 +1,203 @@
+"""The REST interface of a registry server, `feast serve_registry --rest-api`.
+
+Source: `feast.api.registry.rest` of feast 0.67. It sends messages as JSON, in part: `spec.project`
+is left out, and so is all that this package would not read.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from mlcat_ingest.certificates import Trust
+from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.http import Http, Reply, public_url
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.reach import Address, reach
+from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.raw import Kind, RawObject
+from mlcat_ingest.sources.feast.transport.checks import findings
+
+_PEER: Final = "the Feast registry's REST interface"
+_ROOT: Final = "/api/v1"
+_PAGE: Final = 100
+
+# Each listing: its path, the key of its answer, the kind of its objects unless they say so.
+_LISTINGS: Final[tuple[tuple[str, str, Kind], ...]] = (
+    ("entities", "entities", "entity"),
+    ("data_sources", "dataSources", "data_source"),
+    ("feature_views", "featureViews", "feature_view"),
+    ("label_views", "featureViews", "label_view"),
+    ("feature_services", "featureServices", "feature_service"),
+)
+_LATE: Final = frozenset({"label_views"})
+"""Listings that servers of older versions lack."""
+
+_VIEWS: Final[Mapping[str, Kind]] = {
+    "featureView": "feature_view",
+    "streamFeatureView": "stream_feature_view",
+    "onDemandFeatureView": "on_demand_feature_view",
+    "labelView": "label_view",
+}
+
+
+class RestRegistry:
+    """Reads a registry over REST; see `raw.Transport`."""
+
+    def __init__(self, address: str, config: FeastConfig) -> None:
+        """Contact nothing yet."""
+        base = address.rstrip("/")
+        if not urlsplit(base).path:
+            base += _ROOT
+        self.shown = public_url(base)
+        self._url = base
+        verify: bool | str = config.tls != "insecure"
+        if config.ca_bundle is not None:
+            verify = str(config.ca_bundle)
+        cert = None if config.client_cert is None else str(config.client_cert)
+        pair = None if cert is None else (cert, str(config.client_key or cert))
+        self._trust = Trust(verify, pair)
+        headers = {name: value.get_secret_value() for name, value in config.headers.items()}
+        if config.token is not None:
+            headers["Authorization"] = f"Bearer {config.token.get_secret_value()}"
+        self._http = Http(
+            base,
+            peer=_PEER,
+            unavailable=SourceUnavailableError,
+            headers=headers,
+            verify=verify,
+            cert=pair,
+            read_timeout_s=config.timeout_s,
+            retries=config.retries,
+            connections=1,
+        )
+
+    def server_id(self) -> str:
+        """Return host, port and path."""
+        parts = urlsplit(self.shown)
+        return f"{parts.netloc.lower()}{parts.path}"
+
+    def objects(self) -> Iterator[RawObject]:
+        """Yield every object of every project that the user may see.
+
+        Raises:
+            SourceUnavailableError: it does not answer, or its objects changed meanwhile.
+            ProtocolMismatchError: it is no such interface; and what `Http.request` raises.
+
+        Cost: a request for each 100 objects of a kind in a project; memory for as many.
+        """
+        for item in self._items("projects", "projects", []):
+            project = str(_part(item, "spec").get("name", ""))
+            yield _as_raw("project", item, project)
+            for path, key, kind in _LISTINGS:
+                seen: set[tuple[str, str]] = set()
+                for each in self._items(path, key, [("project", project)]):
+                    raw = _as_raw(_VIEWS.get(str(each.get("type")), kind), each, project)
+                    if (raw.kind, raw.name) in seen:
+                        raise self._changed(path)
+                    seen.add((raw.kind, raw.name))
+                    yield raw
+
+    def _items(
+        self, path: str, key: str, params: list[tuple[str, str]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what a listing holds, page after page."""
+        seen, page = 0, 1
+        while True:
+            # Without `page`, `limit` counts for nothing; the server's cache may be minutes old.
+            paging = [("page", str(page)), ("limit", str(_PAGE)), ("allow_cache", "false")]
+            answer = self._get(path, [*params, *paging])
+            if answer is None:
+                if path in _LATE:
+                    return
+                raise self._mismatch(f"does not know {path}")
+            if key not in answer:
+                raise self._mismatch(f"answers without {key} when asked for {path}")
+            items = _objects(answer, key)
+            yield from items
+            seen += len(items)
+            told = _part(answer, "pagination").get("totalCount")
+            total = told if isinstance(told, int) else seen
+            if not items or seen >= total:
+                break
+            page += 1
+        if seen != total:
+            raise self._changed(path)
+
+    def _mismatch(self, what: str) -> ProtocolMismatchError:
+        return ProtocolMismatchError(
+            f"{_PEER} at {self.shown} {what}",
+            hint=f"does the address end in {_ROOT}, and can the server read its registry?",
+        )
+
+    def _changed(self, path: str) -> SourceUnavailableError:
+        return SourceUnavailableError(
+            f"{path} of {self.shown} changed while they were read", hint="try again"
+        )
+
+    def _get(self, path: str, params: list[tuple[str, str]]) -> dict[str, Any] | None:
+        """Return an answer, None where there is no such listing."""
+        reply = self._http.request("GET", f"/{quote(path)}", params=params)
+        if reply.status == 404:
+            return None
+        if reply.status == 403:
+            raise NotAuthorizedError(
+                f"{_PEER} at {reply.url} does not permit to read (403)",
+                hint="the user needs DESCRIBE on what shall be read",
+            )
+        if not reply.ok:
+            raise SourceUnavailableError(
+                f"{_PEER} at {reply.url} fails with {reply.status}: {_reason(reply)}",
+                hint="its own log says why",
+            )
+        answer = reply.json()
+        if not isinstance(answer, dict):
+            raise ProtocolMismatchError(f"{_PEER} at {reply.url} answers with no JSON object")
+        return answer
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent."""
+        return self._http.requests_made
+
+    def check(self) -> Iterator[Finding]:
+        """Yield whether the registry can be reached and read, and what it holds."""
+        if (yield from reach(Address("Feast", self._url, self._trust))):
+            yield from findings(self, self.shown)
+
+    def close(self) -> None:
+        """Close connections; safe to call twice."""
+        self._http.close()
+
+
+def _as_raw(kind: Kind, item: Mapping[str, Any], project: str) -> RawObject:
+    """Return what JSON says as the message that it was made of."""
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    from mlcat_ingest.sources.feast.messages import message_class
+
+    message = message_class(kind)()
+    own = item if kind == "data_source" else _part(item, "spec")
+    name = str(own.get("name", ""))
+    try:
+        ParseDict(dict(item), message, ignore_unknown_fields=True)
+    except ParseError:
+        # No message begins with a brace: it counts as an object that cannot be decoded.
+        return RawObject(kind, project, name, dumps(item))
+    spec = message if kind == "data_source" else message.spec
+    if "project" in spec.DESCRIPTOR.fields_by_name and not spec.project:
+        spec.project = project
+    return RawObject(kind, project, name, message.SerializeToString())
+
+
+def _part(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = item.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _objects(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = answer.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _reason(reply: Reply) -> str:
+    return " ".join(reply.content[:200].decode("utf-8", "replace").split())

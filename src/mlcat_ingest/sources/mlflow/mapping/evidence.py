@@ -1,0 +1,150 @@
+"""What MLflow's records say about the features of a model, for the rules that find them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from mlcat_ingest.links.evidence import (
+    DECLARED_TAG,
+    Evidence,
+    Evidenced,
+    FeastTags,
+    UsedDataset,
+    feast_tags,
+)
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation
+from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, logged_history
+from mlcat_ingest.sources.mlflow.mapping.places import json_object
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun, JoinedVersion, Scope
+
+_NOTHING: Final = Evidence()
+_OPERATION: Final = "feast.operation"
+_MODEL_USED: Final = "feast.model_name"
+_SERVICE: Final = "feast.feature_service"
+
+
+def with_evidence(model: Entity, found: Evidence | None, scope: Scope) -> Entity:
+    """Return a model as one whose features have still to be found, if `found` says anything.
+
+    Where it says nothing the model has none. None leaves open which it has.
+    """
+    options = scope.options.links
+    if options is None or found is None:
+        return model
+    if found != _NOTHING:
+        entity = (model.urn, model.aspects, model.only_if_absent, model.notes)
+        return Evidenced(*entity, evidence=found, options=options)
+    properties = {**model.aspects["mlModelProperties"], "mlFeatures": []}
+    return replace(model, aspects={**model.aspects, "mlModelProperties": properties})
+
+
+def run_evidence(record: JoinedRun) -> Evidence | None:
+    """Return what a run says, with what was declared for the models and versions made from it.
+
+    None where files that may say more could not be read.
+    """
+    declared = _declared(version.tags for version in record.versions) or _declared_for(record)
+    return _declaring(_of_run(record), declared)
+
+
+def version_evidence(record: JoinedVersion) -> Evidence | None:
+    """Return what a version says, or else its run; None where neither does and no run is known."""
+    tags, run = record.version.tags, record.run
+    declared = _declared([tags])
+    if run is not None:
+        return _declaring(_of_run(run), declared or _declared_for(run))
+    if declared is None and record.model is not None:
+        declared = _declared([record.model.tags])
+    service = tags.get(_SERVICE)
+    if declared is None and not service:
+        return None
+    return Evidence(declared=declared, feast=FeastTags(service=service) if service else None)
+
+
+def _declaring(found: Evidence | None, declared: str | None) -> Evidence | None:
+    """Return what is found with what is declared, which is enough where the rest is not known."""
+    if declared is None:
+        return found
+    return Evidence(declared=declared) if found is None else replace(found, declared=declared)
+
+
+def _declared_for(record: JoinedRun) -> str | None:
+    return _declared(model.tags for model in record.models.values()) or _declared([record.run.tags])
+
+
+def _declared(tags: Iterable[Mapping[str, str]]) -> str | None:
+    """Return what these tags declare, all of it; None where none declares anything."""
+    texts = dict.fromkeys(one.get(DECLARED_TAG, "").strip() for one in tags)
+    return ",".join(filter(None, texts)) or None
+
+
+def _of_run(record: JoinedRun) -> Evidence | None:
+    run, options, files = record.run, record.scope.options.links, record.files
+    if options is None or trains_nothing(record):
+        return _NOTHING
+    if files.unread:
+        return None
+    feast = feast_tags(run.tags, run.params)
+    guesses = options.dataset_match or options.signature_names
+    if feast is None and not guesses and not files.feature_specs:
+        return _NOTHING
+    return Evidence(
+        feature_specs=files.feature_specs,
+        feast=feast,
+        features_file=files.features_file,
+        datasets=tuple(_used(record)) if options.dataset_match else (),
+        columns=_signature(run.tags) or files.columns,
+    )
+
+
+def trains_nothing(record: JoinedRun) -> bool:
+    """Return whether a run is one of Feast's operations, or only used a model of another run."""
+    tags = record.run.tags
+    made = record.run.model_outputs or record.versions or HISTORY_TAG in tags
+    return _OPERATION in tags or (_MODEL_USED in tags and not made)
+
+
+def _used(record: JoinedRun) -> Iterator[UsedDataset]:
+    """Yield the training data of a run that has a place and columns."""
+    scope = record.scope
+    for item in record.run.datasets:
+        place = None if is_evaluation(item) else dataset_name(item, scope.datasets)
+        urn = None if place is None else scope.datasets.urn(place, scope.naming.env)
+        columns = _names(json_object(item.schema).get("mlflow_colspec"))
+        if urn is not None and columns:
+            yield UsedDataset(urn, columns)
+
+
+def _signature(tags: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the inputs of all models that a run of MLflow 2 logged; None where one has none."""
+    columns: set[str] = set()
+    models = logged_history(tags)
+    for model in models:
+        names = input_names(model)
+        if not names:
+            return None
+        columns |= names
+    return frozenset(columns) if models else None
+
+
+def input_names(model: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the inputs in the signature of an `MLmodel`, which may be none."""
+    signature = model.get("signature")
+    inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
+    return _names(_json(inputs) if isinstance(inputs, str) else inputs)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _names(columns: Any) -> frozenset[str]:
+    if not isinstance(columns, list):
+        return frozenset()
+    named = (one.get("name") for one in columns if isinstance(one, dict))
+    return frozenset(name for name in named if isinstance(name, str))

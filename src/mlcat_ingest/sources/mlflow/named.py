@@ -1,0 +1,75 @@
+"""What a pass reads that is after a few runs by their ids: these, and what they belong to."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from mlcat_ingest.sources.mlflow.joins import Versions
+from mlcat_ingest.sources.mlflow.listing import chunks
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord, JoinedRun, Scope
+from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
+from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, RegisteredModel, Run
+from mlcat_ingest.sources.mlflow.select import Selection
+
+
+class NamedRuns:
+    """The runs of one workspace that have one of some ids, as `Changes` are those that changed.
+
+    Cost: a request for each 100 ids.
+    """
+
+    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
+        """Read those of `run_ids` that `only` lets through, whatever its limit."""
+        self._reader = reader
+        self._only = replace(only, limit=None)
+        self._run_ids = run_ids
+
+    def runs(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
+    ) -> Iterator[list[Run]]:
+        """Yield the runs in pages."""
+        del versions, registered
+        for some in chunks(self._run_ids, IDS_A_LISTING):
+            only = replace(self._only, run_ids=tuple(some))
+            yield from self._reader.runs(list(experiments), only=only)
+
+    def models(self, versions: Versions) -> Iterable[str]:
+        """Return nothing: registered models come with their runs."""
+        del versions
+        return ()
+
+    def alone(
+        self, versions: Versions, registered: Mapping[str, RegisteredModel], *, unread: bool
+    ) -> Iterable[ModelVersion]:
+        """Return nothing: a version without a run belongs to none of these."""
+        del versions, registered, unread
+        return ()
+
+
+class NamedReading(WorkspaceReading):
+    """Reads some runs of one workspace; experiments and registered models come with their runs.
+
+    Cost: the listings of experiments, registered models and versions, and of the runs see
+    `NamedRuns`; all runs are listed too where children are collapsed into their parents.
+    """
+
+    def __init__(
+        self, reader: Reader, scope: Scope, selection: Selection, run_ids: Sequence[str]
+    ) -> None:
+        """Contact nothing yet."""
+        super().__init__(reader, scope, selection, NamedRuns(reader, selection.listing(), run_ids))
+
+    def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
+        """Yield the records in pages, groups before what belongs to them."""
+        del already_read
+        unsaid: dict[str, JoinedRecord] = {
+            one.experiment.experiment_id: one for page in self.read_experiments() for one in page
+        }
+        self.read_registry()
+        self._unsaid = dict(self._registered)
+        for page in self.read_runs() if unsaid else ():
+            ids = {one.run.experiment_id for one in page if isinstance(one, JoinedRun)}
+            yield [*(unsaid.pop(one) for one in sorted(ids & unsaid.keys())), *page]

@@ -1,0 +1,1 @@
+"""The SageMaker Feature Store source: feature groups of one account and region."""

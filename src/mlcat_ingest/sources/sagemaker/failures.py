@@ -1,0 +1,93 @@
+"""What went wrong at AWS, as an error of ours that says what to do about it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RateLimitedError,
+    RecipeError,
+    SourceUnavailableError,
+)
+
+NO_SUCH: Final = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
+"""What AWS says of a thing that is not there."""
+
+_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_REFUSED: Final = frozenset(
+    {
+        *("UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException"),
+        *("SignatureDoesNotMatch", "AuthFailure", "MissingAuthenticationToken"),
+        *("MissingAuthenticationTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
+    }
+)
+_BUSY: Final = frozenset(
+    {
+        *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+        *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
+        *("ProvisionedThroughputExceededException", "SlowDown"),
+    }
+)
+_SIGNED_OUT: Final = frozenset(
+    {
+        *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
+        *("TokenRetrievalError", "SSOTokenLoadError", "UnauthorizedSSOTokenError"),
+        *("NoAuthTokenError", "LoginTokenLoadError", "RefreshWithMFAUnsupportedError"),
+    }
+)
+_LOOKS: Final = "boto3 looks in the recipe, the environment, the profile and on the machine"
+
+
+def refusal(action: str, response: Mapping[str, Any]) -> MlcatError:
+    """Return the error that stands for what AWS answered to `action`, such as `sts:AssumeRole`."""
+    error = response.get("Error", {})
+    code = str(error.get("Code", ""))
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if code in _DENIED:
+        return NotAuthorizedError(
+            f"AWS denies {action}", hint=f"allow the action {action} in the policy of the role"
+        )
+    if code in _EXPIRED:
+        return AuthenticationError(
+            f"the AWS credentials have expired ({action})", hint="get new ones and run again"
+        )
+    if code in _REFUSED:
+        return AuthenticationError(f"AWS refuses the credentials: {code} ({action})", hint=_LOOKS)
+    if code in _BUSY:
+        return RateLimitedError(
+            f"AWS asks for fewer requests: {code} for {action}",
+            hint="try again later, or raise `retries`",
+        )
+    if isinstance(status, int) and status >= 500:
+        return SourceUnavailableError(f"AWS fails with {status} {code} for {action}")
+    return ProtocolMismatchError(f"AWS answers {code or status} to {action}")
+
+
+def failure(action: str, error: Exception, region: str | None, *, known: bool) -> MlcatError:
+    """Return the error that stands for one of boto3's own, by its name.
+
+    `known` says whether the SDK knows the region.
+    """
+    match type(error).__name__:
+        case name if name in _SIGNED_OUT:
+            return AuthenticationError("there are no usable AWS credentials", hint=_LOOKS)
+        case "ProfileNotFound":
+            return RecipeError("there is no such AWS profile", hint="see `profile`")
+        case "NoRegionError":
+            return RecipeError("no AWS region is set", hint="set `region`")
+        case "InvalidRegionError":
+            return RecipeError("the AWS region cannot be one", hint="see `region`")
+        case "EndpointConnectionError" if region is not None and not known:
+            return SourceUnavailableError(
+                f"AWS cannot be reached in {region}, a region that the SDK does not know",
+                hint="is `region` right?",
+            )
+        case name:
+            return SourceUnavailableError(
+                f"AWS does not answer {action}: {name}",
+                hint="can it be reached from here? see `endpoint_url` and `region`",
+            )

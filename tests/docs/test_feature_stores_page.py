@@ -1,0 +1,51 @@
+"""`docs/feature-stores.md`: what it shows can be read, and it names every option and action."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mlcat_ingest.pipeline.resolve import resolve
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
+from mlcat_ingest.sources.definitions.file_reader import FileReader
+from mlcat_ingest.sources.definitions.model import FeatureSet, FeatureTable
+from mlcat_ingest.sources.sagemaker.api import ACTIONS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "feature-stores.md").read_text()
+
+
+def block(name: str) -> str:
+    (text,) = re.findall(rf"<!-- {name} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+    return str(text)
+
+
+def first_column(heading: str) -> set[str]:
+    section = PAGE.partition(heading)[2].partition("\n\n")[2]
+    rows = [line for line in section.partition("\n\n")[0].splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`(\w+(?::\w+)?)", row.split("|")[1])}
+
+
+def test_the_recipe_and_the_file_on_the_page_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe: dict[str, Any] = yaml.safe_load(block("definitions recipe"))
+    assert resolve(Recipe.model_validate(recipe)).sources
+    (tmp_path / "features.yml").write_text(block("definitions file"))
+    table, ranking = FileReader(tmp_path / "features.yml", "features.yml").read()
+    assert isinstance(table, FeatureTable)
+    assert isinstance(ranking, FeatureSet)
+    assert [one.name for one in table.features] == ["conv_rate", "trips"]
+
+
+def test_every_shared_option_is_on_the_page() -> None:
+    told = first_column("share these options:")
+    assert told == set(FeatureStoreConfig.model_fields)
+
+
+def test_every_action_that_aws_is_asked_for_is_on_the_page() -> None:
+    told = first_column("tries one by one:")
+    assert told == set(ACTIONS.values())

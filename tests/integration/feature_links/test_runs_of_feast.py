@@ -1,0 +1,166 @@
+"""Runs that Feast tagged, in a real MLflow store, with its registry: features in the catalog."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from mlcat_ingest.client.catalog_client import CatalogClient
+from support.catalog_server import running_catalog
+from support.feast_runs import FOLDER, WIDE, WIDE_VIEW, feature_urn, put_recorded_runs
+from support.mlflow_store import mlflow_client
+
+pytestmark = pytest.mark.integration
+
+STATS = "driver_hourly_stats"
+FEAST = f"{{type: feast, config: {{registry: '{FOLDER / 'registry.db'}'}}}}"
+MODEL = """
+query($urn: String!) { mlModel(urn: $urn) {
+  properties { mlFeatures customProperties { key value } }
+  relationships(input: {types: ["Consumes"], direction: OUTGOING, count: 300}) {
+    total relationships { entity { urn ... on MLFeature { name } } } } } }
+"""
+
+
+@dataclass
+class World:
+    folder: Path
+    store: str
+    client: CatalogClient
+    runs: Mapping[str, str]
+
+    def ingest(self, sources: Sequence[str], *how: str) -> dict[str, Any]:
+        recipe, report = self.folder / "rides.yml", self.folder / "report.json"
+        recipe.write_text(
+            f"sources: [{', '.join(sources)}]\n"
+            f"sink: {{type: rest, config: {{server: '{self.client.server}'}}}}\n"
+        )
+        assert call([str(recipe), "--report", str(report), "-q", *how]) == 0
+        found: dict[str, Any] = json.loads(report.read_text())
+        return found
+
+    def mlflow(self, more: str = "") -> str:
+        return f"{{type: mlflow, config: {{tracking_uri: '{self.store}'{more}}}}}"
+
+    def model(self, name: str) -> tuple[list[str], dict[str, str]]:
+        """Return the features of a run's model, and what is said of them."""
+        return self.of(f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{self.runs[name]},PROD)")
+
+    def of(self, urn: str) -> tuple[list[str], dict[str, str]]:
+        found = self.client.graphql(MODEL, {"urn": urn})["mlModel"]
+        features = found["properties"]["mlFeatures"] or []
+        consumed = found["relationships"]["relationships"]
+        assert sorted(one["entity"]["urn"] for one in consumed) == features
+        assert all(one["entity"]["name"] for one in consumed)
+        custom = {one["key"]: one["value"] for one in found["properties"]["customProperties"]}
+        prefix = "mlcat.features."
+        said = {key: text for key, text in custom.items() if key.startswith(prefix)}
+        return features, {key.removeprefix(prefix): text for key, text in said.items()}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, str]]:
+    """Give a store with the recorded runs, and their ids."""
+    folder = tmp_path_factory.mktemp("filled")
+    store = folder / "mlflow.db"
+    with mlflow_client(f"sqlite:///{store}") as client:
+        runs = put_recorded_runs(client, folder / "artifacts")
+        client.create_registered_model("ranker")
+        client.create_model_version("ranker", "/nowhere", runs["service"])
+    return store, runs
+
+
+@pytest.fixture
+def world(tmp_path: Path, filled: tuple[Path, Mapping[str, str]]) -> Iterator[World]:
+    store, runs = filled
+    own = Path(shutil.copy(store, tmp_path))
+    with running_catalog(tmp_path / "catalog.db") as catalog, CatalogClient(catalog.url) as client:
+        yield World(tmp_path, f"sqlite:///{own}", client, runs)
+
+
+def test_each_run_has_the_features_that_it_used(world: World) -> None:
+    report = world.ingest([world.mlflow(), FEAST])
+    by_refs = {"resolvedBy": "feast.feature_refs"}
+    rate, trips = feature_urn(STATS, "acc_rate"), feature_urn(STATS, "avg_daily_trips")
+    conv, doubled = feature_urn(STATS, "conv_rate"), feature_urn("transformed", "conv_rate_doubled")
+    fresh = feature_urn(f"{STATS}_fresh", "conv_rate")
+    for name, urns in {
+        "guessed_service": [rate],
+        "last_retrieval_wins": [trips, conv],
+        "stale_service": [fresh, feature_urn(WIDE_VIEW, WIDE[0])],
+        "service": [rate, conv, doubled],
+        "on_demand": [doubled],
+        "full_feature_names": [rate, conv],
+    }.items():
+        assert world.model(name) == (urns, by_refs)
+    assert len(world.model("alias")[0]) == 6
+    for name in ("online", "prediction", "no_feast", "apply_rides", "materialize_rides"):
+        assert world.model(name) == ([], {})
+    features, said = world.model("cut")
+    assert features == [feature_urn(WIDE_VIEW, name) for name in WIDE]
+    assert said["resolvedBy"] == "feast.feature_service"
+    assert said["approximate"].startswith("its references are cut")
+    features, said = world.model("cut_without_service")
+    assert (len(features), said["resolvedBy"]) == (57, "feast.feature_refs")
+    assert report["features"] == {
+        "models": 10,
+        "linked": {"feast.feature_refs": 9, "feast.feature_service": 1},
+        "approximate": 2,
+        "unknown": 0,
+        "ambiguous": 0,
+        "not_looked_up": 0,
+    }
+    assert report["lineage"]["datasets"] == 0
+    assert world.ingest([world.mlflow(), FEAST], "--full")["proposals_sent"] == 0
+
+
+def test_links_follow_what_runs_say_and_what_there_is(world: World) -> None:
+    report = world.ingest([world.mlflow()])
+    assert report["features"]["models"] == 0
+    assert report["features"]["unknown"] > 0
+    assert world.model("guessed_service")[0] == []
+    world.ingest([world.mlflow(), FEAST], "--full")
+    rate = feature_urn(STATS, "acc_rate")
+    assert world.model("guessed_service")[0] == [rate]
+    with mlflow_client(world.store) as client:
+        client.delete_tag(world.runs["guessed_service"], "feast.feature_refs")
+        client.delete_tag(world.runs["guessed_service"], "feast.feature_service")
+        client.set_tag(world.runs["no_feast"], "mlcat.features", f"{rate}, rides.{STATS}:gone")
+    # Without the registry at hand the catalog itself tells which features there are.
+    world.ingest([world.mlflow()], "--full")
+    assert world.model("guessed_service") == ([], {})
+    assert world.model("no_feast") == (
+        [rate],
+        {"resolvedBy": "mlcat.features", "unresolved": f"rides.{STATS}:gone"},
+    )
+    assert len(world.model("service")[0]) == 3
+
+
+def test_a_plan_has_the_links_to_features_that_are_planned_themselves(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = world.folder / "rides.yml"
+    recipe.write_text(
+        f"sources: [{world.mlflow()}, {FEAST}]\n"
+        f"sink: {{type: rest, config: {{server: '{world.client.server}'}}}}\n"
+    )
+    assert call(["plan", str(recipe), "--json", "-q"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rate, run_id = feature_urn(STATS, "acc_rate"), world.runs["guessed_service"]
+    (model,) = (one for one in told if one.get("urn", "").endswith(f",{run_id},PROD)"))
+    fields = model["aspects"]["mlModelProperties"]["fields"]
+    assert list(fields["mlFeatures"].values()) == [{rate: rate}]
+    assert "mlcat.features.resolvedBy" in json.dumps(fields["customProperties"])
+    assert world.client.get_aspect(rate, "mlFeatureProperties") is None
+
+
+def test_versions_that_are_models_have_the_features_of_their_run(world: World) -> None:
+    world.ingest([world.mlflow(", compat: datahub"), FEAST])
+    found = world.of("urn:li:mlModel:(urn:li:dataPlatform:mlflow,ranker_1,PROD)")
+    assert found == world.model("service")
+    assert len(found[0]) == 3

@@ -1,0 +1,171 @@
+"""SageMaker feature groups into a catalog: through moto for what moto keeps, and over a socket.
+
+moto knows no descriptions of groups and features, lists nothing and deletes nothing; what it does
+not answer is tested with botocore's Stubber, see `tests/unit/sources/sagemaker`.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from mlcat_ingest.errors import RateLimitedError
+from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
+from mlcat_ingest.sources.sagemaker.reader import SagemakerReader
+from mlcat_ingest.sources.sagemaker.session import AwsSession
+from support.definitions import FeatureWorld
+from support.sagemaker import ACCOUNT, REGION, columns
+
+pytestmark = pytest.mark.integration
+
+PLACE = f"{ACCOUNT}_{REGION}"
+OTHER_ROLE = "arn:aws:iam::210987654321:role/reader"
+DRIVERS = f"urn:li:mlFeatureTable:(urn:li:dataPlatform:sagemaker,{PLACE}.drivers)"
+RATE = f"urn:li:mlFeature:({PLACE}.drivers,rate)"
+VECTOR = f"urn:li:mlFeature:({PLACE}.drivers,vector)"
+THEIRS = "urn:li:mlFeature:(theirs.table,score)"
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Answer what is asked of AWS in this process, with made-up credentials."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+    with mock_aws():
+        yield
+
+
+def make(name: str, session: AwsSession | None = None, **tags: str) -> None:
+    session = session or AwsSession(SagemakerConfig(region=REGION))
+    client = session.sagemaker()
+    client.create_feature_group(
+        FeatureGroupName=name,
+        RecordIdentifierFeatureName="id",
+        EventTimeFeatureName="at",
+        FeatureDefinitions=columns(
+            "id:String", "at:Fractional", "rate:Fractional", "vector:Fractional:Vector"
+        ),
+        OfflineStoreConfig={"S3StorageConfig": {"S3Uri": "s3://lake/features"}},
+        RoleArn=f"arn:aws:iam::{ACCOUNT}:role/store",
+        Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+    )
+    client.close()
+
+
+def source(**config: Any) -> dict[str, Any]:
+    config = {"region": REGION, "feature_metadata": False, **config}
+    return {"type": "sagemaker", "config": config}
+
+
+@pytest.mark.usefixtures("aws")
+def test_groups_are_ingested_and_merged(features: FeatureWorld) -> None:
+    make("drivers", team="maps")
+    recipe = features.recipe(source())
+    assert features.run(recipe) == 0
+    table = features.properties(DRIVERS)
+    assert table["mlFeatures"] == [f"urn:li:mlFeature:({PLACE}.drivers,at)", RATE, VECTOR]
+    assert table["mlPrimaryKeys"] == [f"urn:li:mlPrimaryKey:({PLACE}.drivers,id)"]
+    assert features.properties(VECTOR)["dataType"] == "SEQUENCE"
+    assert features.stored(DRIVERS)["globalTags"] == {"tags": [{"tag": "urn:li:tag:team:maps"}]}
+    glue, folder = features.properties(RATE)["sources"]
+    assert glue.startswith(
+        "urn:li:dataset:(urn:li:dataPlatform:glue,sagemaker_featurestore.drivers"
+    )
+    beginning = f"urn:li:dataset:(urn:li:dataPlatform:s3,lake/features/{ACCOUNT}/{REGION}/"
+    assert folder.startswith(f"{beginning}offline-store/drivers")
+
+    features.emit(DRIVERS, {**table, "mlFeatures": [*table["mlFeatures"], THEIRS]})
+    make("riders")
+    assert features.run(recipe) == 0
+    assert THEIRS in features.features_of(DRIVERS)
+    assert features.run(recipe, "--full") == 0
+    told = json.loads((features.folder / "report.json").read_text())
+    assert told["proposals_sent"] == 0
+    assert told["source_requests"] == 2
+    assert THEIRS in features.features_of(DRIVERS)
+
+
+@pytest.mark.usefixtures("aws")
+def test_groups_of_one_name_in_two_accounts_do_not_meet(
+    features: FeatureWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make("drivers")
+    other = AwsSession(SagemakerConfig(region=REGION, role_arn=OTHER_ROLE))
+    sts = other.sts()
+    other.take(sts.assume_role(**other.role())["Credentials"])
+    sts.close()
+    make("drivers", other)
+    both = [source(), source(role_arn=OTHER_ROLE)]
+    assert features.run(features.recipe(*both)) == 0
+    assert features.properties(DRIVERS)
+    assert features.properties(DRIVERS.replace(ACCOUNT, "210987654321"))
+
+    like_datahub = [source(compat="datahub"), source(role_arn=OTHER_ROLE, compat="datahub")]
+    assert features.run(features.recipe(*like_datahub, name="datahub")) == 2
+    assert "namespace_prefix" in capsys.readouterr().err
+    assert features.stored(DRIVERS.replace(f"{PLACE}.", "")) == {}
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_account_without_groups_is_named_by_who_asks() -> None:
+    reader = SagemakerReader(SagemakerConfig(region=REGION))
+    assert reader.server_id() == PLACE
+    reader.close()
+
+
+class Throttled(BaseHTTPRequestHandler):
+    """Turns requests away until none is `left`, as SageMaker does beyond its rate."""
+
+    left = 0
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        kind = type(self)
+        status, body = (400, {"__type": "ThrottlingException"}) if kind.left else (200, {})
+        kind.left -= 1
+        text = json.dumps({"Results": [], **body}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/x-amz-json-1.1")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def busy() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Throttled)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_datahub_defect_dh6357_throttling_ends_the_run(busy: str) -> None:
+    config = SagemakerConfig.model_validate(
+        {
+            "region": REGION,
+            "endpoint_url": busy,
+            "retries": 1,
+            "feature_metadata": False,
+            "access_key_id": "AKIDEXAMPLE",
+            "secret_access_key": "made-up",
+        }
+    )
+    reader = SagemakerReader(config)
+    Throttled.left = 1
+    assert list(reader.read()) == []
+    assert reader.requests_made() == 2
+    Throttled.left = 5
+    with pytest.raises(RateLimitedError, match="fewer requests"):
+        list(reader.read())
+    assert reader.requests_made() == 4
+    reader.close()

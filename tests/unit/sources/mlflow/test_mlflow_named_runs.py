@@ -1,0 +1,77 @@
+"""A pass over a few runs by their ids: these, what they belong to, and nothing else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcat_ingest.sources.base import Forgetful, ReadsNamedRuns
+from mlcat_ingest.sources.mlflow.mapping.records import (
+    JoinedExperiment,
+    JoinedRecord,
+    JoinedRegisteredModel,
+    JoinedRun,
+)
+from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING
+from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
+from support.fake_mlflow import FakeReader, FakeStore, a_source
+from support.mlflow_records import a_run, an_experiment
+
+
+def shown(record: JoinedRecord) -> str:
+    match record:
+        case JoinedExperiment():
+            return f"experiment {record.experiment.name}"
+        case JoinedRegisteredModel():
+            return f"registered {record.model.name}"
+        case JoinedRun():
+            return f"run {record.run.run_id} of {', '.join(v.name for v in record.versions)}"
+        case _:
+            return str(record)
+
+
+def a_store() -> FakeStore:
+    return FakeStore(
+        [an_experiment("1", "fraud"), an_experiment("2", "churn"), an_experiment("3", "other")],
+        [a_run("r1", "1"), a_run("r2", "2"), a_run("r3", "1"), a_run("r4", "3")],
+        [RegisteredModel("m"), RegisteredModel("n")],
+        [ModelVersion("m", "1", run_id="r1"), ModelVersion("n", "2")],
+    )
+
+
+def read(reader: FakeReader, run_ids: Sequence[str], **config: Any) -> list[str]:
+    source = a_source(reader, **config)
+    assert isinstance(source, ReadsNamedRuns)
+    source.only_runs(run_ids)
+    pages = list(source.read(Forgetful()))
+    assert all(source.trace(one) is None for page in pages for one in page)
+    assert source.found_runs == {
+        one.run.run_id for page in pages for one in page if isinstance(one, JoinedRun)
+    }
+    return [shown(one) for page in pages for one in page]
+
+
+def test_only_the_named_runs_are_read_with_what_they_belong_to() -> None:
+    assert read(FakeReader({"default": a_store()}), ["r2", "r1", "unknown"]) == [
+        "experiment fraud",
+        "experiment churn",
+        "registered m",
+        "run r1 of m",
+        "run r2 of ",
+    ]
+
+
+def test_every_workspace_is_asked() -> None:
+    reader = FakeReader({"default": FakeStore(), "team": a_store()})
+    assert read(reader, ["r3"]) == ["experiment fraud", "run r3 of "]
+
+
+def test_the_recipes_filters_hold_but_for_its_limit() -> None:
+    reader = FakeReader({"default": a_store()})
+    config = {"experiments": {"deny": ["churn"]}, "limit": 1}
+    assert "run r3 of " in read(reader, ["r1", "r2", "r3"], **config)
+    assert not any("r2" in one for one in read(reader, ["r1", "r2"], **config))
+
+
+def test_runs_are_asked_for_in_bulk() -> None:
+    reader = FakeReader({"default": a_store()})
+    read(reader, [f"r{n}" for n in range(3 * IDS_A_LISTING)])
+    assert [name for _, name in reader.calls].count("runs") == 3
