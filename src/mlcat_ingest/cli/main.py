@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "init": ("mlcat_ingest.cli.init", "Write a commented starter recipe."),
     "schema": ("mlcat_ingest.cli.schema", "Print the JSON Schema of recipes."),
     "state": ("mlcat_ingest.cli.state", "Show or reset what a recipe remembers."),
+    "hooks": ("mlcat_ingest.cli.hooks", "Show or drain what run hooks have left to do."),
     "catalog": ("mlcat_ingest.cli.catalog", "Serve the embedded catalog; push its tests."),
     "get": ("mlcat_ingest.cli.get", "Print the stored aspects of an entity."),
     "query": ("mlcat_ingest.cli.query", "Send a GraphQL query to the catalog."),

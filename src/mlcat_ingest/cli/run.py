@@ -9,13 +9,17 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from mlcat_ingest.cli.gate_options import GateFile, gate_options
+from mlcat_ingest.cli.hooks import drained_spool, spool_option, tell
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.run_files import RunFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.hooks.settings import spool_of
+from mlcat_ingest.hooks.spool import Spool
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.resolve import Resolved
 
 _WORSE: Final = (EXIT_USAGE, EXIT_INTERRUPTED)
 """Exit statuses that a file which cannot be written does not change."""
@@ -32,6 +36,7 @@ _WORSE: Final = (EXIT_USAGE, EXIT_INTERRUPTED)
 @reading_options
 @file_options
 @gate_options
+@spool_option
 @click.option(
     "--dry-run", is_flag=True, help="Show what would be written, and write nothing; see `plan`."
 )
@@ -42,10 +47,13 @@ def command(
     metrics_file: Path | None,
     fail_on_tests: re.Pattern[str] | None,
     junit_file: Path | None,
+    spool: Path | None,
     *,
     dry_run: bool,
 ) -> int:
     """Run RECIPE, a YAML or JSON file (`-`: standard input) or the address of an MLflow server.
+
+    What waits in the spool of run hooks is brought in then, too; see `hooks`.
 
     Exit status: 0 everything arrived; 1 the source or the service failed; 2 the command, the
     recipe or a limit is at fault; 3 metadata tests did not pass (--fail-on-tests); 4 some records
@@ -55,7 +63,9 @@ def command(
     from mlcat_ingest.pipeline.pipeline import Pipeline
     from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG
     from mlcat_ingest.recipe.dump import recipe_to_yaml
+    from mlcat_ingest.threads import share_one_heap
 
+    share_one_heap()
     if dry_run:
         _refuse_with_dry_run(report_file, metrics_file, fail_on_tests, junit_file)
         return show_plan(reading)
@@ -79,11 +89,24 @@ def command(
             accept_renaming=reading.accept_renaming,
             gate=gate.options(resolved.recipe.name),
         )
+        drained = _drain(resolved, reading, spool, settings) if report.failure is None else EXIT_OK
     _tell(report, settings)
     failed = max(files.finish(report), gate.finish())
     if boxed and report.failure is None:
         settings.tell(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
-    return report.exit_code if report.exit_code in _WORSE else failed or report.exit_code
+    if report.exit_code in _WORSE:
+        return report.exit_code
+    return failed or report.exit_code or drained
+
+
+def _drain(resolved: "Resolved", reading: Reading, folder: Path | None, settings: Settings) -> int:
+    """Bring in what run hooks have left in the spool, and return the exit status of that."""
+    spool = Spool(spool_of(reading.recipe, str(folder or "")))
+    if not spool.pending():
+        return EXIT_OK
+    drained = drained_spool(resolved, reading.recipe, spool)
+    tell(drained, settings)
+    return drained.exit_code
 
 
 def _refuse_with_dry_run(*given: object) -> None:

@@ -1,0 +1,67 @@
+"""`enable`: from now on, the catalog hears of runs as they end. Standard library only."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from mlcat_ingest.hooks.listening import Listener, Once, guarded, listen
+from mlcat_ingest.hooks.settings import Settings
+
+_lock = threading.Lock()
+warn = Once()
+"""Tells why nothing is listened to, once a process."""
+_enabled = False
+
+
+def enable(
+    recipe: str | Path | None = None,
+    *,
+    server: str | None = None,
+    token: str | None = None,
+    spool: str | Path | None = None,
+) -> bool:
+    """Let the catalog hear within seconds of each MLflow run that ends in this process.
+
+    The runs are brought in as `recipe`, a file, would bring them in; or without one as
+    `mlcat-ingest <tracking URI> --to <server>` would. What is not given, the variables
+    MLCAT_RECIPE, MLCAT_SERVER, MLCAT_TOKEN and MLCAT_SPOOL say.
+
+    It never raises, and a second call changes nothing. Where it can do nothing, for it was given no
+    sink or this MLflow is not known, it says so once and returns False.
+    """
+    found: list[bool] = []
+    guarded(lambda: found.append(_enable(recipe, server, token, spool)))
+    return bool(found and found[0])
+
+
+def _enable(
+    recipe: str | Path | None, server: str | None, token: str | None, spool: str | Path | None
+) -> bool:
+    global _enabled  # noqa: PLW0603 - one listener a process
+    with _lock:
+        if _enabled:
+            return True
+        settings = Settings.of(str(recipe or ""), server or "", token or "", str(spool or ""))
+        if settings is None:
+            warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
+            return False
+        _enabled = _listen(settings)
+        if not _enabled:
+            warn("this version of MLflow cannot be listened to")
+        return _enabled
+
+
+def _listen(settings: Settings) -> bool:
+    try:
+        from mlflow.tracking._tracking_service import utils
+    except ImportError:
+        return False
+    registry = getattr(utils, "_tracking_store_registry", None)
+    get_uri = getattr(utils, "get_tracking_uri", None)
+    if registry is None or not callable(get_uri):
+        return False
+
+    def uri_of(given: Any) -> str:
+        return str(given or get_uri())
+
+    return listen(registry, Listener(settings), uri_of)

@@ -1,0 +1,66 @@
+"""A drain that waits for neither side for long: another try costs nothing."""
+
+import logging
+import os
+from dataclasses import replace
+from typing import Final
+
+from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.hooks.drain import drain_into, wanted_by
+from mlcat_ingest.hooks.sender import URI_VARIABLE
+from mlcat_ingest.hooks.settings import public_uri
+from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSource, load_resolved, resolve
+from mlcat_ingest.recipe.model import Recipe
+
+log = logging.getLogger("mlcat_ingest.hooks")
+
+TIMEOUT_S: Final = 10.0
+ATTEMPTS: Final = 2
+
+
+def drain_all(spool: Spool, recipe: str, server: str) -> str | None:
+    """Drain what is for the recipe, or without one what is of each tracking server.
+
+    Why events are left is returned, None if none are.
+    """
+    known = os.environ.pop(URI_VARIABLE, "")
+    why = None
+    for place in [recipe] if recipe else spool.places():
+        try:
+            if recipe:
+                why = _drain_with(load_resolved(recipe), spool, recipe) or why
+            else:
+                # Of the store that it was started for it knows the credentials.
+                uri = known if public_uri(known) == place else place
+                resolved = resolve(Recipe.for_tracking_uri(uri, server))
+                why = _drain_with(resolved, spool, place) or why
+        except MlcatError as error:
+            why = str(error)
+    return why
+
+
+def _drain_with(resolved: Resolved, spool: Spool, place: str) -> str | None:
+    drained = drain_into(hasty(resolved), spool, wanted_by(resolved, place))
+    log.info("%d events of %d runs, %d left", drained.events, drained.runs, drained.left)
+    if drained.report is None:
+        return None
+    refused = f"something was refused, see {drained.report.dead_letter_file}"
+    return str(drained.report.failure or refused)
+
+
+def hasty(resolved: Resolved) -> Resolved:
+    """Return a recipe with short waits and few attempts."""
+    sources = tuple(map(_hasty_source, resolved.sources))
+    sink = resolved.sink
+    if sink is not None and sink.type == "rest":
+        config = sink.config.model_copy(update={"timeout_s": TIMEOUT_S, "max_attempts": ATTEMPTS})
+        sink = replace(sink, config=config)
+    return replace(resolved, sources=sources, sink=sink)
+
+
+def _hasty_source(source: ResolvedSource) -> ResolvedSource:
+    if source.type != "mlflow":
+        return source
+    update = {"timeout_s": TIMEOUT_S, "retries": ATTEMPTS - 1}
+    return replace(source, config=source.config.model_copy(update=update))

@@ -1,0 +1,58 @@
+"""MLflow's own server with the hook: `mlflow server --app-name mlcat`, or `mlcat-basic-auth`.
+
+It hears of runs from every client in every language. The applications are MLflow's; only the stores
+behind them are listened to. Where this MLflow is not known, its server starts all the same.
+"""
+
+import os
+from typing import Any
+
+from mlcat_ingest.hooks.enabling import warn
+from mlcat_ingest.hooks.listening import Listener, attach, guarded, listen
+from mlcat_ingest.hooks.settings import Settings
+
+
+def create_app() -> Any:
+    """Return MLflow's application, listened to."""
+    guarded(_listen)
+    if _serves_asgi():
+        from mlflow.server.fastapi_app import app as asgi
+
+        return asgi
+    from mlflow.server import app
+
+    return app
+
+
+def create_app_with_auth() -> Any:
+    """Return MLflow's application with basic authentication, listened to."""
+    guarded(_listen)
+    from mlflow.server.auth import create_app as with_auth
+
+    return with_auth()
+
+
+def _serves_asgi() -> bool:
+    """Return whether MLflow starts uvicorn, its default since 3.5; the others take a Flask app."""
+    return os.environ.get("_MLFLOW_SGI_NAME") == "uvicorn"
+
+
+def _listen() -> None:
+    settings = Settings.of()
+    if settings is None:
+        warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
+        return
+    from mlflow.server import handlers
+
+    registry = getattr(handlers, "_tracking_store_registry", None)
+    listener = Listener(settings)
+
+    def uri_of(given: Any) -> str:
+        return str(given or os.environ.get("_MLFLOW_SERVER_FILE_STORE", ""))
+
+    if registry is None or not listen(registry, listener, uri_of):
+        warn("this version of MLflow cannot be listened to")
+    # It may be there already, for the application asks for it when it is imported.
+    store = getattr(handlers, "_tracking_store", None)
+    if store is not None:
+        attach(store, listener, lambda: uri_of(None))

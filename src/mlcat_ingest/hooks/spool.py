@@ -1,0 +1,288 @@
+"""The spool: a folder of events, one a file, that any number of processes write and one drains.
+
+    new/<moment>-<process>-<random>.json    events that wait, oldest first
+    claimed/                                events that the one drain at work has taken
+    dropped.jsonl                           events that were let go of unsent, and why
+    drain.lock                              held by the drain at work, and gone with it
+    pause.json                              until when nobody need try, after drains that failed
+    sender.log, refused.jsonl               what background drains said, and what was refused
+
+A file is written elsewhere and renamed, so it is whole or not there, and claimed by renaming, so
+nobody takes it twice. The catalog is told of each event at least once. Standard library only.
+"""
+
+import fcntl
+import json
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mlcat_ingest.hooks.event import MAX_BYTES, Event
+
+MAX_EVENTS: Final = 10_000
+"""Events that may wait; further ones are dropped, and counted, until some are drained."""
+MAX_AGE_S: Final = 7 * 86_400.0
+"""How old an event may become: by then a scheduled run has brought in what it tells of."""
+
+_COUNT_EVERY: Final = 100
+_DROPPED_BYTES: Final = 1 << 20
+_FIRST_PAUSE_S: Final = 5.0
+_LONGEST_PAUSE_S: Final = 600.0
+_LEFT_BEHIND_S: Final = 3_600.0
+"""Age at which a file that was never renamed is nobody's any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An event that this process alone has, and the name of its file."""
+
+    name: str
+    event: Event
+
+
+class Spool:
+    """A spool in `folder`, which is made by the first event."""
+
+    def __init__(
+        self, folder: Path, *, max_events: int = MAX_EVENTS, max_age_s: float = MAX_AGE_S
+    ) -> None:
+        """Keep the place; nothing is touched."""
+        self.folder = folder
+        self._new, self._claimed = folder / "new", folder / "claimed"
+        self._max_events, self._max_age_s = max_events, max_age_s
+        self._written = 0
+        self._pid = os.getpid()
+
+    def put(self, event: Event) -> bool:
+        """Write `event` so that the end of this process cannot undo it; False if the spool is full.
+
+        Safe for any number of threads and processes.
+
+        Raises:
+            OSError: the folder cannot be written, or its disk is full.
+
+        Cost: one `fsync`; a listing of the folder for each hundred events.
+        """
+        if self._is_full():
+            self._drop(event, "the spool is full")
+            return False
+        name = f"{time.time_ns() // 1_000_000:013d}-{os.getpid()}-{secrets.token_hex(6)}.json"
+        temporary = self.folder / f".{name}"
+        try:
+            _write_whole(temporary, event.to_json())
+        except FileNotFoundError:
+            self._new.mkdir(parents=True, exist_ok=True)
+            _write_whole(temporary, event.to_json())
+        try:
+            temporary.rename(self._new / name)
+        except FileNotFoundError:
+            self._new.mkdir(parents=True, exist_ok=True)
+            temporary.rename(self._new / name)
+        return True
+
+    def _is_full(self) -> bool:
+        if os.getpid() != self._pid:
+            self._pid, self._written = os.getpid(), 0
+        counts = self._written % _COUNT_EVERY == 0
+        self._written += 1
+        if counts and len(self.waiting()) >= self._max_events:
+            self._written = 0  # look again at the next event
+            return True
+        return False
+
+    def waiting(self) -> list[str]:
+        """Return the names of the events that nobody has claimed, oldest first."""
+        return _names(self._new)
+
+    def pending(self) -> int:
+        """Return how many events there are, those that a drain has claimed among them."""
+        return len(self.waiting()) + len(_names(self._claimed))
+
+    def count(self, wanted: Callable[[Event], bool]) -> int:
+        """Return how many of the events that nobody has claimed are `wanted`."""
+        found = (_read(self._new / name) for name in self.waiting())
+        return sum(1 for event in found if event is not None and wanted(event))
+
+    def places(self) -> list[str]:
+        """Return the tracking URIs of the events that wait and name no recipe."""
+        found = (_read(self._new / name) for name in self.waiting())
+        nameless = (one for one in found if one is not None and not one.recipe)
+        return sorted({one.tracking_uri for one in nameless if one.tracking_uri})
+
+    def oldest_ms(self) -> int | None:
+        """Return when the oldest event was written, in epoch milliseconds."""
+        names = sorted([*self.waiting(), *_names(self._claimed)])
+        return _moment(names[0]) if names else None
+
+    @contextmanager
+    def draining(self) -> Iterator[bool]:
+        """Give whether this process may drain, which only one does at a time.
+
+        What an earlier one left claimed, since it was killed, waits again.
+
+        Raises:
+            OSError: the folder cannot be written, or its file system has no locks.
+        """
+        self._claimed.mkdir(parents=True, exist_ok=True)
+        self._new.mkdir(exist_ok=True)
+        with (self.folder / "drain.lock").open("wb") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            self.release(_names(self._claimed))
+            self._sweep()
+            yield True
+
+    def is_draining(self) -> bool:
+        """Return whether a drain is at work just now."""
+        try:
+            with (self.folder / "drain.lock").open("rb") as handle:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def claim(
+        self, most: int, wanted: Callable[[Event], bool], passed: frozenset[str] = frozenset()
+    ) -> list[Claimed]:
+        """Take the oldest `most` events that are `wanted`, except files of the names `passed`.
+
+        What is too old, or no event at all, is dropped on the way, and counted.
+        """
+        found: list[Claimed] = []
+        oldest_ms = time.time() * 1000 - self._max_age_s * 1000
+        for name in self.waiting():
+            if len(found) >= most:
+                break
+            if name in passed:
+                continue
+            event = _read(self._new / name)
+            if event is not None and not wanted(event):
+                continue
+            try:
+                (self._new / name).rename(self._claimed / name)
+            except FileNotFoundError:
+                continue  # another process has it
+            if event is None:
+                self._let_go(name, Event("?"), "it is not an event")
+            elif _moment(name) < oldest_ms:
+                self._let_go(name, event, "it became too old")
+            else:
+                found.append(Claimed(name, event))
+        return found
+
+    def done(self, names: Sequence[str]) -> None:
+        """Let go of claimed events that the catalog has been told of."""
+        for name in names:
+            (self._claimed / name).unlink(missing_ok=True)
+
+    def release(self, names: Sequence[str]) -> None:
+        """Let claimed events wait again."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                (self._claimed / name).rename(self._new / name)
+
+    def pause(self, why: str) -> None:
+        """Take note that a drain failed: who begins one by itself waits, longer each time."""
+        failures = self._paused().get("failures", 0) + 1
+        jitter = random.uniform(0.5, 1)  # noqa: S311 - no secret
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10)) * jitter
+        said = {"failures": failures, "until_ms": int((time.time() + pause_s) * 1000), "why": why}
+        temporary = self.folder / f".{secrets.token_hex(6)}.json"
+        _write_whole(temporary, json.dumps(said).encode())
+        temporary.rename(self.folder / "pause.json")
+
+    def resume(self) -> None:
+        """Take note that a drain succeeded."""
+        (self.folder / "pause.json").unlink(missing_ok=True)
+
+    def pause_s(self) -> float:
+        """Return for how many seconds more nobody need try."""
+        left_s: float = self._paused().get("until_ms", 0) / 1000 - time.time()
+        return min(max(left_s, 0.0), _LONGEST_PAUSE_S)
+
+    def why_paused(self) -> str | None:
+        """Return why the last drain failed, None if it did not."""
+        why = self._paused().get("why")
+        return why if isinstance(why, str) else None
+
+    def _paused(self) -> dict[str, Any]:
+        try:
+            found = json.loads((self.folder / "pause.json").read_bytes())
+        except (OSError, ValueError):
+            return {}
+        whole = isinstance(found, dict) and all(
+            isinstance(found.get(name), int) for name in ("failures", "until_ms")
+        )
+        return found if whole else {}
+
+    def dropped(self) -> list[str]:
+        """Return a line for each event that was dropped, the oldest first."""
+        try:
+            text = (self.folder / "dropped.jsonl").read_text(errors="replace")
+        except OSError:
+            return []
+        return text.splitlines()
+
+    def _let_go(self, name: str, event: Event, why: str) -> None:
+        self._drop(event, why)
+        self.done([name])
+
+    def _drop(self, event: Event, why: str) -> None:
+        line = json.dumps({"run_id": event.run_id, "why": why, "at_ms": int(time.time() * 1000)})
+        path = self.folder / "dropped.jsonl"
+        with path.open("ab") as handle:
+            if handle.tell() < _DROPPED_BYTES:
+                handle.write(f"{line}\n".encode())
+
+    def _sweep(self) -> None:
+        """Take away what writers left behind that were killed before they could rename it."""
+        before_s = time.time() - _LEFT_BEHIND_S
+        for path in self.folder.glob(".*.json"):
+            with suppress(OSError):
+                if path.stat().st_mtime < before_s:
+                    path.unlink()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith(".json"))  # noqa: PTH208 - names, not paths
+    except OSError:
+        return []
+
+
+def _moment(name: str) -> int:
+    digits = name.partition("-")[0]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _read(path: Path) -> Event | None:
+    try:
+        with path.open("rb") as handle:
+            return Event.from_json(handle.read(MAX_BYTES))
+    except OSError:
+        return None
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write a new file down to the disk; nothing is left of it where that fails."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            os.write(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise

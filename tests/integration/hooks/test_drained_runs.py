@@ -1,0 +1,117 @@
+"""Real events of a real MLflow, drained into a real catalog."""
+
+import pytest
+
+from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
+from mlcat_ingest.hooks.event import Event
+from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.pipeline.pipeline import Pipeline
+from mlcat_ingest.pipeline.resolve import load_resolved
+from mlcat_ingest.pipeline.state.lock import held_state
+from support.catalog_server import RunningCatalog
+from support.hooks import Bench, models
+from support.mlflow_store import mlflow_client
+
+pytestmark = pytest.mark.integration
+
+
+def some_runs(uri: str, count: int) -> list[str]:
+    made = []
+    with mlflow_client(uri) as client:
+        for number in range(count):
+            run = client.create_run("0")
+            client.log_metric(run.info.run_id, "number", number)
+            client.set_terminated(run.info.run_id)
+            made.append(run.info.run_id)
+    return made
+
+
+def drained(bench: Bench) -> Drained:
+    resolved = load_resolved(bench.recipe)
+    return drain_into(resolved, bench.spool, wanted_by(resolved, str(bench.recipe)))
+
+
+def test_only_the_named_runs_arrive_and_a_second_time_changes_nothing(
+    bench: Bench, catalog: RunningCatalog
+) -> None:
+    first, second = some_runs(bench.mlflow, 2)
+    for _ in range(2):
+        bench.spool.put(Event(first, recipe=str(bench.recipe)))
+    bench.spool.put(Event("0" * 32, recipe=str(bench.recipe)))
+    assert drained(bench) == Drained(events=3, runs=2, elsewhere=1)
+    assert models(catalog, [first, second]) == [first]
+    urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{first},PROD)"
+    version = catalog.store.get_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].version
+    bench.spool.put(Event(first, recipe=str(bench.recipe)))
+    assert drained(bench).events == 1
+    held = catalog.store.get_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"]
+    assert held.version == version
+    applied = held.value["customProperties"]
+    assert "mlcat.applied.hooked" in applied
+
+
+def test_a_drain_needs_no_lock_and_leaves_the_scheduled_run_what_it_would_have_read(
+    bench: Bench, catalog: RunningCatalog
+) -> None:
+    pipeline = Pipeline(load_resolved(bench.recipe))
+    assert pipeline.run().exit_code == 0
+    [late] = some_runs(bench.mlflow, 1)
+    bench.spool.put(Event(late, recipe=str(bench.recipe)))
+    url = f"sqlite:///{bench.folder / '.mlcat' / 'state.db'}"
+    with held_state(url, "hooked"):  # a scheduled run at work
+        assert drained(bench).events == 1
+    assert models(catalog, [late]) == [late]
+    report = pipeline.run()
+    assert report.exit_code == 0
+    assert report.entities["mlModel"].unchanged >= 1
+    assert report.entities["mlModel"].written == 0
+
+
+def test_names_that_changed_are_refused_as_a_run_refuses_them(
+    bench: Bench, catalog: RunningCatalog
+) -> None:
+    assert Pipeline(load_resolved(bench.recipe)).run().exit_code == 0
+    [run_id] = some_runs(bench.mlflow, 1)
+    text = bench.recipe.read_text().replace("retries: 1", "retries: 1, env: DEV")
+    bench.recipe.write_text(text)
+    bench.spool.put(Event(run_id, recipe=str(bench.recipe)))
+    found = drained(bench)
+    assert (found.left, found.exit_code) == (1, 2)
+    assert models(catalog, [run_id]) == []
+
+
+def test_what_is_asked_does_not_grow_with_the_runs(bench: Bench, catalog: RunningCatalog) -> None:
+    some = some_runs(bench.mlflow, 1)
+    pipeline = Pipeline(load_resolved(bench.recipe))
+    one, _ = pipeline.run_named(some)
+    more = some_runs(bench.mlflow, 40)
+    many, unknown = pipeline.run_named(more)
+    assert list(unknown) == []
+    assert many.source_requests == one.source_requests
+    assert many.catalog_requests <= one.catalog_requests + 1
+    assert len(models(catalog, more)) == 40
+
+
+def test_a_limit_of_the_recipe_keeps_the_event(bench: Bench) -> None:
+    [run_id] = some_runs(bench.mlflow, 1)
+    text = bench.recipe.read_text()
+    bench.recipe.write_text(text + "limits: {max_new_entities: 0}\n")
+    bench.spool.put(Event(run_id, recipe=str(bench.recipe)))
+    found = drained(bench)
+    assert (found.left, found.exit_code) == (1, 2)
+    bench.recipe.write_text(text)
+    assert drained(bench).events == 1
+
+
+def test_a_run_of_the_recipe_drains_the_spool_that_it_is_told_of(
+    bench: Bench, catalog: RunningCatalog
+) -> None:
+    first = bench.command("recipe.yml", "--no-input")
+    assert first.returncode == 0, first.stderr
+    [run_id] = some_runs(bench.mlflow, 1)
+    told = Spool(bench.folder / "elsewhere")
+    told.put(Event(run_id, recipe="/on/another/host/recipe.yml"))
+    done = bench.command("recipe.yml", "--no-input", "--spool", str(told.folder))
+    assert done.returncode == 0, done.stderr
+    assert "hooks: 1 events of 1 runs; 0 left" in done.stderr
+    assert models(catalog, [run_id]) == [run_id]

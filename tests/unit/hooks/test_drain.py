@@ -1,0 +1,126 @@
+"""The drain over a real spool: what goes, what stays, and what is asked of the recipe."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
+from mlcat_ingest.hooks.drain import Drained, drain, wanted_by
+from mlcat_ingest.hooks.event import Event
+from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.pipeline.report import Report, failure_of
+from mlcat_ingest.pipeline.resolve import resolve
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.recipe.model import Recipe
+
+
+def a_report(error: BaseException | None = None, *, refused: bool = False) -> Report:
+    tally = Tally("r")
+    if refused:
+        tally.record_failed("r1", "not usable")
+    return tally.report(
+        catalog="",
+        passes=[],
+        source_requests=0,
+        catalog_requests=0,
+        error=error,
+        finished=True,
+        gate=None,
+    )
+
+
+class Pipe:
+    """Stands for a pipeline: keeps what it was asked for, and answers with `report`."""
+
+    def __init__(self, *reports: Report, unknown: Sequence[str] = ()) -> None:
+        self.asked: list[list[str]] = []
+        self._reports = list(reports)
+        self._unknown = unknown
+
+    def __call__(self, run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
+        self.asked.append(list(run_ids))
+        return (self._reports.pop(0) if self._reports else a_report()), self._unknown
+
+
+def a_spool(folder: Path, *run_ids: str) -> Spool:
+    spool = Spool(folder)
+    for one in run_ids:
+        spool.put(Event(one, "FINISHED", "http://mlflow:5000"))
+    return spool
+
+
+def test_a_run_that_ended_twice_is_asked_for_once_and_both_events_go(tmp_path: Path) -> None:
+    spool, pipe = a_spool(tmp_path, "a", "b", "a"), Pipe()
+    assert drain(spool, bool, pipe) == Drained(events=3, runs=2)
+    assert sorted(pipe.asked[0]) == ["a", "b"]
+    assert spool.pending() == 0
+
+
+def test_what_a_failure_ends_stays_and_ends_the_drain(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path, "a")
+    pipe = Pipe(a_report(CatalogUnavailableError("down")))
+    drained = drain(spool, bool, pipe)
+    assert (drained.events, drained.left, drained.exit_code) == (0, 1, 1)
+    assert drained.report is not None
+    assert drained.report.failure == failure_of(CatalogUnavailableError("down"))
+    assert len(pipe.asked) == 1
+    assert drain(spool, bool, Pipe()) == Drained(events=1, runs=1)
+
+
+def test_what_was_refused_stays_and_the_drain_ends_all_the_same(tmp_path: Path) -> None:
+    spool, pipe = a_spool(tmp_path, "r1"), Pipe(a_report(refused=True))
+    drained = drain(spool, bool, pipe)
+    assert (drained.events, drained.left, drained.exit_code) == (0, 1, 4)
+    assert len(pipe.asked) == 1
+
+
+def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path, "a")
+    pipe = Pipe()
+
+    def bring(run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
+        if not pipe.asked:
+            spool.put(Event("late"))
+        return pipe(run_ids)
+
+    assert drain(spool, bool, bring).events == 2
+    assert pipe.asked == [["a"], ["late"]]
+
+
+def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path) -> None:
+    def broken(run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
+        raise ZeroDivisionError(run_ids)
+
+    spool = a_spool(tmp_path, "a")
+    with pytest.raises(ZeroDivisionError):
+        drain(spool, bool, broken)
+    assert len(spool.waiting()) == 1
+
+
+def test_where_another_drain_is_at_work_nothing_is_done(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path, "a")
+    with Spool(tmp_path).draining():
+        drained = drain(spool, bool, Pipe())
+    assert (drained.busy, drained.left, drained.exit_code) == (True, 1, 0)
+
+
+def test_runs_that_no_source_has_are_counted_and_done(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path, "a", "foreign")
+    assert drain(spool, bool, Pipe(unknown=["foreign"])) == Drained(2, 2, 1)
+    assert spool.pending() == 0
+
+
+def test_a_spool_that_cannot_be_used_is_said_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateUnavailableError, match=r"file/spool .* --spool"):
+        drain(Spool(tmp_path / "file" / "spool"), bool, Pipe())
+
+
+def test_events_are_told_apart_by_recipe_and_where_they_name_none_by_server() -> None:
+    recipe = Recipe.for_tracking_uri("http://MLflow:5000/", "http://catalog:8080")
+    wanted = wanted_by(resolve(recipe), "/here/prod.yml")
+    assert wanted(Event("r", recipe="/elsewhere/prod.yml"))
+    assert not wanted(Event("r", recipe="/here/other.yml"))
+    assert wanted(Event("r", tracking_uri="http://mlflow:5000"))
+    assert not wanted(Event("r", tracking_uri="http://other:5000"))
