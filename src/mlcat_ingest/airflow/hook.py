@@ -1,0 +1,110 @@
+"""Connections of Airflow as what a recipe needs: a sink, and variables of MLflow."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from airflow.sdk import BaseHook
+
+from mlcat_ingest.airflow.provider import CONNECTION_TYPE
+from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.findings import Finding
+from mlcat_ingest.recipe.secrets import SECRETS
+from mlcat_ingest.sinks.config import RestSinkConfig
+from mlcat_ingest.sinks.rest import RestSink
+
+_NOT_OF_THE_SINK: Final = frozenset({"ui_url"})
+
+
+class MlcatHook(BaseHook):
+    """A catalog service by its connection, of type `mlcat` or `datahub_rest`."""
+
+    conn_name_attr = "mlcat_conn_id"
+    default_conn_name = "mlcat_default"
+    conn_type = CONNECTION_TYPE
+    hook_name = "Metadata catalog (mlcat-ingest)"
+
+    def __init__(self, mlcat_conn_id: str = default_conn_name) -> None:
+        """Keep the connection's id; it is looked up when it is needed."""
+        super().__init__()
+        self._conn_id = mlcat_conn_id
+
+    def sink_config(self) -> dict[str, Any]:
+        """Return the configuration of a sink of type `rest`; its token is masked from now on.
+
+        Raises:
+            RecipeError: the connection names no server.
+        """
+        connection = self.get_connection(self._conn_id)
+        extra = _extra_of(connection)
+        token = connection.password or extra.pop("token", None)
+        config = {
+            key: value
+            for key, value in extra.items()
+            if key not in _NOT_OF_THE_SINK and value not in {None, ""}
+        }
+        config["server"] = _server_of(connection, self._conn_id)
+        # Empty is none: a token of the environment belongs to another server.
+        config["token"] = token or ""
+        if token:
+            SECRETS.add(token)
+        return config
+
+    def page(self) -> str:
+        """Return the address of the catalog's pages."""
+        connection = self.get_connection(self._conn_id)
+        given = _extra_of(connection).get("ui_url")
+        return str(given or _server_of(connection, self._conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Return whether the service lets us in, and what is wrong if not."""
+        try:
+            sink = RestSink(RestSinkConfig.model_validate(self.sink_config()))
+            try:
+                failed = [_told(one) for one in sink.check() if one.outcome == "failed"]
+            finally:
+                sink.close()
+        except (MlcatError, ValueError) as error:
+            return False, SECRETS.mask(str(error))
+        return not failed, SECRETS.mask("; ".join(failed)) or "The catalog answers"
+
+
+def mlflow_variables(conn_id: str) -> Mapping[str, str]:
+    """Return MLflow's own variables for the server of a connection, of type `http` say.
+
+    A recipe takes from them what it names: `tracking_uri: "${MLFLOW_TRACKING_URI}"`.
+    """
+    connection = BaseHook.get_connection(conn_id)
+    token = _extra_of(connection).get("token")
+    found = {
+        "MLFLOW_TRACKING_URI": _server_of(connection, conn_id),
+        "MLFLOW_TRACKING_USERNAME": connection.login,
+        "MLFLOW_TRACKING_PASSWORD": connection.password,
+        "MLFLOW_TRACKING_TOKEN": token,
+    }
+    SECRETS.add(*(one for one in (connection.password, token) if one))
+    return {name: str(value) for name, value in found.items() if value}
+
+
+def _extra_of(connection: Any) -> dict[str, Any]:
+    return dict(connection.extra_dejson)
+
+
+def _server_of(connection: Any, conn_id: str) -> str:
+    """Return the address that a connection spells as one text, or in the parts of a URI."""
+    host = connection.host or ""
+    if not host:
+        raise RecipeError(
+            f"the Airflow connection {conn_id!r} names no server",
+            hint="its host has to be the address, such as https://catalog.example.com",
+        )
+    if "://" not in host:
+        host = f"{connection.schema or 'http'}://{host}"
+    parts = urlsplit(host)
+    if connection.port and parts.port is None:
+        parts = parts._replace(netloc=f"{parts.netloc}:{connection.port}")
+    return urlunsplit(parts)
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.what}: {finding.detail}" if finding.detail else finding.what

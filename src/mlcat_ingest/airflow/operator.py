@@ -1,0 +1,230 @@
+"""Operators that run recipes: as a whole, or planned, read in mapped shards, and finished."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from mlcat_ingest.airflow.hook import MlcatHook
+from mlcat_ingest.airflow.links import CatalogLink
+from mlcat_ingest.airflow.recipes import RecipeGiven, recipe_of
+from mlcat_ingest.airflow.reports import Summary, joined, refused_by, summary_of
+from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
+from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.pipeline.pipeline import Pipeline
+from mlcat_ingest.pipeline.render import as_text
+from mlcat_ingest.pipeline.report import EXIT_PARTIAL, Report
+from mlcat_ingest.pipeline.resolve import resolve
+from mlcat_ingest.pipeline.shards import LEAST_SIZE, MOST, Shard, Sharding
+from mlcat_ingest.recipe.model import Recipe
+
+log = logging.getLogger(__name__)
+
+RETRY_POLICY: Final = ExceptionRetryPolicy(
+    rules=[
+        RetryRule(
+            exception=["mlcat_ingest.errors.RecipeError", "mlcat_ingest.errors.FatalError"],
+            action=RetryAction.FAIL,
+            reason="it cannot succeed as it is: the recipe, a limit or the access has to change",
+        )
+    ]
+)
+"""What another attempt cannot cure uses up none; the rest follows the task's `retries`."""
+
+
+class _RecipeOperator(BaseOperator):
+    """What the operators of one recipe have in common."""
+
+    template_fields: Sequence[str] = ("recipe", "mlcat_conn_id", "mlflow_conn_id")
+    operator_extra_links = (CatalogLink(),)
+    ui_color: ClassVar[str] = "#e8f0e4"
+
+    def __init__(
+        self,
+        *,
+        recipe: RecipeGiven,
+        mlcat_conn_id: str | None = None,
+        mlflow_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # A mapped task is made with every option named, those that were left out as None.
+        if kwargs.get("retry_policy") is None:
+            kwargs["retry_policy"] = RETRY_POLICY
+        super().__init__(**kwargs)
+        self.recipe = recipe
+        self.mlcat_conn_id = mlcat_conn_id
+        self.mlflow_conn_id = mlflow_conn_id
+        self.catalog_page = ""
+        self._is_running = False
+
+    def on_kill(self) -> None:
+        """Stop as Ctrl-C does: requests under way come to their end, and the task fails."""
+        # Airflow calls this from its handler of SIGTERM, in the thread that waits for the run.
+        if self._is_running:
+            raise KeyboardInterrupt
+
+    def _recipe(self) -> Recipe:
+        if self.mlcat_conn_id:
+            self.catalog_page = MlcatHook(self.mlcat_conn_id).page()
+        return recipe_of(self.recipe, self.mlcat_conn_id or None, self.mlflow_conn_id or None)
+
+    def _done(self, run: Callable[[], Report]) -> dict[str, Any]:
+        """Run, and return the report's summary if everything arrived.
+
+        Raises:
+            MlcatError: what ended the run.
+            AirflowFailException: some records were refused, and would be again.
+            AirflowException: the task was killed.
+        """
+        self._is_running = True
+        try:
+            report = run()
+        finally:
+            self._is_running = False
+        for line in as_text(report).splitlines():
+            log.info("%s", line)
+        if report.interrupted:
+            raise AirflowException("killed; what the catalog acknowledged stays")
+        report.raise_for_failure()
+        if report.exit_code == EXIT_PARTIAL:
+            raise AirflowFailException(
+                f"{report.failed_records + report.rejected} records did not arrive; "
+                "the first of them are in this log"
+            )
+        return summary_of(report)
+
+
+class MlcatIngestOperator(_RecipeOperator):
+    """Runs a recipe as a whole, or one shard of it; returns the report's summary.
+
+    `recipe` is a path, a text in YAML or JSON, or a mapping. It has to say where to write, unless
+    `mlcat_conn_id` does, a connection of type `mlcat` or `datahub_rest`. `mlflow_conn_id` fills
+    `${MLFLOW_TRACKING_URI}` and MLflow's other variables in it. `shard` is one of those that
+    `MlcatPlanOperator` returned.
+    """
+
+    def __init__(
+        self, *, shard: Mapping[str, Any] | None = None, full: bool = False, **kwargs: Any
+    ) -> None:
+        """Keep what to run; nothing is read or contacted."""
+        super().__init__(**kwargs)
+        self.shard = shard
+        self.full = full
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Run, and return the report's summary."""
+        recipe = self._recipe()
+        if self.shard is None:
+            pipeline = Pipeline(recipe)
+            return self._done(lambda: pipeline.run(full=self.full))
+        shard, sharding = Shard.of_data(self.shard), Sharding(recipe)
+        context["mlcat_shard"] = shard.label
+        again = context["ti"].try_number > 1
+        return self._done(lambda: sharding.read(shard, again=again))
+
+
+class MlcatPlanOperator(_RecipeOperator):
+    """Returns the shards of a recipe, for `MlcatIngestOperator.partial(…).expand(shard=…)`."""
+
+    template_fields = (*_RecipeOperator.template_fields, "most", "least_size")
+
+    def __init__(
+        self, *, most: int | str = MOST, least_size: int | str = LEAST_SIZE, **kwargs: Any
+    ) -> None:
+        """Plan at most `most` shards a source, none smaller than `least_size` records."""
+        super().__init__(**kwargs)
+        self.most = most
+        self.least_size = least_size
+
+    def execute(self, context: Any) -> list[dict[str, Any]]:
+        """Return the shards, the largest first."""
+        del context
+        shards = Sharding(self._recipe()).shards(int(self.most), int(self.least_size))
+        for shard in shards:
+            log.info("about %d records: %s", shard.size, shard.label)
+        return [shard.as_data() for shard in shards]
+
+
+class MlcatFinishOperator(_RecipeOperator):
+    """Writes what is in no shard and removes what is gone; returns what all shards did together.
+
+    Give it the shards that were planned and the reports that came of them: it fails, before it
+    contacts anything, unless each shard has one. Its outlets get what was written as `extra`.
+    """
+
+    template_fields = (*_RecipeOperator.template_fields, "shards", "reports")
+
+    def __init__(self, *, shards: Any, reports: Any, **kwargs: Any) -> None:
+        """Finish the run of these shards."""
+        kwargs.setdefault("trigger_rule", "none_failed")
+        super().__init__(**kwargs)
+        self.shards = shards
+        self.reports = reports
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Check that all shards were read, finish, and return the joined summary."""
+        reports = [one for one in self.reports or () if one is not None]
+        planned = len(self.shards or ())
+        if len(reports) != planned:
+            raise AirflowFailException(f"{planned} shards were planned, {len(reports)} reported")
+        sharding = Sharding(self._recipe())
+        done = joined([*reports, self._done(sharding.finish)])
+        for outlet in self.outlets:
+            context["outlet_events"][outlet].extra = {
+                "recipe": done["recipe"],
+                "entities": done["entities"],
+            }
+        return done
+
+
+class MlcatDrainOperator(_RecipeOperator):
+    """Brings in the runs that hooks told a spool of; runs where the spool's folder is.
+
+    What does not arrive stays there, and fails the task.
+    """
+
+    template_fields = (*_RecipeOperator.template_fields, "spool")
+
+    def __init__(self, *, spool: str, **kwargs: Any) -> None:
+        """Drain the spool in the folder `spool`; one that is not there is empty."""
+        super().__init__(**kwargs)
+        self.spool = spool
+
+    def execute(self, context: Any) -> dict[str, int]:
+        """Drain, and return how many events and runs that was."""
+        del context
+        resolved, spool = resolve(self._recipe()), Spool(Path(self.spool))
+        drained = Drained()
+        if spool.pending():
+            drained = drain_into(resolved, spool, wanted_by(resolved, str(self.recipe)))
+        report = drained.report
+        if report is not None:
+            self._done(lambda: report)
+        if not drained.busy:
+            spool.resume()
+        return {"events": drained.events, "runs": drained.runs, "left": drained.left}
+
+
+class MlcatGateOperator(BaseOperator):
+    """Fails if metadata tests fail of what a run wrote; passes where none are named."""
+
+    template_fields: Sequence[str] = ("summary", "fail_on_tests")
+
+    def __init__(self, *, summary: Any, fail_on_tests: str | None = None, **kwargs: Any) -> None:
+        """Look in `summary` for tests whose URN the regular expression is found in."""
+        super().__init__(**kwargs)
+        self.summary = summary
+        self.fail_on_tests = fail_on_tests
+
+    def execute(self, context: Any) -> None:
+        """Return if nothing that was asked for fails."""
+        del context
+        summary: Summary = self.summary
+        if not self.fail_on_tests or self.fail_on_tests == "None":
+            return
+        refusal = refused_by(summary, self.fail_on_tests)
+        if refusal is not None:
+            raise AirflowFailException(refusal)

@@ -1,0 +1,74 @@
+"""A report as what Airflow keeps of a task: a few kilobytes that name no record's content."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from mlcat_ingest.pipeline.report import Report
+
+EXAMPLES: Final = 3
+TESTS: Final = 50
+
+Summary = Mapping[str, Any]
+
+
+def summary_of(report: Report) -> dict[str, Any]:
+    """Return what other tasks and people need to know of a run."""
+    evaluation = report.evaluation
+    failing = sorted(evaluation.failing_tests.items(), key=lambda one: (-one[1], one[0]))
+    return {
+        "recipe": report.name,
+        "exit_code": report.exit_code,
+        "catalog": report.catalog,
+        "duration_s": report.duration_s,
+        "records": report.records,
+        "entities": {kind: asdict(counts) for kind, counts in report.entities.items()},
+        "failed_records": report.failed_records,
+        "rejected": report.rejected,
+        "examples": [
+            asdict(one)
+            for one in (*report.failed_examples[:EXAMPLES], *report.rejected_examples[:EXAMPLES])
+        ],
+        "source_requests": report.source_requests,
+        "catalog_requests": report.catalog_requests,
+        "evaluated": evaluation.evaluated,
+        "failing_tests": dict(failing[:TESTS]),
+        "not_evaluated": evaluation.not_evaluated,
+    }
+
+
+def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return what several runs of one recipe did together."""
+    entities: dict[str, Counter[str]] = {}
+    for one in summaries:
+        for kind, counts in one["entities"].items():
+            entities.setdefault(kind, Counter()).update(counts)
+    added = ("records", "failed_records", "rejected", "source_requests", "catalog_requests")
+    failing: Counter[str] = Counter()
+    for one in summaries:
+        failing.update(one["failing_tests"])
+    reasons = [one["not_evaluated"] for one in summaries if one["not_evaluated"]]
+    return {
+        "recipe": summaries[-1]["recipe"],
+        "catalog": summaries[-1]["catalog"],
+        "shards": len(summaries) - 1,
+        "entities": {kind: dict(counts) for kind, counts in entities.items()},
+        **{name: sum(one[name] for one in summaries) for name in (*added, "evaluated")},
+        "failing_tests": dict(failing.most_common(TESTS)),
+        "not_evaluated": reasons[0] if reasons else None,
+    }
+
+
+def refused_by(summary: Summary, pattern: str) -> str | None:
+    """Return why metadata tests whose URN `pattern` is found in did not pass, None if they did.
+
+    What was not evaluated has not passed.
+    """
+    if summary["not_evaluated"]:
+        return f"metadata tests were not evaluated: {summary['not_evaluated']}"
+    wanted = re.compile(pattern)
+    failing: Iterable[tuple[str, int]] = summary["failing_tests"].items()
+    found = [f"{urn} ({count})" for urn, count in failing if wanted.search(urn)]
+    return f"metadata tests fail: {', '.join(found)}" if found else None

@@ -1,0 +1,102 @@
+"""A real Airflow of its own venv and folder, which runs the DAG files that come with us."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.venvs import REPOSITORY, Venv, venv_for
+
+DAGS = REPOSITORY / "airflow_dags"
+_SCRIPT = Path(__file__).with_name("airflow_script.py")
+
+
+@dataclass(frozen=True)
+class Airflow:
+    """An installed Airflow whose database stands in `home`."""
+
+    home: Path
+    venv: Venv
+    packages: Path
+
+    def env(self, **more: str) -> dict[str, str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLCAT_", "AIRFLOW"))}
+        return {
+            **inherited,
+            "PATH": f"{self.venv.bin}{os.pathsep}{os.environ.get('PATH', '')}",
+            # The source itself, and beside it the metadata that says which provider it is.
+            "PYTHONPATH": os.pathsep.join(
+                map(str, (REPOSITORY / "src", REPOSITORY / "tests", self.packages))
+            ),
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+            "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+            **more,
+        }
+
+    def run(self, *command: str, **env: str) -> str:
+        """Run one of Airflow's own commands, and return what it printed."""
+        return self._run([str(self.venv.python), "-m", "airflow", *command], env).stdout
+
+    def script(self, steps: Sequence["Step"], **env: str) -> "Outcome":
+        """Do `steps` in one process of Airflow."""
+        given = json.dumps([[one.dag_id, one.conf, one.env] for one in steps])
+        done = self._run([str(self.venv.python), str(_SCRIPT), str(DAGS), given], env)
+        last = done.stdout.rstrip().rpartition("\n")[2]
+        return Outcome(**json.loads(last), printed=done.stdout + done.stderr)
+
+    def _run(
+        self, command: Sequence[str], env: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command, env=self.env(**env), cwd=self.home, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of a DAG, with further variables of the environment."""
+
+    dag_id: str
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a script saw: import errors of DAG files, and of each run what became of it."""
+
+    import_errors: Mapping[str, str]
+    found: Mapping[str, Any]
+    runs: Sequence[Mapping[str, Any]]
+    printed: str
+
+
+def make_airflow(folder: Path) -> Airflow:
+    """Make an Airflow with an empty database; its venv is made on first use."""
+    packages = folder / "packages"
+    venv = venv_for("airflow-3.3")
+    _install_metadata(packages)
+    home = folder / "home"
+    home.mkdir()
+    airflow = Airflow(home, venv, packages)
+    airflow.run("db", "migrate")
+    return airflow
+
+
+def _install_metadata(packages: Path) -> None:
+    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target"]
+    done = subprocess.run(
+        [*command, str(packages), "--python", sys.executable, "-e", str(REPOSITORY)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,108 @@
+"""Runs DAGs inside Airflow's own venv: `airflow_script.py FOLDER STEPS`; the last line is JSON.
+
+Each step is [dag id, params, environment]; see `support.airflow_home`.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.xcom import XComModel
+from airflow.providers_manager import ProvidersManager
+from airflow.sdk.exceptions import AirflowException
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from mlcat_ingest import errors
+from mlcat_ingest.airflow.operator import RETRY_POLICY, MlcatIngestOperator
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.run import Run, RunOptions
+from support.fakes import FakeSink, FakeSource
+
+
+def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -> dict[str, Any]:
+    bag = DagBag(dag_folder=folder)
+    out: dict[str, Any] = {
+        "import_errors": bag.import_errors,
+        "found": {
+            "dags": sorted(bag.dags),
+            **_provider(),
+            "retries": _retries(),
+            "killed": _killed(),
+        },
+        "runs": [],
+    }
+    for dag_id, conf, env in steps:
+        os.environ.update(env)
+        dag = DagBag(dag_folder=folder).dags[dag_id]
+        run = dag.test(run_conf=conf)
+        out["runs"].append(_told(run))
+    return out
+
+
+def _told(run: Any) -> dict[str, Any]:
+    with create_session() as session:
+        found = session.scalars(select(XComModel).where(XComModel.run_id == run.run_id)).all()
+        xcoms = [
+            [one.task_id, one.map_index, one.key, XComModel.deserialize_value(one)] for one in found
+        ]
+    return {
+        "state": str(run.state),
+        "tasks": [
+            [one.task_id, one.map_index, str(one.state), one.try_number, one.rendered_map_index]
+            for one in sorted(run.get_task_instances(), key=lambda i: (i.task_id, i.map_index))
+        ],
+        "xcoms": xcoms,
+    }
+
+
+def _provider() -> dict[str, Any]:
+    manager = ProvidersManager()
+    widgets = manager.connection_form_widgets
+    return {
+        "connection": "mlcat" in manager.hooks,
+        "fields": sorted(name for name in widgets if "mlcat" in name),
+        "links": [name for name in manager.extra_links_class_names if "mlcat" in name],
+    }
+
+
+def _retries() -> dict[str, str]:
+    some = (errors.RecipeError, errors.LimitError, errors.NotAuthorizedError)
+    later = (errors.SourceUnavailableError, errors.CatalogUnavailableError)
+    return {
+        kind.__name__: RETRY_POLICY.evaluate(kind("x"), 1, 2).action.value
+        for kind in (*some, *later)
+    }
+
+
+def _killed() -> list[str]:
+    """Send SIGTERM to a run, with the handler that Airflow's own task runner has."""
+    operator = MlcatIngestOperator(task_id="killed", recipe={})
+    operator.on_kill()  # nothing runs yet, so nothing happens
+    told, sink = [], FakeSink()
+    before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+
+    def pages() -> Iterator[list[Entity]]:
+        for number in range(2_000):
+            if number == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+            yield [Entity(f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{number},PROD)", {})]
+
+    try:
+        operator._done(Run([FakeSource(pages())], sink, RunOptions("killed")).execute)
+    except AirflowException as error:
+        told.append(str(error))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return [*told, f"closed {sink.closed}"]
+
+
+if __name__ == "__main__":
+    told = main(sys.argv[1], json.loads(sys.argv[2]))
+    sys.stdout.write(f"\n{json.dumps(told, default=str)}\n")

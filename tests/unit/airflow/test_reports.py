@@ -1,0 +1,55 @@
+"""What Airflow keeps of runs, and the gate on it."""
+
+from mlcat_ingest.airflow.provider import get_provider_info
+from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.pipeline.report import EntityCounts, EvaluationSummary, FailedRecord, Report
+
+TEST = "urn:li:test:owned"
+
+
+def a_report(**changes: object) -> Report:
+    given = {
+        "name": "prod",
+        "started_at_ms": 1,
+        "finished_at_ms": 2,
+        "records": 3,
+        "entities": {"mlModel": EntityCounts(read=3, created=2, unchanged=1)},
+        "evaluation": EvaluationSummary(2, 1, 1, {TEST: 1}),
+        **changes,
+    }
+    return Report(**given)  # type: ignore[arg-type]
+
+
+def test_summaries_of_shards_add_up() -> None:
+    done = joined([summary_of(a_report()), summary_of(a_report()), summary_of(a_report())])
+    assert (done["shards"], done["records"], done["evaluated"]) == (2, 9, 6)
+    assert done["entities"]["mlModel"]["created"] == 6
+    assert done["failing_tests"] == {TEST: 3}
+
+
+def test_a_summary_stays_small_whatever_failed() -> None:
+    failed = tuple(FailedRecord(f"run {at}", "x" * 300) for at in range(50))
+    tests = EvaluationSummary(9, 0, 9, {f"{TEST}-{at}": at for at in range(500)})
+    report = a_report(failed_records=50, failed_examples=failed, evaluation=tests)
+    assert len(dumps(summary_of(report))) < 8_192
+
+
+def test_a_gate_is_shut_by_the_tests_it_names_alone() -> None:
+    summary = summary_of(a_report())
+    assert refused_by(summary, "owned") == f"metadata tests fail: {TEST} (1)"
+    assert refused_by(summary, "documented") is None
+
+
+def test_what_was_not_evaluated_has_not_passed() -> None:
+    said = EvaluationSummary(not_evaluated="the service does not let us")
+    summary = joined([summary_of(a_report()), summary_of(a_report(evaluation=said))])
+    assert refused_by(summary, ".") == (
+        "metadata tests were not evaluated: the service does not let us"
+    )
+
+
+def test_the_provider_names_what_can_be_imported_by_its_path() -> None:
+    [connection] = get_provider_info()["connection-types"]
+    assert connection["hook-class-name"] == "mlcat_ingest.airflow.hook.MlcatHook"
+    assert "extra" in connection["ui-field-behaviour"]["hidden-fields"]
