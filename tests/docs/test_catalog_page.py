@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mlcat_ingest.catalog import limits
-from mlcat_ingest.catalog.rest.routes import rest_operations
+from mlcat_ingest.catalog.rest.routes import rest_endpoints
 from support.rest_client import rest_client
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"
@@ -24,10 +24,10 @@ def rows(heading: str) -> Iterator[list[str]]:
 
 def test_the_page_lists_every_endpoint(tmp_path: Path) -> None:
     with rest_client(tmp_path / "c.db") as client:
-        operations = rest_operations(client.store, client.tasks, limits.DEFAULT_LIMITS)
+        endpoints = rest_endpoints(client.store, client.tasks, limits.DEFAULT_LIMITS)
     declared = [
         f"{one.method} {one.path}" + (f"?action={one.action}" if one.action else "")
-        for one in operations
+        for one in endpoints
     ]
     assert sorted(cells[0] for cells in rows("## Endpoints")) == sorted(declared)
 

@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.metrics import Measure, Metrics
 from mlcat_ingest.catalog.refusals import PREFIXES, refusal, refusal_of
 from mlcat_ingest.catalog.rest.http import refusal_response
-from mlcat_ingest.catalog.rest.routes import OPEN_PATHS, rest_operations, rest_routes
+from mlcat_ingest.catalog.rest.routes import OPEN_PATHS, rest_endpoints, rest_routes
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.throttle import Throttle
@@ -40,7 +40,7 @@ def create_app(
     running = tasks if tasks is not None else Tasks(store)
     metrics = Metrics()
     routes: list[BaseRoute] = [
-        *rest_routes(rest_operations(store, running, limits), limits),
+        *rest_routes(rest_endpoints(store, running, limits), limits),
         *graphql_routes(store, limits),
     ]
     open_paths = {

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Protocol
 
 from sqlalchemy import Connection
 
-from mlcat_ingest.catalog.store.edges import Scope, count_aspects, reindex_batch
+from mlcat_ingest.catalog.store.reindex import Scope, count_aspects, reindex_batch
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, truncate_batch
 
 _EVENTS_AT_ONCE: Final = 1_000

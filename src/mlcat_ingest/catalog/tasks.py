@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.catalog.jobs import Job, Progress, Reindexing, Truncation
-from mlcat_ingest.catalog.store.edges import Scope
+from mlcat_ingest.catalog.store.reindex import Scope
 from mlcat_ingest.catalog.store.store import Store, now_ms
 from mlcat_ingest.catalog.store.tables import setting, task
 from mlcat_ingest.catalog.store.timeseries import Span

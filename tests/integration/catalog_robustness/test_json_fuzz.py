@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.rest.routes import rest_operations
+from mlcat_ingest.catalog.rest.routes import rest_endpoints
 from support.catalog_checks import assert_edges_agree, assert_search_agrees, assert_sound
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import named
@@ -96,7 +96,7 @@ def assert_all_can_be_read(line: Line) -> None:
 
 def test_every_action_is_spoiled(line: Line) -> None:
     catalog = line.catalog
-    rows = rest_operations(catalog.store, catalog.tasks, DEFAULT_LIMITS)
+    rows = rest_endpoints(catalog.store, catalog.tasks, DEFAULT_LIMITS)
     actions = {f"{row.path}?action={row.action}" for row in rows if row.action}
     assert actions <= {good.path for good in WITH_BODY}
 

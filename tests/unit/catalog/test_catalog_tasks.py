@@ -10,8 +10,8 @@ from sqlalchemy import Connection, text
 
 from mlcat_ingest.catalog import jobs
 from mlcat_ingest.catalog.errors import BusyError
-from mlcat_ingest.catalog.store import edges as edges_module
-from mlcat_ingest.catalog.store.edges import Scope, count_aspects
+from mlcat_ingest.catalog.store import reindex
+from mlcat_ingest.catalog.store.reindex import Scope, count_aspects
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Direction, Write
 from mlcat_ingest.catalog.tasks import Tasks
@@ -59,7 +59,7 @@ def damage(connection: Connection) -> None:
 def test_reindexing_mends_edges_and_counts_what_it_did(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edges_module, "CHUNK", 2)
+    monkeypatch.setattr(reindex, "CHUNK", 2)
     before = store.related([GROUP], None, Direction.INCOMING)
     store.change(damage)
     with closing(Tasks(store)) as tasks:

@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.rest.routes import rest_operations
+from mlcat_ingest.catalog.rest.routes import rest_endpoints
 from support.rest_client import RestClient, rest_client
 
 NOT_REST = {"/", "/metrics", "/api/graphql", "/api/v2/graphql"}
@@ -22,7 +22,7 @@ def document(client: RestClient) -> Any:
 
 
 def test_the_document_has_every_row_of_the_table_and_no_other(client: RestClient) -> None:
-    rows = rest_operations(client.store, client.tasks, DEFAULT_LIMITS)
+    rows = rest_endpoints(client.store, client.tasks, DEFAULT_LIMITS)
     described = {
         (method.upper(), path)
         for path, methods in document(client)["paths"].items()

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, text
 
 from mlcat_ingest.catalog.search import index, interned
 from mlcat_ingest.catalog.search.version import is_current
-from mlcat_ingest.catalog.store.edges import Scope, rebuild, reindex_batch
 from mlcat_ingest.catalog.store.platforms import known_platforms
+from mlcat_ingest.catalog.store.reindex import Scope, rebuild, reindex_batch
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.tables import MIGRATIONS
 from mlcat_ingest.catalog.store.values import Write

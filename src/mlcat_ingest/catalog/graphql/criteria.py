@@ -7,7 +7,13 @@ from typing import Any, Final
 from mlcat_ingest.catalog.graphql.kinds import ENTITY_TYPES, SOUGHT
 from mlcat_ingest.catalog.graphql.resolvers.common import bad_request, page_of
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
+from mlcat_ingest.catalog.search.request import (
+    Alternatives,
+    Condition,
+    Criterion,
+    SearchRequest,
+    SortKey,
+)
 
 FACETS: Final[Mapping[str, str]] = {
     "_entityType": "Type",
@@ -23,9 +29,6 @@ FACETS: Final[Mapping[str, str]] = {
 """The facets of a search that names none, with the names to show for them."""
 
 _COUNT: Final = 10
-
-Alternatives = tuple[tuple[Criterion, ...], ...]
-"""Lists of criteria of which one has to hold, every criterion in it."""
 
 Wish = Mapping[str, Any]
 """One of the search inputs of the schema, as graphql-core has read it."""

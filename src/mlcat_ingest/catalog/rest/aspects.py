@@ -5,13 +5,11 @@ from typing import Any
 
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.escapes import unescape_envelope
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     OBJECT,
     TEXT,
     WHOLE,
-    Operation,
+    Endpoint,
     Parameter,
     action,
     array,
@@ -19,6 +17,8 @@ from mlcat_ingest.catalog.rest.operation import (
     ref,
     value_of,
 )
+from mlcat_ingest.catalog.rest.escapes import unescape_envelope
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import json_list, json_object, required, whole
 from mlcat_ingest.catalog.rest.proposals import read_proposal
 from mlcat_ingest.catalog.rest.writes import placed
@@ -35,7 +35,7 @@ class Aspects:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         asynchronous = {"enum": ["true", "false", True, False, None]}
         single = record("proposal", proposal=ref("Proposal"), **{"async": asynchronous})
@@ -57,7 +57,7 @@ class Aspects:
                 returns=value_of(TEXT),
                 refuses=(422,),
             ),
-            Operation(
+            Endpoint(
                 "GET",
                 "/aspects/{urn}",
                 self.get,

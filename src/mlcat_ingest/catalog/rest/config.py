@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from mlcat_ingest.catalog.rest.endpoint import TEXT, Endpoint, record
 from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import TEXT, Operation, record
 
 
 class Config:
@@ -16,12 +16,12 @@ class Config:
         # Every command of DataHub's asks for the configuration, and this reads a file.
         self._version = version("mlcat-ingest")
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         config = record("noCode", noCode={"const": "true"})
         return (
-            Operation("GET", "/config", self.config, {200: config}),
-            Operation("GET", "/health", self.health, {200: record("status", status=TEXT)}),
+            Endpoint("GET", "/config", self.config, {200: config}),
+            Endpoint("GET", "/health", self.health, {200: record("status", status=TEXT)}),
         )
 
     def config(self, _call: Call) -> dict[str, Any]:

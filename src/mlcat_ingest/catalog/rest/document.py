@@ -7,8 +7,8 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from mlcat_ingest.catalog.refusals import PREFIXES, is_openapi
+from mlcat_ingest.catalog.rest.endpoint import OBJECT, Endpoint, Parameter, Schema
 from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import OBJECT, Operation, Parameter, Schema
 from mlcat_ingest.catalog.rest.schemas import COMPONENTS, error_schema
 
 PATH: Final = "/openapi.json"
@@ -20,28 +20,28 @@ _ALWAYS: Final = (400, 401, 403, 408, 413, 429, 503)
 class Document:
     """The endpoint that describes all endpoints, itself too."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        """Describe `operations`."""
-        self._document = describe((*operations, *self.operations()))
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        """Describe `endpoints`."""
+        self._document = describe((*endpoints, *self.endpoints()))
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoint."""
-        return (Operation("GET", PATH, self.get, {200: OBJECT}),)
+        return (Endpoint("GET", PATH, self.get, {200: OBJECT}),)
 
     def get(self, _call: Call) -> Mapping[str, Any]:
         """Read the description of all REST endpoints, an OpenAPI document."""
         return self._document
 
 
-def describe(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return the OpenAPI document of `operations`.
+def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Return the OpenAPI document of `endpoints`.
 
     The actions of a Rest.li resource share a path and a method, so they are one entry there; its
     description tells them apart.
     """
-    entries: dict[tuple[str, str], list[Operation]] = defaultdict(list)
-    for operation in operations:
-        entries[operation.path, operation.method].append(operation)
+    entries: dict[tuple[str, str], list[Endpoint]] = defaultdict(list)
+    for endpoint in endpoints:
+        entries[endpoint.path, endpoint.method].append(endpoint)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for (path, method), several in entries.items():
         paths[path][method.lower()] = _entry(several)
@@ -58,8 +58,8 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _entry(operations: Sequence[Operation]) -> dict[str, Any]:
-    first = operations[0]
+def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    first = endpoints[0]
     entry: dict[str, Any] = {
         "operationId": first.name,
         "summary": first.summary,
@@ -69,16 +69,16 @@ def _entry(operations: Sequence[Operation]) -> dict[str, Any]:
     if first.action is not None:
         entry["operationId"] = first.path.strip("/")
         entry["summary"] = f"The actions of {first.path}."
-        entry["description"] = "\n".join(f"- `{one.action}`: {one.summary}" for one in operations)
-        names = [one.action for one in operations]
+        entry["description"] = "\n".join(f"- `{one.action}`: {one.summary}" for one in endpoints)
+        names = [one.action for one in endpoints]
         schema = {"type": "string", "enum": names}
         parameters.append(_parameter(Parameter("action", "Which of them.", schema, required=True)))
     if parameters:
         entry["parameters"] = parameters
-    bodies = [one.body for one in operations if one.body is not None]
+    bodies = [one.body for one in endpoints if one.body is not None]
     if bodies:
         entry["requestBody"] = {"required": True, "content": _json(_any_of(bodies))}
-    entry["responses"] = _responses(operations)
+    entry["responses"] = _responses(endpoints)
     return entry
 
 
@@ -92,19 +92,19 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _responses(operations: Sequence[Operation]) -> dict[str, Any]:
+def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     bodies: dict[int, list[Schema | None]] = defaultdict(list)
-    for operation in operations:
-        for status, schema in operation.answers.items():
+    for endpoint in endpoints:
+        for status, schema in endpoint.answers.items():
             bodies[status].append(schema)
     responses = {
         str(status): _answer(status, [one for one in schemas if one is not None])
         for status, schemas in bodies.items()
     }
-    first = operations[0]
+    first = endpoints[0]
     error = error_schema(is_openapi=is_openapi(first.path))
     has_body = first.method != "HEAD"
-    refused = sorted({*_ALWAYS, *(status for one in operations for status in one.refuses)})
+    refused = sorted({*_ALWAYS, *(status for one in endpoints for status in one.refuses)})
     for status in refused:
         responses[str(status)] = _answer(status, [error] if has_body else [])
     return responses

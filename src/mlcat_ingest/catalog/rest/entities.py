@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.filters import read_filter
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     OBJECT,
     TEXT,
     URN,
     WHOLE,
-    Operation,
+    Endpoint,
     Parameter,
     action,
     array,
@@ -20,6 +18,8 @@ from mlcat_ingest.catalog.rest.operation import (
     ref,
     value_of,
 )
+from mlcat_ingest.catalog.rest.filters import read_filter
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import (
     flag,
     json_object,
@@ -46,13 +46,13 @@ class Entities:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         page = {"start": WHOLE, "count": WHOLE}
         hits = array(record("entity", entity=URN))
         deleted = record("urn", "rows", "timeseriesRows", urn=URN, rows=WHOLE, timeseriesRows=WHOLE)
         return (
-            Operation(
+            Endpoint(
                 *("GET", "/entitiesV2/{urn}", self.get, {200: record("urn", "aspects", urn=URN)}),
                 parameters=(
                     Parameter("urn", "The entity.", place="path", required=True),

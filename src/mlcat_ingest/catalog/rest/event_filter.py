@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.rest.filters import Alternatives
-from mlcat_ingest.catalog.search.request import Condition, Criterion
+from mlcat_ingest.catalog.search.request import Alternatives, Condition, Criterion
 from mlcat_ingest.metadata.codec import dumps
 
 _TEXTS: Final[Mapping[Condition, Callable[[str, str], bool]]] = {

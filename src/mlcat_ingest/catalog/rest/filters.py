@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.rest.params import (
     required,
     texts,
 )
-from mlcat_ingest.catalog.search.request import Condition, Criterion
+from mlcat_ingest.catalog.search.request import Alternatives, Condition, Criterion
 
 _CONDITIONS: Final[Mapping[str, Condition]] = {
     **{condition.value: condition for condition in Condition},
@@ -26,8 +26,6 @@ _CONDITIONS: Final[Mapping[str, Condition]] = {
     "GREATER_THAN_OR_EQUAL": Condition.GREATER_THAN_OR_EQUAL_TO,
     "LESS_THAN_OR_EQUAL": Condition.LESS_THAN_OR_EQUAL_TO,
 }
-
-Alternatives = tuple[tuple[Criterion, ...], ...]
 
 
 def read_filter(value: Any, where: str = "filter") -> Alternatives:

@@ -9,17 +9,17 @@ from typing import Any
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.metadata_tests.evaluate import evaluate
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     OBJECT,
     URN,
-    Operation,
+    Endpoint,
     action,
     array,
     record,
     value_of,
 )
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import flag, json_object, required, texts
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
@@ -34,7 +34,7 @@ class MetadataTests:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         options = {
             "testUrns": array(URN),

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     OBJECT,
     TEXT,
     URN,
     WHOLE,
-    Operation,
+    Endpoint,
     action,
     array,
     record,
     value_of,
 )
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import (
     flag,
     json_object,
@@ -30,8 +30,8 @@ from mlcat_ingest.catalog.rest.params import (
     urn_pattern,
     whole,
 )
-from mlcat_ingest.catalog.store.edges import Scope
 from mlcat_ingest.catalog.store.prepare import check_urn
+from mlcat_ingest.catalog.store.reindex import Scope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, series_sizes
 from mlcat_ingest.catalog.tasks import Tasks
@@ -56,7 +56,7 @@ class Operations:
         self._store = store
         self._tasks = tasks
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         return (
             action(

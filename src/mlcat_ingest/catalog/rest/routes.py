@@ -13,6 +13,7 @@ from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.rest.aspects import Aspects
 from mlcat_ingest.catalog.rest.config import Config
 from mlcat_ingest.catalog.rest.document import Document
+from mlcat_ingest.catalog.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.rest.entities import Entities
 from mlcat_ingest.catalog.rest.http import Call, Work, endpoint
 from mlcat_ingest.catalog.rest.metadata_tests import MetadataTests
@@ -24,7 +25,6 @@ from mlcat_ingest.catalog.rest.openapi.relationships import Relationships
 from mlcat_ingest.catalog.rest.openapi.scroll import Scroll
 from mlcat_ingest.catalog.rest.openapi.trace import Trace
 from mlcat_ingest.catalog.rest.openapi.writing import Writing
-from mlcat_ingest.catalog.rest.operation import Operation
 from mlcat_ingest.catalog.rest.operations import Operations
 from mlcat_ingest.catalog.rest.runs import Runs
 from mlcat_ingest.catalog.rest.snapshots import Snapshots
@@ -48,7 +48,7 @@ class UrnConvertor(PathConvertor):
 register_url_convertor("urn", UrnConvertor())
 
 
-def rest_operations(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Operation]:
+def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpoint]:
     """Return the table of everything but GraphQL and the pages."""
     rows = [
         row
@@ -70,18 +70,18 @@ def rest_operations(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Oper
             Trace(store, limits),
             Config(),
         )
-        for row in resource.operations()
+        for row in resource.endpoints()
     ]
-    return (*rows, *Document(rows).operations())
+    return (*rows, *Document(rows).endpoints())
 
 
-def rest_routes(operations: Sequence[Operation], limits: Limits) -> Sequence[BaseRoute]:
-    """Return the routes of `operations`, without a prefix.
+def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[BaseRoute]:
+    """Return the routes of `endpoints`, without a prefix.
 
     A path may end with a slash or not, as clients differ over it.
     """
-    rows: dict[str, list[Operation]] = defaultdict(list)
-    for row in operations:
+    rows: dict[str, list[Endpoint]] = defaultdict(list)
+    for row in endpoints:
         # Where a URN ends and the name of an aspect begins is not for a route to say.
         rows[_ENTITY if row.path == _ASPECT else row.path].append(row)
     return [
@@ -101,9 +101,9 @@ def _patterns(path: str) -> tuple[str, ...]:
     return path.rstrip("/"), f"{path.rstrip('/')}/"
 
 
-def _dispatcher(path: str, rows: Sequence[Operation]) -> Work:
+def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Work:
     """Return what answers a path: the row that the method and the parameters select."""
-    by_method: dict[str, list[Operation]] = defaultdict(list)
+    by_method: dict[str, list[Endpoint]] = defaultdict(list)
     for row in rows:
         by_method[row.method].append(row)
 
@@ -120,7 +120,7 @@ def _dispatcher(path: str, rows: Sequence[Operation]) -> Work:
     return dispatch
 
 
-def _of_action(rows: Sequence[Operation], call: Call) -> Operation:
+def _of_action(rows: Sequence[Endpoint], call: Call) -> Endpoint:
     """Return the row of a Rest.li action: the query parameter `action` names it."""
     named = call.query.get("action", "")
     for row in rows:
@@ -130,7 +130,7 @@ def _of_action(rows: Sequence[Operation], call: Call) -> Operation:
     raise BadRequestError(f"action: {named!r} is not an action of {rows[0].path}; it has {known}")
 
 
-def _of_target(rows: Sequence[Operation], call: Call) -> Operation:
+def _of_target(rows: Sequence[Endpoint], call: Call) -> Endpoint:
     path = _ENTITY if target_of(call).aspect is None else _ASPECT
     for row in rows:
         if row.path == path:

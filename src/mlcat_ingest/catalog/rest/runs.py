@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     OBJECT,
     TEXT,
     WHOLE,
-    Operation,
+    Endpoint,
     action,
     array,
     record,
     value_of,
 )
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import flag, json_object, page_of, required
 from mlcat_ingest.catalog.store.rollback import plan_rollback, roll_back
 from mlcat_ingest.catalog.store.runs import describe_run, list_runs
@@ -37,7 +37,7 @@ class Runs:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         run = record("runId", runId=TEXT, rows=WHOLE, timestamp=WHOLE)
         row = record("urn", "aspectName", urn=TEXT, aspectName=TEXT, runId=TEXT, timestamp=WHOLE)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.rest.endpoint import Endpoint, action, array, record, ref
 from mlcat_ingest.catalog.rest.http import Call, Reply
-from mlcat_ingest.catalog.rest.operation import Operation, action, array, record, ref
 from mlcat_ingest.catalog.rest.params import check_count, json_list, json_object, json_type
 from mlcat_ingest.catalog.rest.proposals import aspects_of_record
 from mlcat_ingest.catalog.rest.writes import make_write, placed
@@ -30,7 +30,7 @@ class Snapshots:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         entity, metadata = ref("Snapshot"), ref("SystemMetadata")
         return (

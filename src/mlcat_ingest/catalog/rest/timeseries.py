@@ -5,23 +5,24 @@ from functools import partial
 from typing import Any
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.event_filter import matches
-from mlcat_ingest.catalog.rest.filters import Alternatives, read_filter
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     OBJECT,
     TEXT,
     URN,
     WHOLE,
-    Operation,
+    Endpoint,
     action,
     array,
     record,
     ref,
     value_of,
 )
+from mlcat_ingest.catalog.rest.event_filter import matches
+from mlcat_ingest.catalog.rest.filters import read_filter
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import flag, json_object, required, urn_pattern, whole
+from mlcat_ingest.catalog.search.request import Alternatives
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.reads import count_aspect
 from mlcat_ingest.catalog.store.store import Store
@@ -38,7 +39,7 @@ class Timeseries:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         times = {"startTimeMillis": WHOLE, "endTimeMillis": WHOLE}
         asked = record(

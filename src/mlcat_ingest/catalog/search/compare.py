@@ -16,7 +16,7 @@ RELATIONAL: Final[Mapping[Condition, Callable[[Any, Any], ColumnElement[bool]]]]
 }
 
 
-EQUALITIES: Final = frozenset({Condition.EQUAL, Condition.IN})
+EXACT: Final = frozenset({Condition.EQUAL, Condition.IN})
 """Conditions that ask whether a value is one of several; there may be many of these."""
 
 
@@ -25,7 +25,7 @@ def text_compares(
 ) -> ColumnElement[bool]:
     """Return the condition that any of `values` compares so with a text; patterns know no case."""
     values = tuple(values)
-    if condition in EQUALITIES:
+    if condition in EXACT:
         return column.in_(values)
     return or_(false(), *(_text_compares(column, condition, value) for value in values))
 
@@ -60,7 +60,7 @@ def figure_compares(
 
     Numbers compare with numbers, whatever their spelling; only patterns look at the text.
     """
-    if condition in EQUALITIES:
+    if condition in EXACT:
         return column.in_([figure(value) for value in values])
     return or_(false(), *(_figure_compares(column, condition, figure(value)) for value in values))
 

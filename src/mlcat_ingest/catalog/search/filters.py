@@ -15,7 +15,7 @@ from sqlalchemy import (
     true,
 )
 
-from mlcat_ingest.catalog.search.compare import begins_with, figure_compares, text_compares
+from mlcat_ingest.catalog.search.compare import EXACT, begins_with, figure_compares, text_compares
 from mlcat_ingest.catalog.search.fields import (
     DESCRIPTION,
     KEYWORD_FIELDS,
@@ -153,7 +153,7 @@ def _keywords(
         condition = Condition.EQUAL
     query = select(keyword.c.id).where(keyword.c.field == field)
     if field == "_entityType":
-        values = _entity_types(connection, values) if condition in _EQUALITIES else values
+        values = _entity_types(connection, values) if condition in _OF_WHOLE_VALUES else values
     if condition is not Condition.EXISTS:
         spelled = [*values, *_as_urns(field, condition, values)]
         query = query.where(text_compares(keyword.c.value, condition, spelled))
@@ -161,11 +161,11 @@ def _keywords(
     return Keywords(query, numbers if len(numbers) <= MAX_TOKENS else None)
 
 
-_EQUALITIES: Final = frozenset({Condition.EQUAL, Condition.IEQUAL, Condition.IN})
+_OF_WHOLE_VALUES: Final = EXACT | {Condition.IEQUAL}
 
 
 def _as_urns(field: str, condition: Condition, values: tuple[str, ...]) -> list[str]:
-    if condition not in {*_EQUALITIES, Condition.START_WITH}:
+    if condition not in {*_OF_WHOLE_VALUES, Condition.START_WITH}:
         return []
     return [
         f"{prefix}{value}"
@@ -207,7 +207,7 @@ def _edges(connection: Connection, relationships: tuple[str, ...], criterion: Cr
     holds: ColumnElement[bool] = edge.c.relationship.in_(relationships)
     if condition is not Condition.EXISTS:
         values = list(criterion.values)
-        if condition in _EQUALITIES:
+        if condition in _OF_WHOLE_VALUES:
             values += _urns_named(connection, values)
         holds = and_(text_compares(edge.c.destination, condition, values), holds)
     return Holding(
@@ -233,7 +233,7 @@ def _text(criterion: Criterion) -> Leaf:
     ends = criterion.condition not in {Condition.CONTAIN, Condition.START_WITH}
     if criterion.condition is Condition.EXISTS:
         return Matching(phrase((), within=column, begins=True))
-    if criterion.condition not in {*_EQUALITIES, *_PATTERNS}:
+    if criterion.condition not in {*_OF_WHOLE_VALUES, *_PATTERNS}:
         return Always(holds=False)
     phrases = [
         phrase(tokens, within=column, begins=begins, ends=ends, prefix=not ends)

@@ -42,6 +42,10 @@ class Criterion:
     negated: bool = False
 
 
+Alternatives = tuple[tuple[Criterion, ...], ...]
+"""Lists of criteria of which one has to hold, every criterion in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SortKey:
     """One field to sort by: `urn`, `name`, `created`, `lastModified`, `metrics.auc`, ..."""
@@ -75,7 +79,7 @@ class SearchRequest:
 
     query: str = MATCH_ALL
     entity_types: frozenset[str] | None = None
-    any_of: tuple[tuple[Criterion, ...], ...] = ()
+    any_of: Alternatives = ()
     sort: tuple[SortKey, ...] = ()
     start: int = 0
     count: int = 10

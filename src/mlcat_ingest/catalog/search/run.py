@@ -14,7 +14,7 @@ from mlcat_ingest.catalog.limits import (
     SEARCH_VALUES,
     SORT_KEYS,
 )
-from mlcat_ingest.catalog.search.compare import EQUALITIES
+from mlcat_ingest.catalog.search.compare import EXACT
 from mlcat_ingest.catalog.search.facets import count_facets
 from mlcat_ingest.catalog.search.highlight import matched_fields
 from mlcat_ingest.catalog.search.order import sorted_page
@@ -80,9 +80,7 @@ def _check_size(request: SearchRequest) -> None:
     criteria = [criterion for alternative in request.any_of for criterion in alternative]
     if max(len(criteria), len(request.any_of)) > SEARCH_CRITERIA:
         raise BadRequestError(f"the filter has more than {SEARCH_CRITERIA} criteria")
-    patterns = [
-        value for one in criteria if one.condition not in EQUALITIES for value in one.values
-    ]
+    patterns = [value for one in criteria if one.condition not in EXACT for value in one.values]
     if len(patterns) > SEARCH_PATTERNS:
         raise BadRequestError(f"the filter compares with more than {SEARCH_PATTERNS} patterns")
     if any(len(pattern) > SEARCH_PATTERN_CHARS for pattern in patterns):

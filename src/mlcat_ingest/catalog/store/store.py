@@ -14,9 +14,9 @@ from mlcat_ingest.catalog.search.run import search
 from mlcat_ingest.catalog.search.version import is_current
 from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.batch import Batch
-from mlcat_ingest.catalog.store.edges import rebuild
 from mlcat_ingest.catalog.store.platforms import add_platforms
 from mlcat_ingest.catalog.store.prepare import prepare
+from mlcat_ingest.catalog.store.reindex import rebuild
 from mlcat_ingest.catalog.store.tables import MIGRATIONS
 from mlcat_ingest.catalog.store.values import (
     UNKNOWN_ACTOR,

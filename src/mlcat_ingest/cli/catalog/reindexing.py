@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mlcat_ingest.catalog.lock import ServerLock
-from mlcat_ingest.catalog.store.edges import rebuild
+from mlcat_ingest.catalog.store.reindex import rebuild
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.output import PLAIN_INTERVAL_S, log
 from mlcat_ingest.errors import RecipeError

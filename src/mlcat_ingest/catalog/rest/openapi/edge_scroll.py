@@ -9,21 +9,21 @@ from starlette.datastructures import QueryParams
 from mlcat_ingest.catalog.cursor import read_cursor, write_cursor
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES, Limits
-from mlcat_ingest.catalog.rest.filters import read_filter
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.openapi.paths import entity_types_named
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     URN,
     WHOLE,
-    Operation,
+    Endpoint,
     Parameter,
     array,
     record,
     ref,
 )
+from mlcat_ingest.catalog.rest.filters import read_filter
+from mlcat_ingest.catalog.rest.http import Call
+from mlcat_ingest.catalog.rest.openapi.paths import entity_types_named
 from mlcat_ingest.catalog.rest.params import json_object, query_flag, query_list, texts, whole
-from mlcat_ingest.catalog.search.compare import EQUALITIES
+from mlcat_ingest.catalog.search.compare import EXACT
 from mlcat_ingest.catalog.store.edge_scroll import (
     EdgeWish,
     Ends,
@@ -55,13 +55,13 @@ class EdgeScroll:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         directions = {"enum": ["INCOMING", "OUTGOING"]}
         ways = {"enum": ["UPSTREAM", "DOWNSTREAM"]}
         page = {200: ref("EdgePage")}
         return (
-            Operation(
+            Endpoint(
                 *("POST", "/openapi/v3/relationship/scroll", self.relationships, page),
                 parameters=(
                     *_PAGE,
@@ -73,7 +73,7 @@ class EdgeScroll:
                 ),
                 body=record(sourceFilter=ref("Filter"), destinationFilter=ref("Filter")),
             ),
-            Operation(
+            Endpoint(
                 *("POST", "/openapi/v3/lineage/scroll", self.lineage, page),
                 parameters=(
                     *_PAGE,
@@ -152,7 +152,7 @@ def _urns(body: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     found: set[str] = set()
     for alternative in alternatives:
         for one in alternative:
-            if one.field != "urn" or one.negated or one.condition not in EQUALITIES:
+            if one.field != "urn" or one.negated or one.condition not in EXACT:
                 raise BadRequestError(f"{name}: edges can only be filtered by the `urn` of an end")
         found |= set.intersection(*(set(one.values) for one in alternative))
     return tuple(sorted(found))

@@ -16,9 +16,7 @@ from typing import Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import QUERY_LEVELS, SEARCH_CRITERIA
-from mlcat_ingest.catalog.search.request import MATCH_ALL, Condition, Criterion
-
-Alternatives = tuple[tuple[Criterion, ...], ...]
+from mlcat_ingest.catalog.search.request import MATCH_ALL, Alternatives, Condition, Criterion
 
 _CLAUSE: Final = re.compile(
     r"""(?!AND\b|OR\b|&&|\|\|)

@@ -6,11 +6,11 @@ from typing import Any
 
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.rest.endpoint import FLAG, WHOLE, Endpoint, Parameter, array, ref
 from mlcat_ingest.catalog.rest.http import Call, Reply
 from mlcat_ingest.catalog.rest.openapi.items import aspects_of, shown_aspect, shown_entity, urn_of
 from mlcat_ingest.catalog.rest.openapi.paths import Target, entity_type_in, target_of
 from mlcat_ingest.catalog.rest.openapi.writing import ASPECT, ENTITY_TYPE, SYSTEM, URN
-from mlcat_ingest.catalog.rest.operation import FLAG, WHOLE, Operation, Parameter, array, ref
 from mlcat_ingest.catalog.rest.params import (
     json_list,
     json_object,
@@ -35,7 +35,7 @@ class Reading:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         many, one = "/openapi/v3/entity/{entityType}", "/openapi/v3/entity/{entityType}/{urn}"
         aspect = f"{one}/{{aspectName}}"
@@ -43,21 +43,21 @@ class Reading:
         wanted = Parameter("aspects", "Only these, separated by commas or repeated.")
         version = Parameter("version", "0 for the latest, 1 for the oldest.", WHOLE)
         return (
-            Operation(
+            Endpoint(
                 *("POST", f"{many}/batchGet", self.batch_get, {200: array(ref("Entity"))}, (404,)),
                 (ENTITY_TYPE, SYSTEM),
                 array(ref("EntityRead")),
             ),
-            Operation(
+            Endpoint(
                 *("GET", one, self.get, {200: ref("Entity")}, (404,)),
                 (*entity_at, wanted, SYSTEM),
             ),
-            Operation("HEAD", one, self.head, {204: None}, (404,), (*entity_at, _REMOVED)),
-            Operation(
+            Endpoint("HEAD", one, self.head, {204: None}, (404,), (*entity_at, _REMOVED)),
+            Endpoint(
                 *("GET", aspect, self.get_aspect, {200: ref("AspectValue")}, (404,)),
                 (*aspect_at, version, SYSTEM),
             ),
-            Operation("HEAD", aspect, self.head_aspect, {204: None}, (404,), aspect_at),
+            Endpoint("HEAD", aspect, self.head_aspect, {204: None}, (404,), aspect_at),
         )
 
     def get(self, call: Call) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from functools import cache
 from typing import Any
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     OBJECT,
     WHOLE,
-    Operation,
+    Endpoint,
     Parameter,
     array,
     record,
 )
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import page_of
 from mlcat_ingest.catalog.store.prepare import OPEN_TYPES
 from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, allows, key_aspect_name
@@ -26,7 +26,7 @@ class Registry:
         """Answer within `limits`."""
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoint."""
         page = record(
             *("elements", "start", "count", "total"),
@@ -36,7 +36,7 @@ class Registry:
             total=WHOLE,
         )
         return (
-            Operation(
+            Endpoint(
                 *("GET", "/openapi/v1/registry/models/entity/specifications"),
                 *(self.get, {200: page}),
                 parameters=(

@@ -5,16 +5,16 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import (
+from mlcat_ingest.catalog.rest.endpoint import (
     TEXT,
     URN,
     WHOLE,
-    Operation,
+    Endpoint,
     Parameter,
     array,
     record,
 )
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import page_of, query_list, required
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
@@ -32,7 +32,7 @@ class Relationships:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoint."""
         related = record("urn", "relationshipType", urn=URN, relationshipType=TEXT)
         page = record(
@@ -44,7 +44,7 @@ class Relationships:
         )
         directions = {"type": "string", "enum": [one.value for one in Direction]}
         return (
-            Operation(
+            Endpoint(
                 *("GET", _PATH, self.get, {200: page}),
                 parameters=(
                     Parameter("urn", "The entity.", URN, required=True),

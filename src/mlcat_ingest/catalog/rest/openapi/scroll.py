@@ -8,13 +8,13 @@ from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SORT_KEYS, Limits
+from mlcat_ingest.catalog.rest.endpoint import FLAG, WHOLE, Endpoint, Parameter, ref
 from mlcat_ingest.catalog.rest.filters import read_filter
 from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.openapi.items import shown_entity
 from mlcat_ingest.catalog.rest.openapi.paths import entity_type_in, entity_types_named
 from mlcat_ingest.catalog.rest.openapi.querystring import combined, read_query
 from mlcat_ingest.catalog.rest.openapi.writing import ENTITY_TYPE, SYSTEM
-from mlcat_ingest.catalog.rest.operation import FLAG, WHOLE, Operation, Parameter, ref
 from mlcat_ingest.catalog.rest.params import (
     json_list,
     json_object,
@@ -60,17 +60,17 @@ class Scroll:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         named = Parameter("aspects", "Only these, separated by commas or repeated.")
         page = {200: ref("EntityPage")}
         return (
-            Operation(
+            Endpoint(
                 *("POST", "/openapi/v3/entity/scroll", self.scroll, page),
                 parameters=_PARAMETERS,
                 body=ref("Scroll"),
             ),
-            Operation(
+            Endpoint(
                 *("GET", "/openapi/v3/entity/{entityType}", self.list, page, (404,)),
                 (ENTITY_TYPE, named, *_PARAMETERS),
             ),

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.rest.endpoint import FLAG, OBJECT, TEXT, Endpoint, Parameter, array
 from mlcat_ingest.catalog.rest.http import Call
-from mlcat_ingest.catalog.rest.operation import FLAG, OBJECT, TEXT, Operation, Parameter, array
 from mlcat_ingest.catalog.rest.params import check_count, json_object, query_flag, texts
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
@@ -22,10 +22,10 @@ class Trace:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoint."""
         return (
-            Operation(
+            Endpoint(
                 *("POST", "/openapi/v1/trace/write/{traceId}", self.get, {200: OBJECT}),
                 parameters=(
                     Parameter("traceId", "Any: no trace is kept.", place="path", required=True),

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import NAMES, Limits
+from mlcat_ingest.catalog.rest.endpoint import FLAG, Endpoint, Parameter, Schema, array, ref
 from mlcat_ingest.catalog.rest.http import Call, Reply
 from mlcat_ingest.catalog.rest.openapi.items import aspects_of, read_aspect, shown_entity, urn_of
 from mlcat_ingest.catalog.rest.openapi.paths import Target, entity_type_in, target_of
-from mlcat_ingest.catalog.rest.operation import FLAG, Operation, Parameter, Schema, array, ref
 from mlcat_ingest.catalog.rest.params import (
     check_count,
     json_list,
@@ -40,7 +40,7 @@ class Writing:
         self._store = store
         self._limits = limits
 
-    def operations(self) -> Sequence[Operation]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         many, one = "/openapi/v3/entity/{entityType}", "/openapi/v3/entity/{entityType}/{urn}"
         aspect = f"{one}/{{aspectName}}"
@@ -48,17 +48,17 @@ class Writing:
         written: dict[int, Schema | None] = {200: array(entity), 202: array(entity)}
         put: dict[int, Schema | None] = {200: entity, 202: entity}
         return (
-            Operation(
+            Endpoint(
                 *("POST", many, self.write, written, (404, 412)),
                 (ENTITY_TYPE, _ASYNC, SYSTEM, *_creating("false", "false")),
                 array(ref("EntityWrite")),
             ),
-            Operation(
+            Endpoint(
                 *("PATCH", many, self.patch, written, (404, 412)),
                 (ENTITY_TYPE, _ASYNC, SYSTEM),
                 array(ref("EntityPatch")),
             ),
-            Operation(
+            Endpoint(
                 *("DELETE", one, self.delete, {200: None}, (404,)),
                 (
                     ENTITY_TYPE,
@@ -67,17 +67,17 @@ class Writing:
                     Parameter("clear", "Whether the entity itself stays.", FLAG),
                 ),
             ),
-            Operation(
+            Endpoint(
                 *("POST", aspect, self.write_aspect, put, (404, 412)),
                 (ENTITY_TYPE, URN, ASPECT, _ASYNC, SYSTEM, *_creating("true", "false")),
                 ref("AspectWrite"),
             ),
-            Operation(
+            Endpoint(
                 *("PATCH", aspect, self.patch_aspect, put, (404, 412)),
                 (ENTITY_TYPE, URN, ASPECT, _ASYNC, SYSTEM),
                 ref("Patch"),
             ),
-            Operation(
+            Endpoint(
                 *("DELETE", aspect, self.delete_aspect, {200: None}, (404,)),
                 (ENTITY_TYPE, URN, ASPECT),
             ),

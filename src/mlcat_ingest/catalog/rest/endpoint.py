@@ -52,7 +52,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Endpoint:
     """One endpoint.
 
     Attributes:
@@ -95,7 +95,7 @@ def action(
     body: Schema,
     returns: Schema | None,
     refuses: tuple[int, ...] = (),
-) -> Operation:
+) -> Endpoint:
     """Return the row of a Rest.li action: a POST whose query parameter `action` names it."""
     answers = {200: returns}
-    return Operation("POST", path, work, answers, refuses, body=body, action=name)
+    return Endpoint("POST", path, work, answers, refuses, body=body, action=name)
