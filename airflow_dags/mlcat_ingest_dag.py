@@ -7,9 +7,8 @@ MLCAT_SPOOL (the folder of a spool of run hooks, drained first).
 """
 
 import os
-from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import Asset, Param, dag
+from airflow.sdk import Asset, AssetAlias, Param, dag
 
 from mlcat_ingest.airflow.operator import (
     MlcatDrainOperator,
@@ -18,23 +17,17 @@ from mlcat_ingest.airflow.operator import (
     MlcatIngestOperator,
     MlcatPlanOperator,
 )
+from mlcat_ingest.airflow.settings import dag_settings, recipe_settings
 
 SPOOL = os.environ.get("MLCAT_SPOOL")
 CATALOG = Asset(name="mlcat_catalog", uri="x-mlcat://catalog")
-RECIPE = {
-    "recipe": os.environ.get("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml"),
-    "mlcat_conn_id": os.environ.get("MLCAT_CONN_ID", "mlcat_default"),
-    "mlflow_conn_id": os.environ.get("MLCAT_MLFLOW_CONN_ID"),
-}
+CHANGED_GROUPS = AssetAlias("mlcat_changed_groups")
+RECIPE = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")
 
 
 @dag(
     dag_id="mlcat_ingest",
     schedule=os.environ.get("MLCAT_SCHEDULE", "@daily"),
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
     params={
         "shards": Param(16, type="integer", minimum=1, maximum=512, title="Shards at most"),
         "least_size": Param(500, type="integer", minimum=1, title="Runs in a shard at least"),
@@ -42,8 +35,8 @@ RECIPE = {
             None, type=["null", "string"], title="Metadata tests that must not fail (regex)"
         ),
     },
-    tags=["mlcat"],
     doc_md=__doc__,
+    **dag_settings(),
 )
 def mlcat_ingest() -> None:
     """Plan, ingest in shards, summarize, judge."""
@@ -60,7 +53,11 @@ def mlcat_ingest() -> None:
         **RECIPE,
     ).expand(shard=plan.output)
     summarize = MlcatFinishOperator(
-        task_id="summarize", shards=plan.output, reports=ingest.output, outlets=[CATALOG], **RECIPE
+        task_id="summarize",
+        shards=plan.output,
+        reports=ingest.output,
+        outlets=[CATALOG, CHANGED_GROUPS],
+        **RECIPE,
     )
     gate = MlcatGateOperator(
         task_id="gate", summary=summarize.output, fail_on_tests="{{ params.fail_on_tests }}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.asset import AssetEvent
 from airflow.models.xcom import XComModel
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk.exceptions import AirflowException
@@ -19,6 +20,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from mlcat_ingest import errors
+from mlcat_ingest.airflow.assets import group_asset
 from mlcat_ingest.airflow.operator import RETRY_POLICY, MlcatIngestOperator
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import Run, RunOptions
@@ -34,6 +36,7 @@ def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -
             **_provider(),
             "retries": _retries(),
             "killed": _killed(),
+            "asset": group_asset("urn:li:mlModelGroup:(urn:li:x,Größe,PROD)").name,
         },
         "runs": [],
     }
@@ -51,6 +54,10 @@ def _told(run: Any) -> dict[str, Any]:
         xcoms = [
             [one.task_id, one.map_index, one.key, XComModel.deserialize_value(one)] for one in found
         ]
+        published = session.scalars(
+            select(AssetEvent).where(AssetEvent.source_run_id == run.run_id).order_by(AssetEvent.id)
+        ).all()
+        events = [[one.source_task_id, one.name, one.extra] for one in published]
     return {
         "state": str(run.state),
         "tasks": [
@@ -58,6 +65,7 @@ def _told(run: Any) -> dict[str, Any]:
             for one in sorted(run.get_task_instances(), key=lambda i: (i.task_id, i.map_index))
         ],
         "xcoms": xcoms,
+        "events": events,
     }
 
 

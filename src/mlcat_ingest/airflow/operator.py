@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from mlcat_ingest.airflow.assets import publish
 from mlcat_ingest.airflow.hook import MlcatHook
 from mlcat_ingest.airflow.links import CatalogLink
 from mlcat_ingest.airflow.recipes import RecipeGiven, recipe_of
@@ -36,7 +37,11 @@ RETRY_POLICY: Final = ExceptionRetryPolicy(
 
 
 class _RecipeOperator(BaseOperator):
-    """What the operators of one recipe have in common."""
+    """What the operators of one recipe have in common.
+
+    An outlet that is an `AssetAlias` gets an event for each changed group, as many as a summary
+    names; any other has what was done as `extra`.
+    """
 
     template_fields: Sequence[str] = ("recipe", "mlcat_conn_id", "mlflow_conn_id")
     operator_extra_links = (CatalogLink(),)
@@ -103,7 +108,7 @@ class MlcatIngestOperator(_RecipeOperator):
     `recipe` is a path, a text in YAML or JSON, or a mapping. It has to say where to write, unless
     `mlcat_conn_id` does, a connection of type `mlcat` or `datahub_rest`. `mlflow_conn_id` fills
     `${MLFLOW_TRACKING_URI}` and MLflow's other variables in it. `shard` is one of those that
-    `MlcatPlanOperator` returned.
+    `MlcatPlanOperator` returned; then outlets get nothing, for there is more to come.
     """
 
     def __init__(
@@ -119,7 +124,9 @@ class MlcatIngestOperator(_RecipeOperator):
         recipe = self._recipe()
         if self.shard is None:
             pipeline = Pipeline(recipe)
-            return self._done(lambda: pipeline.run(full=self.full))
+            done = self._done(lambda: pipeline.run(full=self.full))
+            publish(context, self.outlets, done)
+            return done
         shard, sharding = Shard.of_data(self.shard), Sharding(recipe)
         context["mlcat_shard"] = shard.label
         again = context["ti"].try_number > 1
@@ -152,7 +159,7 @@ class MlcatFinishOperator(_RecipeOperator):
     """Writes what is in no shard and removes what is gone; returns what all shards did together.
 
     Give it the shards that were planned and the reports that came of them: it fails, before it
-    contacts anything, unless each shard has one. Its outlets get what was written as `extra`.
+    contacts anything, unless each shard has one.
     """
 
     template_fields = (*_RecipeOperator.template_fields, "shards", "reports")
@@ -172,11 +179,7 @@ class MlcatFinishOperator(_RecipeOperator):
             raise AirflowFailException(f"{planned} shards were planned, {len(reports)} reported")
         sharding = Sharding(self._recipe())
         done = joined([*reports, self._done(sharding.finish)])
-        for outlet in self.outlets:
-            context["outlet_events"][outlet].extra = {
-                "recipe": done["recipe"],
-                "entities": done["entities"],
-            }
+        publish(context, self.outlets, done)
         return done
 
 

@@ -4,12 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any, Final
 
 from mlcat_ingest.pipeline.report import Report
 
 EXAMPLES: Final = 3
 TESTS: Final = 50
+GROUP_CHARS: Final = 5_000
+"""How much of the URNs of changed groups is kept: of usual ones, some sixty."""
 
 Summary = Mapping[str, Any]
 
@@ -25,6 +28,8 @@ def summary_of(report: Report) -> dict[str, Any]:
         "duration_s": report.duration_s,
         "records": report.records,
         "entities": {kind: asdict(counts) for kind, counts in report.entities.items()},
+        "changed_groups": report.changed_groups,
+        "changed_group_urns": _fitting(report.changed_group_urns),
         "failed_records": report.failed_records,
         "rejected": report.rejected,
         "examples": [
@@ -40,7 +45,10 @@ def summary_of(report: Report) -> dict[str, Any]:
 
 
 def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """Return what several runs of one recipe did together."""
+    """Return what several runs of one recipe did together.
+
+    A changed group that several of them did not name is counted once for each.
+    """
     entities: dict[str, Counter[str]] = {}
     for one in summaries:
         for kind, counts in one["entities"].items():
@@ -49,6 +57,8 @@ def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
     failing: Counter[str] = Counter()
     for one in summaries:
         failing.update(one["failing_tests"])
+    named = sorted({urn for one in summaries for urn in one["changed_group_urns"]})
+    unnamed = sum(one["changed_groups"] - len(one["changed_group_urns"]) for one in summaries)
     reasons = [one["not_evaluated"] for one in summaries if one["not_evaluated"]]
     return {
         "recipe": summaries[-1]["recipe"],
@@ -56,9 +66,17 @@ def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
         "shards": len(summaries) - 1,
         "entities": {kind: dict(counts) for kind, counts in entities.items()},
         **{name: sum(one[name] for one in summaries) for name in (*added, "evaluated")},
+        "changed_groups": len(named) + unnamed,
+        "changed_group_urns": _fitting(named),
         "failing_tests": dict(failing.most_common(TESTS)),
         "not_evaluated": reasons[0] if reasons else None,
     }
+
+
+def _fitting(urns: Sequence[str]) -> list[str]:
+    """Return as many of `urns` as fit beside the rest of a summary."""
+    ends = accumulate(len(urn) for urn in urns)
+    return [urn for urn, end in zip(urns, ends, strict=True) if end <= GROUP_CHARS]
 
 
 def refused_by(summary: Summary, pattern: str) -> str | None:

@@ -81,6 +81,8 @@ def as_data(report: Report) -> dict[str, Any]:
         "passes": [asdict(one) for one in report.passes],
         "records": report.records,
         "entities": {kind: asdict(counts) for kind, counts in report.entities.items()},
+        "changed_groups": report.changed_groups,
+        "changed_group_urns": list(report.changed_group_urns),
         "proposals_sent": report.proposals_sent,
         "without_base": report.without_base,
         "kept_aspects": report.kept_aspects,

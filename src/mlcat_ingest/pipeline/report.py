@@ -148,7 +148,8 @@ class Progress:
 class Report:
     """What one run of a recipe did. Times are epoch milliseconds UTC.
 
-    Examples of failed records and of notes are the first few of each; the numbers count them all.
+    Examples of failed records and of notes, and URNs of changed groups, are the first few of each;
+    the numbers count them all.
     """
 
     name: str
@@ -158,6 +159,9 @@ class Report:
     passes: tuple[PassSummary, ...] = ()
     records: int = 0
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
+    changed_groups: int = 0
+    """Groups that were written or removed, or a member of which was."""
+    changed_group_urns: tuple[str, ...] = ()
     proposals_sent: int = 0
     without_base: int = 0
     """Entities that others made, or whose base was lost: merged without taking anything away."""

@@ -11,6 +11,7 @@ from typing import Final
 from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.changed import ChangedGroups
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivered import Delivered
 from mlcat_ingest.pipeline.merge import MergedEntity
@@ -59,6 +60,7 @@ class Tally:
         self._conflicts = 0
         self._unverified = 0
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._changed = ChangedGroups()
         self._failed_records = 0
         self._failed: list[FailedRecord] = []
         self._rejected: list[FailedRecord] = []
@@ -134,6 +136,7 @@ class Tally:
             self._letters.refused(one)
         with self._lock:
             self._counts.update(outcomes)
+            self._changed.add(delivered)
             self._proposals += sum(len(one.merged.proposals) for one in delivered)
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
 
@@ -204,6 +207,15 @@ class Tally:
                 elapsed_s=time.monotonic() - self._started_s,
             )
 
+    def _evaluation(self) -> EvaluationSummary:
+        return EvaluationSummary(
+            evaluated=self._evaluated["entities"],
+            passing=self._evaluated["passing"],
+            failing=self._evaluated["failing"],
+            failing_tests=dict(self._failing_tests.most_common()),
+            not_evaluated=self._not_evaluated,
+        )
+
     def _dead_letter_file(self) -> str | None:
         path = self._letters.path if self._letters.written else None
         return None if path is None else self._clean(str(path))
@@ -231,6 +243,8 @@ class Tally:
                 passes=tuple(passes),
                 records=self._records,
                 entities=_by_type(self._counts),
+                changed_groups=self._changed.count,
+                changed_group_urns=tuple(map(self._clean, self._changed.urns)),
                 proposals_sent=self._proposals,
                 without_base=self._without_base,
                 kept_aspects=self._kept,
@@ -247,13 +261,7 @@ class Tally:
                 catalog_requests=catalog_requests,
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
-                evaluation=EvaluationSummary(
-                    evaluated=self._evaluated["entities"],
-                    passing=self._evaluated["passing"],
-                    failing=self._evaluated["failing"],
-                    failing_tests=dict(self._failing_tests.most_common()),
-                    not_evaluated=self._not_evaluated,
-                ),
+                evaluation=self._evaluation(),
                 gate=gate,
                 failure=failure,
                 interrupted=interrupted,

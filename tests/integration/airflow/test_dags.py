@@ -186,6 +186,18 @@ def test_summaries_are_small_and_add_up(world: World) -> None:
     assert max(len(dumps(value)) for value in returned.values()) < 4096
 
 
+def test_success_alone_publishes_which_groups_changed(world: World) -> None:
+    assert [run["events"] for run in world.outcome.runs[:2]] == [[], []]
+    [whole, *groups] = world.outcome.runs[2]["events"]
+    assert whole[:2] == ["summarize", "mlcat_catalog"]
+    assert whole[2]["changed_groups"] == len(groups) == 6
+    changed = {urn for urn in entities(world.catalog) if ":mlModelGroup:" in urn}
+    assert {extra["urn"] for _, _, extra in groups} == changed
+    assert {name for _, name, _ in groups} == changed
+    # Airflow on MySQL takes ASCII only.
+    assert world.outcome.found["asset"] == "urn:li:mlModelGroup:(urn:li:x,Gr%C3%B6%C3%9Fe,PROD)"
+
+
 def test_feature_stores_come_before_runs_through_a_connection_of_datahub(world: World) -> None:
     run = world.outcome.runs[3]
     assert run["state"] == "success", world.outcome.printed

@@ -35,6 +35,24 @@ def test_a_summary_stays_small_whatever_failed() -> None:
     assert len(dumps(summary_of(report))) < 8_192
 
 
+def test_changed_groups_are_named_as_far_as_they_fit_and_all_are_counted() -> None:
+    some = tuple(
+        f"urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{at:0440},PROD)" for at in range(30)
+    )
+    summary = summary_of(a_report(changed_groups=120, changed_group_urns=some))
+    assert summary["changed_groups"] == 120
+    assert summary["changed_group_urns"] == list(some[:10])
+    assert len(dumps(summary)) < 8_192
+
+
+def test_a_group_that_several_shards_changed_is_counted_once() -> None:
+    one = summary_of(a_report(changed_groups=2, changed_group_urns=("urn:a", "urn:b")))
+    more = summary_of(a_report(changed_groups=5, changed_group_urns=("urn:b", "urn:c")))
+    done = joined([one, more])
+    assert done["changed_group_urns"] == ["urn:a", "urn:b", "urn:c"]
+    assert done["changed_groups"] == 6
+
+
 def test_a_gate_is_shut_by_the_tests_it_names_alone() -> None:
     summary = summary_of(a_report())
     assert refused_by(summary, "owned") == f"metadata tests fail: {TEST} (1)"

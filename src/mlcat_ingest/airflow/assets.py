@@ -1,0 +1,35 @@
+"""Asset events: what Airflow tells other DAGs of a run that arrived."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import quote
+
+from airflow.sdk import Asset, AssetAlias
+
+from mlcat_ingest.airflow.reports import Summary
+
+_READABLE: Final = "!$'()*+,-./:;=@_~"
+
+
+def group_asset(urn: str) -> Asset:
+    """Return the asset that stands for a group of models, in ASCII as Airflow wants it.
+
+    A DAG that is to run when one experiment or registered model changed has it as its schedule.
+    """
+    return Asset(
+        name=quote(urn, safe=_READABLE), uri=f"x-mlcat://group/{quote(urn, safe='')}", group="mlcat"
+    )
+
+
+def publish(context: Any, outlets: Iterable[Any], done: Summary) -> None:
+    """Give a task's outlets what was done: aliases an event a changed group, the others `extra`.
+
+    Airflow records the events if the task succeeds.
+    """
+    for outlet in outlets:
+        event = context["outlet_events"][outlet]
+        if isinstance(outlet, AssetAlias):
+            for urn in done["changed_group_urns"]:
+                event.add(group_asset(urn), extra={"urn": urn, "recipe": done["recipe"]})
+        else:
+            event.extra = {name: done[name] for name in ("recipe", "entities", "changed_groups")}
