@@ -12,10 +12,14 @@ _NAMES = (b"mlprimarykey", b"mlprimary_key")
 
 @dataclass
 class WithoutPrimaryKeys:
-    """Answers `status` to every request that names a primary key, until it `is_upgraded`."""
+    """Answers `status` to every request that names a primary key, until it `is_upgraded`.
+
+    Where it `reads_them`, only to those that write one.
+    """
 
     app: ASGIApp
     status: int = 400
+    reads_them: bool = False
     is_upgraded: bool = False
     refused: list[str] = field(default_factory=list)
 
@@ -29,7 +33,8 @@ class WithoutPrimaryKeys:
             body += message.get("body", b"")
             more = message.get("more_body", False)
         asked = (scope["path"].encode() + body).lower()
-        if any(name in asked for name in _NAMES):
+        is_write = b"action=ingest" in scope["query_string"]
+        if any(name in asked for name in _NAMES) and (is_write or not self.reads_them):
             self.refused.append(scope["path"])
             await _answer(send, self.status)
             return

@@ -65,7 +65,7 @@ class _Clashes:
     def _look_up(self, sources: Mapping[str, str]) -> None:
         """Compare with the stores that the catalog has these entities from."""
         for entity_type, urns in _by_type(sources).items():
-            if entity_type == KEY and not self._keys.are_taken():
+            if entity_type == KEY and not self._keys.are_read(urns[0]):
                 continue
             home = properties_aspect(entity_type) or ""
             for urn, stored in self._sink.read_many(urns, [home, "status"]).items():

@@ -31,7 +31,7 @@ def overlap(source: Source[Any], sink: Sink, writer: str) -> Iterator[Finding]:
     with closing(sink):
         sink.open_to_read()
         with closing(source):
-            sample = _sample(source, PrimaryKeys(sink, told.append))
+            sample = _sample(source, PrimaryKeys(sink, told.append, may_write=False))
         homes = {home for urn in sample if (home := _home(urn))}
         stored = sink.read_many(list(sample), {*homes, "status"})
     met = _Met()

@@ -1,33 +1,39 @@
 """Primary keys where a catalog knows no such entities: they become a property of their table."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, InvalidUrnError
+from mlcat_ingest.errors import (
+    AspectChangedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidUrnError,
+    ProtocolMismatchError,
+)
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.entities import key_aspect_name
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of, parse, raw_parts
+from mlcat_ingest.pipeline.merge import IF_VERSION_MATCH, properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties
-from mlcat_ingest.sinks.base import Sink
+from mlcat_ingest.pipeline.versions import NO_SUCH_VERSION
+from mlcat_ingest.sinks.base import Sink, StoredEntity
 from mlcat_ingest.sources.base import SOURCE_KEY
 
 PRIMARY_KEYS: Final = "mlcat.primary_keys"
 """Custom property of a feature table: its keys as JSON, in a catalog that has no such entities."""
 
 KEY: Final = "mlPrimaryKey"
-_NOT_TAKEN: Final = (
-    f"the catalog has no entities of type {KEY}, so the keys of feature tables are in their custom "
-    f"property {PRIMARY_KEYS}"
-)
+_INSTEAD: Final = f"so the keys of feature tables are in their custom property {PRIMARY_KEYS}"
+_NOT_READ: Final = f"the catalog has no entities of type {KEY}, {_INSTEAD}"
 
 _TABLE: Final = "mlFeatureTable"
 _ANY_KEY: Final = f"urn:li:{KEY}:(none,none)"
 _ANY_TABLE: Final = f"urn:li:{_TABLE}:(urn:li:dataPlatform:none,none)"
 _TABLE_PROPERTIES: Final = "mlFeatureTableProperties"
 _LIST: Final = "mlPrimaryKeys"
-_INTERNAL_ERROR: Final = 500
+_MISLEADING: Final = (404, 500)
+"""What some servers answer about what is not in their registry; others lack the call, or fail."""
 
 
 class PrimaryKeys:
@@ -37,65 +43,141 @@ class PrimaryKeys:
     gets its keys with the next pass.
     """
 
-    def __init__(self, sink: Sink, told: Callable[[str], None]) -> None:
-        """Ask `sink`, not before there is a table; `told` takes what is to be said, once."""
+    def __init__(self, sink: Sink, told: Callable[[str], None], *, may_write: bool = True) -> None:
+        """Ask `sink`, not before there is a key; `told` takes what is to be said, once.
+
+        Without `may_write`, a catalog that reads keys counts as one that takes them.
+        """
         self._sink = sink
         self._told = told
+        self._may_write = may_write
+        self._read: bool | None = None
         self._taken: bool | None = None
+        self._absent = ""
 
-    def are_taken(self) -> bool:
-        """Return whether the catalog has such entities as primary keys.
+    def are_read(self, key: str) -> bool:
+        """Return whether the catalog knows such entities as `key`, the URN of one.
 
         Raises: as `Sink.read_many`, where the catalog reads nothing else either.
 
         Cost: one request, the first time; one more where it is refused.
         """
-        if self._taken is None:
-            self._taken = self._sink.address() is None or self._are_read()
-            if not self._taken:
-                self._told(_NOT_TAKEN)
-        return self._taken
+        if self._read is None:
+            held = self._sink.address() is None or self._is_held(key)
+            self._read = held is not None
+            if held is None:
+                self._refuse(_NOT_READ)
+            elif held or not self._may_write:
+                self._taken = True
+            else:
+                self._absent = key
+        return self._read
 
     @property
     def refused(self) -> Collection[str]:
         """The entity types that the catalog does not have, as far as is known."""
         return (KEY,) if self._taken is False else ()
 
-    def _are_read(self) -> bool:
+    def _refuse(self, why: str) -> None:
+        self._taken = False
+        self._told(why)
+
+    def _is_held(self, key: str) -> bool | None:
+        """Return whether the catalog holds `key`; None where it has no such entities."""
         try:
-            self._read(_ANY_KEY)
+            return bool(self._stored(key))
         except CatalogRequestError:
             pass
         except CatalogUnavailableError as error:
-            # Some servers answer so for what is not in their registry; others are just down.
-            if error.context.get("status") != _INTERNAL_ERROR:
+            # Others are just down.
+            if error.context.get("status") not in _MISLEADING:
                 raise
-        else:
-            return True
         # Who refuses this, too, refuses something else than keys.
-        self._read(_ANY_TABLE)
-        return False
+        self._stored(_ANY_TABLE)
+        return None
 
-    def _read(self, urn: str) -> None:
-        self._sink.read_many([urn], [key_aspect_name(entity_type_of(urn))])
+    def _stored(self, urn: str) -> Mapping[str, StoredEntity]:
+        return self._sink.read_many([urn], [properties_aspect(entity_type_of(urn)) or ""])
 
     def fit(self, entities: Sequence[Entity]) -> Sequence[Entity]:
-        """Return the entities of one record as the catalog takes them."""
-        keys = [one for one in entities if entity_type_of(one.urn) == KEY]
-        lists = any(_LIST in one.aspects.get(_TABLE_PROPERTIES, {}) for one in entities)
-        if not (keys or lists) or self.are_taken():
+        """Return the entities of one record as the catalog takes them.
+
+        Raises: as `Sink.read_many` and `Sink.write`, where the catalog takes nothing else either.
+
+        Cost: with the first key, as `are_read`; where the catalog does not hold it, one write
+        that changes nothing, and one more where it is refused.
+        """
+        if self._taken is None:
+            self._find_out(entities)
+        if self._taken is not False:
             return entities
         try:
-            return list(_without_keys(entities, keys))
+            return list(_without_keys(entities))
         except InvalidUrnError:
             return entities  # refused when it is written, like any other that has no URN
 
+    def _find_out(self, entities: Sequence[Entity]) -> None:
+        key = next(filter(_is_urn, _keys_named(entities)), None)
+        if key is None:
+            if any(_LIST in one.aspects.get(_TABLE_PROPERTIES, {}) for one in entities):
+                self.are_read(_ANY_KEY)
+        elif self.are_read(key) and self._taken is None:
+            if key != self._absent and self._stored(key):
+                self._taken = True
+            else:
+                self._try_writing(key, entities)
 
-def _without_keys(entities: Iterable[Entity], keys: Sequence[Entity]) -> Iterator[Entity]:
+    def _try_writing(self, key: str, entities: Iterable[Entity]) -> None:
+        refusal = self._refusal(key)
+        tables = (one.urn for one in entities if entity_type_of(one.urn) == _TABLE)
+        table = next(tables, None)
+        if refusal is None or table is None or self._refusal(table) is not None:
+            self._taken = True  # or whatever is written is refused, and each for its own reason
+        else:
+            self._refuse(f"the catalog refuses entities of type {KEY} ({refusal}), {_INSTEAD}")
+
+    def _refusal(self, urn: str) -> str | None:
+        """Return what the catalog has against entities of this type.
+
+        A version that nothing has keeps the write from changing anything. A catalog that does not
+        look at it gets an aspect that it will get anyway.
+        """
+        headers = {IF_VERSION_MATCH: NO_SUCH_VERSION}
+        try:
+            errors = self._sink.write(
+                [Proposal(urn, "status", {"removed": False}, headers=headers)]
+            )
+        except (CatalogUnavailableError, ProtocolMismatchError) as error:
+            if error.context.get("status") not in _MISLEADING:
+                raise
+            return f"{error.context['status']}"
+        refused = [one for one in errors if not isinstance(one, AspectChangedError)]
+        return f"{refused[0].status}: {refused[0].reason}" if refused else None
+
+
+def _keys_named(entities: Iterable[Entity]) -> Iterator[str]:
+    """Yield the URNs of keys that are among `entities`, and then of those that tables list."""
+    for one in entities:
+        if entity_type_of(one.urn) == KEY:
+            yield one.urn
+    for one in entities:
+        yield from one.aspects.get(_TABLE_PROPERTIES, {}).get(_LIST) or ()
+
+
+def _is_urn(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidUrnError:
+        return False
+    return True
+
+
+def _without_keys(entities: Sequence[Entity]) -> Iterator[Entity]:
     """Yield all but keys; what they say is on the table that their URNs name."""
     by_table: dict[str, list[Entity]] = {}
-    for key in keys:
-        by_table.setdefault(raw_parts(key.urn)[0], []).append(key)
+    for one in entities:
+        if entity_type_of(one.urn) == KEY:
+            by_table.setdefault(raw_parts(one.urn)[0], []).append(one)
     for one in entities:
         entity_type = entity_type_of(one.urn)
         if entity_type == _TABLE and _TABLE_PROPERTIES in one.aspects:

@@ -27,11 +27,13 @@ PROPERTY = "mlcat.primary_keys"
 
 
 @contextmanager
-def refusing(folder: Path, status: int) -> Iterator[tuple[FeatureWorld, WithoutPrimaryKeys]]:
+def refusing(
+    folder: Path, status: int, *, reads_them: bool = False
+) -> Iterator[tuple[FeatureWorld, WithoutPrimaryKeys]]:
     around: list[WithoutPrimaryKeys] = []
 
     def wrap(app: ASGIApp) -> ASGIApp:
-        around.append(WithoutPrimaryKeys(app, status))
+        around.append(WithoutPrimaryKeys(app, status, reads_them))
         return around[0]
 
     with running_catalog(folder / "catalog.db", around=wrap) as catalog:
@@ -42,17 +44,19 @@ def report(world: FeatureWorld) -> Any:
     return json.loads((world.folder / "report.json").read_text())
 
 
+@pytest.mark.parametrize("reads_them", [False, True])
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
 def test_keys_go_to_a_property_of_their_table_and_that_is_said_once(
-    tmp_path: Path, status: int
+    tmp_path: Path, status: int, *, reads_them: bool
 ) -> None:
     content = definitions()
     content["tables"][1]["keys"] = [{"name": "rider", "type": "ORDINAL"}]
     content["tables"].append({"name": "only_keys", "keys": [{"name": "k"}]})
-    with refusing(tmp_path, status) as (world, catalog):
+    with refusing(tmp_path, status, reads_them=reads_them) as (world, catalog):
         world.write(content)
         assert world.run(world.recipe(world.source())) == 0
         told = report(world)
+        assert told["dead_letters"] == 0
         assert told["notes"] == {"primary_keys_not_taken": 1}
         assert len(catalog.refused) == 1
         assert "mlPrimaryKey" not in told["entities"]
@@ -65,10 +69,11 @@ def test_keys_go_to_a_property_of_their_table_and_that_is_said_once(
         assert PROPERTY in world.properties(RIDERS)["customProperties"]
 
 
+@pytest.mark.parametrize("reads_them", [False, True])
 def test_what_is_gone_is_still_removed_and_an_upgraded_catalog_gets_the_keys(
-    tmp_path: Path,
+    tmp_path: Path, *, reads_them: bool
 ) -> None:
-    with refusing(tmp_path, 400) as (world, catalog):
+    with refusing(tmp_path, 400, reads_them=reads_them) as (world, catalog):
         content = definitions()
         world.write(content)
         recipe = world.recipe(world.source())

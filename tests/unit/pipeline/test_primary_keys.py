@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, MlcatError
-from mlcat_ingest.metadata.proposal import Entity, Note
+from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.pipeline.overlap import overlap
 from mlcat_ingest.pipeline.primary_keys import PRIMARY_KEYS, PrimaryKeys
 from support.fakes import FakeSink, FakeSource
@@ -52,6 +52,13 @@ def failing(error: MlcatError, what: str = "mlPrimaryKey") -> Callable[[Sequence
     return before_read
 
 
+def failing_write(
+    error: MlcatError, what: str = "mlPrimaryKey"
+) -> Callable[[Sequence[Proposal]], None]:
+    before = failing(error, what)
+    return lambda proposals: before([one.entity_urn for one in proposals])
+
+
 def server_error(status: int | None) -> CatalogUnavailableError:
     return CatalogUnavailableError("not now", context={"status": status})
 
@@ -59,8 +66,54 @@ def server_error(status: int | None) -> CatalogUnavailableError:
 def test_a_catalog_that_takes_keys_gets_them_and_is_asked_once() -> None:
     sink, told = FakeSink(place="here"), list[str]()
     keys = PrimaryKeys(sink, told.append)
+    assert keys.are_read(KEY)
     assert keys.fit(RECORD) == keys.fit(RECORD) == RECORD
-    assert (sink.reads, told, keys.refused) == ([["urn:li:mlPrimaryKey:(none,none)"]], [], ())
+    assert (sink.reads, told, keys.refused) == ([[KEY]], [], ())
+    assert [[one.entity_urn for one in some] for some in sink.writes] == [[KEY]]
+    assert sink.stored == {}, "no version is the one that the write names"
+
+
+def test_a_catalog_that_holds_a_key_is_not_written_to() -> None:
+    sink = FakeSink(place="here", stored={KEY: {"mlPrimaryKeyProperties": {}}})
+    keys = PrimaryKeys(sink, lambda _: None)
+    without_keys = Entity(TABLE, {"mlFeatureTableProperties": {"mlPrimaryKeys": []}})
+    assert keys.fit([without_keys]) == [without_keys]
+    assert keys.fit(RECORD) == RECORD
+    assert sink.writes == []
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_catalog_that_cannot_be_written_at_all_has_not_refused_keys(status: int) -> None:
+    failure = server_error(status)
+    sink, told = FakeSink(place="here", before_write=failing_write(failure, "urn")), list[str]()
+    assert PrimaryKeys(sink, told.append).fit(RECORD) == RECORD
+    assert told == []
+
+
+def test_a_catalog_that_refuses_whatever_is_written_has_not_refused_keys() -> None:
+    sink = FakeSink(place="here", refuse={KEY, TABLE}, checks_versions=False)
+    told = list[str]()
+    assert PrimaryKeys(sink, told.append).fit(RECORD) == RECORD
+    assert told == []
+
+
+def test_keys_that_are_read_and_not_written_stand_on_their_table_too() -> None:
+    sink = FakeSink(place="here", refuse={KEY}, checks_versions=False)
+    told = list[str]()
+    keys = PrimaryKeys(sink, told.append)
+    feature, table = keys.fit(RECORD)
+    assert list(keys.fit(RECORD)) == [feature, table]
+    assert PRIMARY_KEYS in table.aspects["mlFeatureTableProperties"]["customProperties"]
+    assert len(told) == 1
+    assert "422: not liked" in told[0]
+    assert sink.stored == {TABLE: {"status": {"removed": False}}}, "which it gets anyway"
+    assert list(keys.refused) == ["mlPrimaryKey"]
+
+
+def test_a_catalog_that_goes_down_at_the_first_key_has_not_refused_keys() -> None:
+    sink = FakeSink(place="here", before_write=failing_write(server_error(503)))
+    with pytest.raises(CatalogUnavailableError):
+        PrimaryKeys(sink, lambda _: None).fit(RECORD)
 
 
 def test_what_has_no_tables_asks_nothing_and_a_sink_that_holds_nothing_is_not_asked() -> None:
