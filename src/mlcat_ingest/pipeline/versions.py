@@ -12,6 +12,7 @@ from mlcat_ingest.pipeline.merge import (
     Merge,
     MergedEntity,
     rebase_aspect,
+    with_claims_of,
 )
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.stored import read_stored
@@ -98,6 +99,7 @@ class Versions:
     def _put_back(self, one: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAspect] | None:
         """Return aspects with what went under in them again; None where only we have written."""
         put_back: dict[str, StoredAspect] = {}
+        first = _read_first(one)
         alone = verified = True
         for proposal in one.proposals:
             name = proposal.aspect_name
@@ -109,10 +111,9 @@ class Versions:
                 alone = False
                 between = self._between(proposal, read + 1, found)
                 verified &= between is not None
-                theirs = _before_ours(proposal, [*(between or ()), after.value])
-                if theirs is not None:
-                    ancestor = {} if before is None else before.value
-                    value = rebase_aspect(name, ancestor, theirs, after.value)
+                theirs = _of_others(proposal, [*(between or ()), after.value])
+                if theirs:
+                    value = rebase_aspect(name, _value(first.get(name)), theirs, after.value)
                     put_back[name] = StoredAspect(value, after.version)
         self._tally.unverified(not verified)
         return None if alone else put_back
@@ -130,14 +131,19 @@ class Versions:
     def _merged_anew(
         self, one: MergedEntity, stored: StoredEntity, put_back: Mapping[str, StoredAspect]
     ) -> MergedEntity:
-        merged = self._merge(one.entity, stored)
+        merged = self._merge(one.entity, with_claims_of(one, stored))
         said = {proposal.aspect_name for proposal in merged.proposals}
         restored = [
             Proposal(one.urn, name, aspect.value)
             for name, aspect in put_back.items()
             if name not in said
         ]
-        return replace(merged, outcome=one.outcome, proposals=(*restored, *merged.proposals))
+        return replace(
+            merged,
+            outcome=one.outcome,
+            proposals=(*restored, *merged.proposals),
+            read_first=_read_first(one),
+        )
 
 
 def _probe(batch: Sequence[MergedEntity]) -> Proposal | None:
@@ -161,11 +167,18 @@ def _number(stored: StoredAspect | None) -> int | None:
     return int(stored.version) if stored.version and stored.version.isdecimal() else None
 
 
-def _before_ours(proposal: Proposal, versions: Sequence[Aspect]) -> Aspect | None:
-    """Return the version that ours came after, None where ours is the first.
+def _value(stored: StoredAspect | None) -> Aspect:
+    return {} if stored is None else stored.value
+
+
+def _read_first(one: MergedEntity) -> StoredEntity:
+    return one.stored if one.read_first is None else one.read_first
+
+
+def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:
+    """Return those of `versions` that are not the one we wrote.
 
     The service may store another text than it was sent; then ours counts as the last.
     """
-    same = [at for at, value in enumerate(versions) if same_json(value, proposal.aspect)]
-    ours = same[-1] if same else len(versions) - 1
-    return versions[ours - 1] if ours else None
+    others = [one for one in versions if not same_json(one, proposal.aspect)]
+    return others if len(others) < len(versions) else others[:-1]

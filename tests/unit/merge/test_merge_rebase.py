@@ -50,30 +50,44 @@ from support.merging import HOME
     ],
 )
 def test_putting_back(ancestor: Aspect, theirs: Aspect, current: Aspect, after: Aspect) -> None:
-    assert rebase_aspect(HOME, ancestor, theirs, current) == after
+    assert rebase_aspect(HOME, ancestor, [theirs], current) == after
 
 
 @pytest.mark.parametrize(
     ("ancestor", "theirs", "current"),
     [
-        ({"groups": ["a"]}, {"groups": ["a"]}, {"groups": ["b"]}),
+        ({"description": "a"}, {"description": "a"}, {"description": "b"}),
+        ({"groups": ["a"]}, {"groups": ["a"]}, {"groups": ["a", "b"]}),
+        ({"groups": []}, {}, {"name": "n"}),
         ({"groups": ["a"]}, {"groups": ["b"]}, {"groups": ["b"]}),
     ],
 )
 def test_nothing_to_put_back(ancestor: Aspect, theirs: Aspect, current: Aspect) -> None:
-    assert rebase_aspect(HOME, ancestor, theirs, current) is current
+    assert rebase_aspect(HOME, ancestor, [theirs], current) is current
 
 
 names = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
 @given(names, names, names)
-def test_both_sides_changes_are_there(
+def test_their_entries_and_those_we_added_are_there(
     ancestor: list[str], theirs: list[str], ours: list[str]
 ) -> None:
     before, after, now = (
         {"customProperties": dict.fromkeys(some, "x")} for some in (ancestor, theirs, ours)
     )
-    rebased = set(rebase_aspect(HOME, before, after, now).get("customProperties", {}))
+    rebased = set(rebase_aspect(HOME, before, [after], now).get("customProperties", {}))
     start, left, right = set(ancestor), set(theirs), set(ours)
-    assert rebased == (start & left & right) | (left - start) | (right - start)
+    assert rebased == left | (right - start)
+
+
+@given(st.lists(names, min_size=1, max_size=4), names, names)
+def test_what_any_of_them_added_is_there(
+    theirs: list[list[str]], ancestor: list[str], ours: list[str]
+) -> None:
+    before, now, *after = (
+        {"customProperties": dict.fromkeys(some, "x")} for some in (ancestor, ours, *theirs)
+    )
+    rebased = set(rebase_aspect(HOME, before, after, now).get("customProperties", {}))
+    start, last = set(ancestor), set(theirs[-1])
+    assert rebased == last | (set().union(*theirs, ours) - start)

@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.merge.entity import (
     merge_entity,
 )
 from mlcat_ingest.pipeline.merge.fold import fold
-from mlcat_ingest.pipeline.merge.rebase import rebase_aspect
+from mlcat_ingest.pipeline.merge.rebase import rebase_aspect, with_claims_of
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
@@ -32,5 +32,6 @@ __all__ = [
     "rebase_aspect",
     "retract_entity",
     "whole_entity",
+    "with_claims_of",
     "without_claims",
 ]

@@ -117,6 +117,24 @@ def read_bases(properties: Mapping[str, Any], writer: str | None) -> Bases:
     return Bases(ours, others)
 
 
+def with_claims(
+    properties: Mapping[str, Any], writer: str, claimed: Iterable[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Return custom `properties` whose base of `writer` also has its claims in those of `claimed`.
+
+    Where several write at once, what one of them has claimed may be written over, and is still its
+    own to take away.
+    """
+    key = applied_key(writer)
+    joint: dict[str, dict[str, str]] = {}
+    for base in (decode(some.get(key)) for some in (properties, *claimed)):
+        for aspect, claims in (base or NOTHING).items():
+            known = joint.setdefault(aspect, {})
+            for name, text in claims.items():
+                known[name] = joined(marks_in(text) | marks_in(known.get(name, "")))
+    return {**properties, key: encode(joint)} if joint else properties
+
+
 def is_own(key: str) -> bool:
     """Return whether a custom property is this package's own."""
     return key.startswith(OWN_PREFIX) and not key.startswith(ENTRY_PREFIXES)

@@ -42,6 +42,8 @@ class MergedEntity:
     `stored` is what `entity` was merged with.
     `no_base` says that the catalog held the entity without a base of ours, so that nothing could
     be taken away; `kept` names aspects that had to stay although the source has them no more.
+    `writer` is whose base travels with it. Of one that is merged again after it was written,
+    `read_first` is what the catalog held when this pass had written nothing yet.
     """
 
     entity: Entity
@@ -50,6 +52,8 @@ class MergedEntity:
     proposals: tuple[Proposal, ...] = ()
     no_base: bool = False
     kept: tuple[str, ...] = ()
+    writer: str | None = None
+    read_first: StoredEntity | None = None
 
     @property
     def urn(self) -> str:
@@ -131,6 +135,7 @@ class _Merge:
             tuple(self._proposals),
             no_base=self._lacks_base() and speaks,
             kept=tuple(self._kept),
+            writer=self._rules.writer,
         )
 
     def _lacks_base(self) -> bool:

@@ -166,7 +166,7 @@ def _merge_value(policy: Policy, stored: Any, fresh: Any, claimed: Claimed) -> M
     value = fresh if policy == "ours" else _overlaid(stored, fresh)
     if not same_json(stored, value):
         return MergedField(value, own)
-    if policy == "ours" or own == claimed.ours or mark(stored) in marks_in(claimed.others):
+    if policy == "ours" or _is_in(own, claimed.ours) or _is_in(mark(stored), claimed.others):
         return MergedField(stored, own)
     return MergedField(stored, "")
 
@@ -176,11 +176,15 @@ def _cleared(policy: Policy, stored: Any, claimed: Claimed) -> MergedField:
     if policy == "ours":
         return MergedField(None, "")
     own = mark(stored)
-    if own != claimed.ours:
+    if not _is_in(own, claimed.ours):
         return MergedField(stored, "")
     if policy == "union":
         return MergedField(stored, own)
-    return MergedField(stored if own in marks_in(claimed.others) else None, "")
+    return MergedField(stored if _is_in(own, claimed.others) else None, "")
+
+
+def _is_in(own: str, claims: str) -> bool:
+    return own == claims or own in marks_in(claims)
 
 
 def _overlaid(stored: Any, fresh: Any) -> Any:

@@ -104,6 +104,7 @@ class _Retraction:
             outcome if proposals else "unchanged",
             proposals,
             kept=tuple(self._kept),
+            writer=self._rules.writer,
         )
 
     def _without_ours(self, name: str, value: Aspect) -> Aspect | None:
