@@ -34,28 +34,42 @@ def find_files(path: Path) -> list[Path]:
     """Return the files that `path` means, sorted: itself, those in a folder, or a pattern's.
 
     Raises:
-        RecipeError: there are none.
+        RecipeError: there are none, or a folder cannot be read.
     """
     if path.is_dir():
-        found = sorted(_in_folder(path))
+        try:
+            found = sorted(_in_folder(path, set()))
+        except OSError as error:
+            told = f"the folder {error.filename} cannot be read: {error.strerror}"
+            raise RecipeError(told, hint=_HINT) from None
     elif path.exists() or not _is_pattern(path):
         found = [path]
     else:
         root = Path(path.anchor or ".")
         inside = path.relative_to(path.anchor) if path.anchor else path
-        found = sorted(one for one in root.glob(str(inside)) if one.is_file())
+        found = sorted(one for one in root.glob(str(inside)) if _is_file(one))
     if not found:
         # An empty store would take away everything that was read before.
         raise RecipeError(f"there are no definitions files at {path}", hint=_HINT)
     return found
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder)
-        hidden = any(part.startswith(".") for part in inside.parts)
-        if path.suffix.lower() in _SUFFIXES and not hidden and path.is_file():
+def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Yield the files below `folder`, through links too; each real folder is gone into once."""
+    seen.add(folder.resolve())
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            if path.resolve() not in seen:
+                yield from _in_folder(path, seen)
+        elif path.suffix.lower() in _SUFFIXES and _is_file(path):
             yield path
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether `path` is to be read; a link to nowhere is, since somebody misses its file."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _is_pattern(path: Path) -> bool:

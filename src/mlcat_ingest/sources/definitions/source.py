@@ -1,5 +1,6 @@
 """What every feature source does with the definitions that its reader yields."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version as installed
 from typing import Final, Protocol
@@ -34,6 +35,8 @@ from mlcat_ingest.sources.definitions.model import (
 )
 from mlcat_ingest.sources.definitions.scope import FeatureScope
 from mlcat_ingest.sources.owners import Owners
+
+log = logging.getLogger(__name__)
 
 PAGE_COLUMNS: Final = 1_000
 """Features and keys in a page of tables, beyond which it ends."""
@@ -137,10 +140,25 @@ class FeatureSource:
         """Yield the tables of the store in pages of about 1,000 features and keys."""
         scope = self._scope_now
         self._part = memory.part(self._as_part(scope))
-        page: list[FeatureTable | Broken] = []
-        columns = 0
-        left_out: set[str] = set()
         self.index = FeatureIndex()
+        left_out: set[str] = set()
+        page: list[FeatureTable | Broken] = []
+        columns = pages = 0
+        for definition in self._taken(scope, left_out):
+            page.append(definition)
+            columns += 0 if isinstance(definition, Broken) else _columns(definition)
+            if columns >= PAGE_COLUMNS:
+                yield page
+                page, columns, pages = [], 0, pages + 1
+        if not (page or pages):
+            log.warning("%s: there is no table, or none that the recipe takes", scope.source_key)
+        yield page
+        # What could not be read may be what seems to be gone.
+        self._there = left_out if self.index.complete else None
+        self._part.finish({}, complete=True)
+
+    def _taken(self, scope: FeatureScope, left_out: set[str]) -> Iterator[FeatureTable | Broken]:
+        """Yield what the recipe takes, and index all; URNs of other tables go to `left_out`."""
         for definition in self._definitions():
             match definition:
                 case FeatureSet():
@@ -155,16 +173,8 @@ class FeatureSource:
                     index_labels(self.index, scope, definition)
                     continue
                 case FeatureTable():
-                    columns += _columns(definition)
                     index_table(self.index, scope, definition)
-            page.append(definition)
-            if columns >= PAGE_COLUMNS:
-                yield page
-                page, columns = [], 0
-        yield page
-        # What could not be read may be what seems to be gone.
-        self._there = left_out if self.index.complete else None
-        self._part.finish({}, complete=True)
+            yield definition
 
     def _scoped(self) -> FeatureScope:
         server = quote(self._config.server_id or self._reader.server_id(), safe="/.-_@")

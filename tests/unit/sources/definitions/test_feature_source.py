@@ -65,6 +65,16 @@ def urn(name: str) -> str:
     return f"urn:li:mlFeatureTable:(urn:li:dataPlatform:fake,n.{name})"
 
 
+def test_a_store_without_a_table_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    for some in (source(), source(table("a"), tables={"deny": ["a"]})):
+        caplog.clear()
+        assert list(some[0].read(Forgetful())) == [[]]
+        assert "fake:a%2Cb%3Ac:default: there is no table" in caplog.text
+    caplog.clear()
+    assert len(list(source(table("a", 2_000))[0].read(Forgetful()))) == 2
+    assert caplog.text == ""
+
+
 def test_a_small_store_is_read_once_and_a_large_one_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     small, reader = source(table("a"), table("b", 3))
     monkeypatch.setattr(module, "HELD_COLUMNS", 4)

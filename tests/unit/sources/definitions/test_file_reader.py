@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,41 @@ def test_no_file_is_an_error_and_no_empty_store(folder: Path, path: str) -> None
     (folder / "empty").mkdir()
     with pytest.raises(RecipeError, match="`path`"):
         list(FileReader(folder / path, path).read())
+
+
+def test_links_are_followed_once_and_one_that_leads_nowhere_is_told(folder: Path) -> None:
+    (folder / "here").mkdir()
+    (folder / "here" / "a.yml").write_text(GOOD)
+    (folder / "here" / "round").symlink_to(folder / "here")
+    (folder / "here" / "self").symlink_to("self")
+    (folder / "there").mkdir()
+    (folder / "there" / "b.yml").write_text(GOOD.replace("rides", "meals"))
+    (folder / "here" / "theirs").symlink_to(folder / "there")
+    (folder / "here" / "again").symlink_to(folder / "there")
+    read = list(FileReader(folder / "here", "here").read())
+    assert sorted(one.namespace or "" for one in read) == ["meals", "meals", "rides", "rides"]
+    for path in ("here", "here/*.yml"):
+        (folder / "here" / "gone.yml").unlink(missing_ok=True)
+        (folder / "here" / "gone.yml").symlink_to("nowhere.yml")
+        with pytest.raises(RecipeError, match=r"here/gone\.yml cannot be read: No such file"):
+            list(FileReader(folder / path, "here").read())
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.yml").write_text(GOOD)
+    (folder / "closed").mkdir()
+    entries = Path.iterdir
+
+    def closed(path: Path) -> Iterator[Path]:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return entries(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(RecipeError, match="closed cannot be read: Permission denied"):
+        list(FileReader(folder, "here").read())
 
 
 def test_everything_that_is_wrong_is_told_with_file_line_and_path(folder: Path) -> None:
