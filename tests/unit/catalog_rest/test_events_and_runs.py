@@ -153,7 +153,8 @@ def test_old_events_are_deleted_by_a_task(client: RestClient) -> None:
     )
     few = client.ok("POST", TRUNCATE, {**asked, "endTimeMillis": 1})["value"]
     assert few.startswith("Delete 1 out of 5 rows (20.00%). Issuing a delete by query request. ")
-    none = client.ok("POST", TRUNCATE, {**asked, "aspect": "operation"})["value"]
+    other = {"entityType": "DATAPROCESSINSTANCE", "aspect": "dataProcessInstanceRunEvent"}
+    none = client.ok("POST", TRUNCATE, {**asked, **other})["value"]
     assert none.startswith("Delete 0 out of 0 rows (0.00%). ")
     forced = {**asked, "endTimeMillis": 1, "forceReindex": True}
     assert "Reindexing" in client.ok("POST", TRUNCATE, forced)["value"]
@@ -176,18 +177,41 @@ def test_old_events_are_deleted_by_a_task(client: RestClient) -> None:
     [
         ({}, "entityType: the parameter is missing"),
         ({"entityType": "dataJob"}, "aspect: the parameter is missing"),
-        ({"entityType": "dataJob", "aspect": "x"}, "endTimeMillis: the parameter is missing"),
         (
-            {"entityType": "dataJob", "aspect": "x", "endTimeMillis": "y"},
+            {"entityType": "dataJob", "aspect": CHECKPOINT},
+            "endTimeMillis: the parameter is missing",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": "y"},
             "endTimeMillis: expected a whole number",
         ),
         (
-            {"entityType": "dataJob", "aspect": "x", "endTimeMillis": 1, "dryRun": "no"},
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "dryRun": "no"},
             "dryRun: expected true or false",
         ),
         (
-            {"entityType": "dataJob", "aspect": "x", "endTimeMillis": 1, "forceReindex": 1},
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "forceReindex": 1},
             "forceReindex: expected true or false",
+        ),
+        (
+            {"entityType": "dataJop", "aspect": "x", "endTimeMillis": 1},
+            "entityType: 'dataJop' is not an entity type",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": "status", "endTimeMillis": 1},
+            "aspect: 'status' is not a timeseries aspect",
+        ),
+        (
+            {"entityType": "mlModel", "aspect": "mlModelPropertys", "endTimeMillis": 1},
+            "aspect: 'mlModelPropertys' is not an aspect of mlModel; did you mean 'mlModelProperties'?",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": "x; drop", "endTimeMillis": 1},
+            "'x; drop' is not ",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "batchSize": -1},
+            "batchSize: expected a whole number",
         ),
     ],
 )

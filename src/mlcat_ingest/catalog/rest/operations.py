@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
     OBJECT,
@@ -21,6 +21,7 @@ from mlcat_ingest.catalog.rest.endpoint import (
     value_of,
 )
 from mlcat_ingest.catalog.rest.http import Call
+from mlcat_ingest.catalog.rest.openapi.paths import entity_types_named
 from mlcat_ingest.catalog.rest.params import (
     flag,
     json_object,
@@ -30,12 +31,14 @@ from mlcat_ingest.catalog.rest.params import (
     urn_pattern,
     whole,
 )
-from mlcat_ingest.catalog.store.prepare import check_urn
+from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.store.reindex import Scope
+from mlcat_ingest.catalog.store.series import is_series
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, series_sizes
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.entities import ASPECTS
 
 _TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
 _MAX_TASK_ID: Final = 2**63 - 1
@@ -44,6 +47,9 @@ _REINDEXING: Final = "Reindexing the aspect without the deleted records. "
 _DELETING: Final = "Issuing a delete by query request. "
 _DRY_RUN: Final = "This was a dry run. Run with dryRun = false to execute."
 
+
+_OF_ELASTICSEARCH: Final = ("batchSize", "timeoutSeconds")
+"""Parameters that only an Elasticsearch has a use for."""
 
 _MIB: Final = 1024 * 1024
 
@@ -79,6 +85,7 @@ class Operations:
                     dryRun=FLAG,
                     forceDeleteByQuery=FLAG,
                     forceReindex=FLAG,
+                    **dict.fromkeys(_OF_ELASTICSEARCH, WHOLE),
                 ),
                 returns=value_of(TEXT),
             ),
@@ -108,10 +115,12 @@ class Operations:
     def truncate_timeseries_aspect(self, call: Call) -> dict[str, Any]:
         """Start deleting the events up to a moment, or only say how many those are, by default."""
         params = json_object(call.json())
-        entity_type, aspect = required(params, "entityType"), required(params, "aspect")
+        entity_type, aspect = _series(required(params, "entityType"), required(params, "aspect"))
         if params.get("endTimeMillis") is None:
             raise BadRequestError("endTimeMillis: the parameter is missing")
         span = Span(aspect, end_ms=whole(params, "endTimeMillis"))
+        for name in _OF_ELASTICSEARCH:
+            whole(params, name)
         forced = [flag(params, name) for name in _FORCES if params.get(name) is not None]
         if len(forced) == len(_FORCES) and len(set(forced)) == 1:
             return {"value": "please only set forceReindex OR forceDeleteByQuery flags"}
@@ -141,6 +150,18 @@ class Operations:
             for size in self._store.read(series_sizes)
         ]
         return {"value": {"indexSizes": sizes}}
+
+
+def _series(entity_type: str, aspect: str) -> tuple[str, str]:
+    """Return the entity type and the timeseries aspect of these names."""
+    [known] = entity_types_named([entity_type], "entityType")
+    try:
+        check_aspect_name(known, aspect)
+    except InvalidProposalError as error:
+        raise BadRequestError(str(error).replace("aspectName", "aspect", 1)) from error
+    if aspect in ASPECTS and not is_series(aspect):
+        raise BadRequestError(f"aspect: {aspect!r} is not a timeseries aspect")
+    return known, aspect
 
 
 def _task_of(params: Mapping[str, Any]) -> tuple[str, int]:
