@@ -27,6 +27,7 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
 from mlcat_ingest.recipe.values import Fabric, PatternFilter
+from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.datasets import DatasetsConfig
 from mlcat_ingest.sources.features import FeaturesConfig
 from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, public_uri
@@ -294,12 +295,7 @@ class MlflowConfig(RecipeModel):
 
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:
-        if self.compat is not None and self.instance is not None:
-            raise ValueError(
-                "`compat: datahub` and `instance` exclude each other: DataHub's own source knows "
-                "no instances, so no name of the two would be the same"
-            )
-        return self
+        return without_instance(self)
 
     @model_validator(mode="after")
     def _reader_fits(self) -> Self:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
 
 from mlcat_ingest.recipe.fields import OptionalSecret, PublicStr, ServiceUrl
+from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 
 
@@ -91,12 +92,7 @@ class SagemakerConfig(FeatureStoreConfig):
 
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:
-        if self.compat is not None and self.instance is not None:
-            raise ValueError(
-                "`compat: datahub` and `instance` exclude each other: DataHub's own source knows "
-                "no instances, so no name of the two would be the same"
-            )
-        return self
+        return without_instance(self)
 
     @model_validator(mode="after")
     def _keys_are_whole(self) -> Self:
