@@ -47,9 +47,9 @@ def call(app: ASGIApp, method: str, target: str, body: bytes = b"") -> Answer:
         "raw_path": raw_path.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
+        "headers": [(b"host", b"127.0.0.1:7001"), (b"content-type", b"application/json")],
         "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
+        "server": ("127.0.0.1", 7001),
     }
     asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
     start = next(message for message in sent if message["type"] == "http.response.start")

@@ -139,7 +139,7 @@ def full_model(store: Store, run: str = "run1", **more: Any) -> str:
 def test_an_empty_catalog_says_how_to_fill_it(store: Store) -> None:
     found = page(store, "/")
     assert "Nothing here yet" in found.text
-    assert "mlcat-ingest http://127.0.0.1:5000" in found.text
+    assert "mlcat-ingest http://127.0.0.1:5000 --to http://127.0.0.1:7001" in found.text
 
 
 def test_the_first_page_counts_and_shows_the_latest_groups(store: Store) -> None:

@@ -16,6 +16,8 @@ PATH: Final = "/openapi.json"
 # Any request may be refused in these ways.
 _ALWAYS: Final = (400, 401, 403, 408, 413, 429, 503)
 
+_READING: Final = frozenset({"GET", "HEAD"})
+
 
 class Document:
     """The endpoint that describes all endpoints, itself too."""
@@ -104,7 +106,10 @@ def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     first = endpoints[0]
     error = error_schema(is_openapi=is_openapi(first.path))
     has_body = first.method != "HEAD"
-    refused = sorted({*_ALWAYS, *(status for one in endpoints for status in one.refuses)})
+    refused = sorted(
+        {*_ALWAYS, *(status for one in endpoints for status in one.refuses)}
+        | (set() if first.method in _READING else {HTTPStatus.INSUFFICIENT_STORAGE.value})
+    )
     for status in refused:
         responses[str(status)] = _answer(status, [error] if has_body else [])
     return responses

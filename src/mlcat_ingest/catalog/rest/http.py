@@ -28,13 +28,17 @@ _PATIENCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, read whole: its query and path parameters decoded, its body as bytes."""
+    """One request, read whole: its query and path parameters decoded, its body as bytes.
+
+    `origin` is the address of the service as the client has it.
+    """
 
     query: QueryParams = field(default_factory=QueryParams)
     path: Mapping[str, str] = field(default_factory=dict)
     raw_path: bytes = b""
     body: bytes = b""
     method: str = "GET"
+    origin: str = ""
 
     @classmethod
     def of(cls, request: Request, body: bytes = b"") -> "Call":
@@ -45,6 +49,7 @@ class Call:
             request.scope["raw_path"],
             body,
             request.method,
+            f"{request.scope['scheme']}://{request.headers.get('host', '')}",
         )
 
     def json(self) -> Any:

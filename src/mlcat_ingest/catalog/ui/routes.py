@@ -72,8 +72,9 @@ class _Pages:
             templates.globals[f"{name.partition('.')[0]}_href"] = f"/static/{name}?v={mark}"
         self._templates = templates
 
-    def home(self, _call: Call) -> Response:
-        return self._page("home.html", {"page": home(self._store), "search": ""})
+    def home(self, call: Call) -> Response:
+        shown = {"page": home(self._store), "address": call.origin, "search": ""}
+        return self._page("home.html", shown)
 
     def kind(self, call: Call) -> Response:
         page = kind_page(self._store, call.path["entity_type"], _start(call.query))
