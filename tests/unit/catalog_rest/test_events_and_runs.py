@@ -203,7 +203,7 @@ def test_old_events_are_deleted_by_a_task(client: RestClient) -> None:
         ),
         (
             {"entityType": "mlModel", "aspect": "mlModelPropertys", "endTimeMillis": 1},
-            "aspect: 'mlModelPropertys' is not an aspect of mlModel; did you mean 'mlModelProperties'?",
+            "'mlModelPropertys' is not an aspect of mlModel; did you mean 'mlModelProperties'?",
         ),
         (
             {"entityType": "dataJob", "aspect": "x; drop", "endTimeMillis": 1},
