@@ -60,9 +60,6 @@ def command(
     were rejected; 130 interrupted. Where several hold, 2 goes before 1, 1 before 4, 4 before 3.
     """
     from mlcat_ingest.cli.plan import show_plan
-    from mlcat_ingest.pipeline.pipeline import Pipeline
-    from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG
-    from mlcat_ingest.recipe.dump import recipe_to_yaml
     from mlcat_ingest.threads import share_one_heap
 
     share_one_heap()
@@ -72,6 +69,17 @@ def command(
     settings = Settings.current()
     files = RunFiles(report_file, metrics_file, settings)
     gate = GateFile(fail_on_tests, junit_file, settings)
+    return _run(reading, spool, files, gate, settings)
+
+
+def _run(
+    reading: Reading, spool: Path | None, files: RunFiles, gate: GateFile, settings: Settings
+) -> int:
+    """Run what `reading` names, write `files` and what the gate found, and return the status."""
+    from mlcat_ingest.pipeline.pipeline import Pipeline
+    from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG
+    from mlcat_ingest.recipe.dump import recipe_to_yaml
+
     resolved, boxed = reading.resolved(settings, "writing to")
     pipeline = Pipeline(resolved)
     if reading.is_address:

@@ -21,10 +21,11 @@ from typing import Any, Final, Literal
 from mlcat_ingest import threads
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.catalog_report import Listing, publish
+from mlcat_ingest.pipeline.catalog_report import Listing
 from mlcat_ingest.pipeline.clashes import refuse_clashes
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivers, Delivery
+from mlcat_ingest.pipeline.ending import Ending
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
 from mlcat_ingest.pipeline.lineage import LineageCheck
@@ -40,7 +41,6 @@ from mlcat_ingest.pipeline.removal.rename import UNION, Copier
 from mlcat_ingest.pipeline.report import Progress, Report
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.tally import Mask, Tally
-from mlcat_ingest.pipeline.verdict import Verdict
 from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.enrich import EnrichRule
@@ -117,8 +117,8 @@ class Run:
         self._state = options.state
         self._gate = Gate()
         self._in_flight = InFlight(self._gate)
-        self._letters = DeadLetters(options.dead_letters, options.mask)
-        self._tally = Tally(options.name, options.mask, self._letters)
+        letters = DeadLetters(options.dead_letters, options.mask)
+        self._tally = Tally(options.name, options.mask, letters)
         self._linker = Linker(sink, self._tally, self._gate)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
         self._mapper = PageMapper(
@@ -137,11 +137,12 @@ class Run:
             sink, options.evaluation, self._state.tracker.results, self._tally, self._gate
         )
         self._writer, self._merger, self._removal = self._writing(options, delivery)
-        self._metadata_gate = _gate_of(options, sink)
-        self._verdict: Verdict | None = None
-        self._listing = options.listing
+        self._ending = Ending(
+            *(sources, sink, options.state, self._tally, self._gate, self._withheld, letters),
+            metadata_gate=_gate_of(options, sink),
+            listing=options.listing,
+        )
         self._threads: list[Future[None]] = []
-        self._catalog = ""
 
     def _writing(
         self, options: RunOptions, delivery: MakeDelivery
@@ -177,9 +178,9 @@ class Run:
         killed.
         """
         try:
-            self._state.open(self._sink, always=self._metadata_gate is not None)
-            self._catalog = self._sink.open()
-            log.info("%s %s", self._doing, self._catalog)
+            self._state.open(self._sink, always=self._ending.metadata_gate is not None)
+            self._ending.catalog = self._sink.open()
+            log.info("%s %s", self._doing, self._ending.catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
             conductor = self._start("map", lambda: self._conduct(workers))
             self._threads = [*workers, conductor]
@@ -187,19 +188,8 @@ class Run:
         except BaseException as error:  # noqa: BLE001 - it is in the report, Ctrl-C too
             self._gate.stop(error)
         self._let_finish()
-        self._close()
-        return self._report(finished=True)
-
-    def _report(self, *, finished: bool) -> Report:
-        return self._tally.report(
-            catalog=self._catalog,
-            passes=self._state.passes(failed=finished and self._gate.cause is not None),
-            source_requests=sum(source.requests_made() for source in self._sources),
-            catalog_requests=self._sink.requests_made(),
-            error=self._gate.cause,
-            finished=finished,
-            gate=self._verdict,
-        )
+        self._ending.close()
+        return self._ending.report(finished=True)
 
     def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
         return threads.start(work, f"mlcat-{name}", on_error=self._failed)
@@ -222,7 +212,7 @@ class Run:
                 progress(self._tally.progress())
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
-                keep(self._report(finished=False))
+                keep(self._ending.report(finished=False))
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
         over_limit = None
@@ -305,36 +295,6 @@ class Run:
             wait(self._threads, GRACE_S)
         except KeyboardInterrupt:
             log.debug("not waiting for requests under way")
-
-    def _judge(self) -> None:
-        """Look at the results of metadata tests, while the state and the catalog are open."""
-        cause = self._gate.cause
-        if self._metadata_gate is not None and not isinstance(cause, KeyboardInterrupt):
-            self._verdict = self._metadata_gate.judge(
-                self._state.tracker.results.kept, self._tally.not_evaluated, ask_names=cause is None
-            )
-
-    def _publish(self) -> None:
-        """Write the report to the catalog, if it is open and keeps anything."""
-        if self._listing is None or not self._catalog or self._sink.address() is None:
-            return
-        problem = publish(self._report(finished=True), self._listing, self._sink)
-        if problem is not None:
-            self._tally.note("the catalog does not list this run", problem)
-
-    def _close(self) -> None:
-        closings: list[Callable[[], None]] = [source.close for source in self._sources]
-        closings.extend([self._judge, self._publish])
-        closings.append(lambda: self._sink.close(complete=self._gate.cause is None))
-        closings.append(self._state.close)
-        closings.append(self._withheld.close)
-        closings.append(lambda: self._letters.close(complete=self._gate.cause is None))
-        for close in closings:
-            try:
-                close()
-            except BaseException as error:  # a file that cannot be finished is a failed run
-                log.debug("closing failed", exc_info=True)
-                self._gate.stop(error)
 
 
 def _gate_of(options: RunOptions, sink: Sink) -> MetadataGate | None:

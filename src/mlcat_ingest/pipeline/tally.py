@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mlcat_ingest.links.ladder import Links
@@ -37,6 +37,19 @@ EXAMPLES: Final = 10
 """How many failed records, refused entities and notes of each kind a report shows."""
 
 Mask = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a report says of a run beside what was counted; `error` is what ended it early."""
+
+    catalog: str
+    passes: Sequence[PassSummary]
+    source_requests: int
+    catalog_requests: int
+    error: BaseException | None
+    finished: bool = True
+    gate: Verdict | None = None
 
 
 class Tally:
@@ -220,18 +233,9 @@ class Tally:
         path = self._letters.path if self._letters.written else None
         return None if path is None else self._clean(str(path))
 
-    def report(
-        self,
-        *,
-        catalog: str,
-        passes: Sequence[PassSummary],
-        source_requests: int,
-        catalog_requests: int,
-        error: BaseException | None,
-        finished: bool = True,
-        gate: Verdict | None = None,
-    ) -> Report:
-        """Return the report of the run as it stands; `error` is what ended it early."""
+    def report(self, standing: Standing) -> Report:
+        """Return the report of the run as it stands."""
+        error = standing.error
         interrupted = isinstance(error, KeyboardInterrupt)
         failure = None if error is None or interrupted else failure_of(error, self._clean)
         with self._lock:
@@ -239,8 +243,8 @@ class Tally:
                 name=self._name,
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
-                catalog=self._clean(catalog),
-                passes=tuple(passes),
+                catalog=self._clean(standing.catalog),
+                passes=tuple(standing.passes),
                 records=self._records,
                 entities=_by_type(self._counts),
                 changed_groups=self._changed.count,
@@ -257,15 +261,15 @@ class Tally:
                 rejected_examples=tuple(self._rejected),
                 notes=dict(self._notes.most_common()),
                 note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
-                source_requests=source_requests,
-                catalog_requests=catalog_requests,
+                source_requests=standing.source_requests,
+                catalog_requests=standing.catalog_requests,
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=self._evaluation(),
-                gate=gate,
+                gate=standing.gate,
                 failure=failure,
                 interrupted=interrupted,
-                finished=finished,
+                finished=standing.finished,
                 error=error,
             )
 

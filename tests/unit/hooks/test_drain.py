@@ -11,7 +11,7 @@ from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Spool
 from mlcat_ingest.pipeline.report import Report, failure_of
 from mlcat_ingest.pipeline.resolve import resolve
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.tally import Standing, Tally
 from mlcat_ingest.recipe.model import Recipe
 
 
@@ -19,15 +19,8 @@ def a_report(error: BaseException | None = None, *, refused: bool = False) -> Re
     tally = Tally("r")
     if refused:
         tally.record_failed("r1", "not usable")
-    return tally.report(
-        catalog="",
-        passes=[],
-        source_requests=0,
-        catalog_requests=0,
-        error=error,
-        finished=True,
-        gate=None,
-    )
+    standing = Standing(catalog="", passes=[], source_requests=0, catalog_requests=0, error=error)
+    return tally.report(standing)
 
 
 class Pipe:

@@ -20,7 +20,7 @@ from mlcat_ingest.pipeline.report import EXIT_OK, Progress, Report
 from mlcat_ingest.pipeline.retract.listing import UrnList, in_chunks, list_ours
 from mlcat_ingest.pipeline.state.kept import KeptState
 from mlcat_ingest.pipeline.stored import read_stored
-from mlcat_ingest.pipeline.tally import Mask, Tally
+from mlcat_ingest.pipeline.tally import Mask, Standing, Tally
 from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Source
 
@@ -152,10 +152,11 @@ class Retraction:
         yield from (one for one in merged if one.proposals)
 
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
-        return tally.report(
+        standing = Standing(
             catalog=self._catalog,
             passes=(),
             source_requests=sum(source.requests_made() for source in self._sources),
             catalog_requests=self._sink.requests_made(),
             error=error,
         )
+        return tally.report(standing)
