@@ -2,8 +2,9 @@
 
 It runs as it is, settled by variables of the environment of Airflow's processes:
 MLCAT_RECIPE (a recipe of MLflow sources, without `sink`), MLCAT_CONN_ID (default mlcat_default),
-MLCAT_MLFLOW_CONN_ID, MLCAT_SCHEDULE (default @daily), MLCAT_POOL (default default_pool), and
-MLCAT_SPOOL (the folder of a spool of run hooks, drained first).
+MLCAT_MLFLOW_CONN_ID, MLCAT_SCHEDULE (default @daily), MLCAT_POOL (default default_pool),
+MLCAT_RETRY_DELAY_S (default 120), and MLCAT_SPOOL (the folder of a spool of run hooks, drained
+first).
 """
 
 import os

@@ -17,11 +17,12 @@ _SCRIPT = Path(__file__).with_name("airflow_script.py")
 
 @dataclass(frozen=True)
 class Airflow:
-    """An installed Airflow whose database stands in `home`."""
+    """An installed Airflow whose database stands in `home`, unless `settings` name another one."""
 
     home: Path
     venv: Venv
     packages: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def env(self, **more: str) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLCAT_", "AIRFLOW"))}
@@ -36,6 +37,7 @@ class Airflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
             "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+            **self.settings,
             **more,
         }
 
@@ -79,14 +81,17 @@ class Outcome:
     printed: str
 
 
-def make_airflow(folder: Path) -> Airflow:
-    """Make an Airflow with an empty database; its venv is made on first use."""
+def make_airflow(folder: Path, **settings: str) -> Airflow:
+    """Make an Airflow with an empty database; its venv is made on first use.
+
+    `settings` are variables of the environment of all its processes.
+    """
     packages = folder / "packages"
     venv = venv_for("airflow-3.3")
     _install_metadata(packages)
     home = folder / "home"
     home.mkdir()
-    airflow = Airflow(home, venv, packages)
+    airflow = Airflow(home, venv, packages, settings)
     airflow.run("db", "migrate")
     return airflow
 

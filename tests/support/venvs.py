@@ -35,7 +35,12 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         *("mlflow-skinny>=3.8,<3.9", "alembic>=1.10", "sqlalchemy>=2.0,<2.1"),
         *("numpy>=1.26", "pandas>=2"),
     ),
-    "airflow-3.3": ("apache-airflow>=3.3,<3.4", "coverage>=7.10", *dependencies()),
+    "airflow-3.3": (
+        *("apache-airflow>=3.3,<3.4", "coverage>=7.10", *dependencies()),
+        # The executor of several machines, which cannot be imported beside Celery 5.7.
+        *("apache-airflow-providers-celery>=3.26", "celery[redis]<5.7"),
+        *("psycopg[binary]>=3.1.18", "asyncpg>=0.30"),
+    ),
     # All that training needs to log to a server.
     "mlflow-skinny-2": ("mlflow-skinny>=2.22,<3", "setuptools<81"),
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),

@@ -6,12 +6,16 @@ from typing import Any
 
 
 def dag_settings() -> dict[str, Any]:
-    """Return what such DAGs have in common beside their schedule: none runs beside itself."""
+    """Return what such DAGs have in common beside their schedule: none runs beside itself.
+
+    `MLCAT_RETRY_DELAY_S` is how long a task waits before another attempt.
+    """
+    delay = timedelta(seconds=float(os.environ.get("MLCAT_RETRY_DELAY_S", "120")))
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": {"retries": 2, "retry_delay": timedelta(minutes=2)},
+        "default_args": {"retries": 2, "retry_delay": delay},
         "tags": ["mlcat"],
     }
 
