@@ -9,7 +9,13 @@ from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord
+from mlcat_ingest.sources.mlflow.mapping.records import (
+    JoinedExperiment,
+    JoinedRecord,
+    JoinedRegisteredModel,
+    JoinedRun,
+    JoinedVersion,
+)
 from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
@@ -138,6 +144,19 @@ class FakeReader:
 def a_source(reader: FakeReader, **config: object) -> MlflowSource:
     settings = {"tracking_uri": "http://mlflow:5000", **config}
     return MlflowSource(MlflowConfig.model_validate(settings), reader=reader)
+
+
+def shown(record: JoinedRecord) -> str:
+    """Return what a record is, in a few words."""
+    match record:
+        case JoinedExperiment():
+            return f"experiment {record.experiment.name}"
+        case JoinedRegisteredModel():
+            return f"registered {record.model.name}"
+        case JoinedVersion():
+            return f"version {record.version.name} {record.version.version}"
+        case JoinedRun():
+            return f"run {record.run.run_id}"
 
 
 def read_all(source: MlflowSource) -> list[JoinedRecord]:

@@ -37,7 +37,10 @@ class Shelf:
 
     def ingest(self, aspects: Mapping[str, Aspect], rules: MergeRules = RULES) -> MergedEntity:
         """Merge what a source says and write it."""
-        merged = merge_entity(Entity(self.urn, aspects), self.stored(), rules)
+        return self.write(merge_entity(Entity(self.urn, aspects), self.stored(), rules))
+
+    def write(self, merged: MergedEntity) -> MergedEntity:
+        """Write what came of a merge, and return it."""
         for proposal in merged.proposals:
             if proposal.change_type == "DELETE":
                 del self.aspects[proposal.aspect_name]

@@ -1,7 +1,6 @@
 """`datahub.sdk` against the catalog: models and groups made, read, changed, patched, deleted."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from datahub.sdk.mlmodel import MLModel
 from datahub.sdk.mlmodelgroup import MLModelGroup
 from datahub.specific.dataset import DatasetPatchBuilder
 
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 
 pytestmark = [
     pytest.mark.compat,
@@ -26,12 +25,6 @@ pytestmark = [
 ]
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:postgres,db.people,PROD)"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
 
 
 def on_restli(server: str) -> DataHubGraph:

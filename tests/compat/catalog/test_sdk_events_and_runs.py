@@ -1,6 +1,5 @@
 """The unmodified DataHub SDK and command line: stateful ingestion, events, references, runs."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 from support.catalog_store import model, put
 from support.datahub_cli import DataHubCli
 
@@ -18,7 +17,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
 ]
 
-sdk = pytest.importorskip("datahub.ingestion.graph.client")
 mcp = pytest.importorskip("datahub.emitter.mcp")
 schema = pytest.importorskip("datahub.metadata.schema_classes")
 state = pytest.importorskip(
@@ -26,17 +24,6 @@ state = pytest.importorskip(
 )
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:hive,a.b,PROD)"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
-
-
-@pytest.fixture
-def graph(catalog: RunningCatalog) -> Any:
-    return sdk.DataHubGraph(sdk.DatahubClientConfig(server=catalog.url))
 
 
 def checkpoint(at_ms: int, payload: str, pipeline: str = "nightly") -> Any:

@@ -1,12 +1,10 @@
 """The unmodified DataHub SDK over OpenAPI v3, and its calls that use OpenAPI whatever is set."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 from support.catalog_store import feature, group, model, named, put
 
 pytestmark = [
@@ -15,7 +13,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
 ]
 
-sdk = pytest.importorskip("datahub.ingestion.graph.client")
 openapi = pytest.importorskip("datahub.ingestion.graph.openapi")
 emitter = pytest.importorskip("datahub.emitter.rest_emitter")
 mcp = pytest.importorskip("datahub.emitter.mcp")
@@ -25,17 +22,6 @@ errors = pytest.importorskip("datahub.configuration.common")
 
 M = model("a b/c")
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:hive,a.b,PROD)"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
-
-
-@pytest.fixture
-def graph(catalog: RunningCatalog) -> Any:
-    return sdk.DataHubGraph(sdk.DatahubClientConfig(server=catalog.url))
 
 
 def wrapper(urn: str, aspect: Any, **more: Any) -> Any:

@@ -13,7 +13,6 @@ from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.summary import summary
-from support.services import postgres_database
 
 pytestmark = pytest.mark.integration
 
@@ -21,15 +20,6 @@ HERE = PartKey("r", "http://catalog", "mlflow:0123:default", "")
 TWICE = PartKey("r", "http://catalog", "mlflow:0123:default#2", "")
 ELSEWHERE = PartKey("r", "http://other", "mlflow:0123:default", "")
 OTHER = PartKey("other", "http://catalog", "mlflow:4567:default", "")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/state.db"
-        return
-    with postgres_database() as address:
-        yield address
 
 
 @pytest.fixture

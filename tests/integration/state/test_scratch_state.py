@@ -1,6 +1,5 @@
 """What a plan copies of the state, from the databases that may hold it; these stay as they are."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,21 +15,11 @@ from mlcat_ingest.pipeline.state.scratch import ScratchState, copy_recipe
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.sql.engine import write_transaction
 from support.fakes import FakeSink
-from support.services import postgres_database
 
 pytestmark = pytest.mark.integration
 
 KEY = PartKey("r", "http://catalog", "mlflow:0123:default", "")
 OTHER = PartKey("other", "http://catalog", "mlflow:0123:default", "")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/state.db"
-        return
-    with postgres_database() as address:
-        yield address
 
 
 def fill(url: str) -> None:

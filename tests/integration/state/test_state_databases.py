@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
@@ -22,20 +21,10 @@ from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.pipeline.state.summary import reset, summary
 from mlcat_ingest.sinks.base import TestOutcome
 from mlcat_ingest.sql.engine import write_transaction
-from support.services import postgres_database
 
 pytestmark = pytest.mark.integration
 
 KEY = PartKey("r", "http://catalog", "mlflow:0123:default", "")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/deep/state.db"
-        return
-    with postgres_database() as address:
-        yield address
 
 
 @pytest.fixture

@@ -77,13 +77,7 @@ def name_of(field: str, entry: Any) -> str:
 def retract(shelf: Shelf, *aspects: str) -> MergedEntity:
     whole = whole_entity(shelf.urn)
     entity = Entity(shelf.urn, {name: {} for name in aspects}) if aspects else whole
-    merged = retract_entity(entity, shelf.stored(), writer=WRITER)
-    for proposal in merged.proposals:
-        if proposal.change_type == "DELETE":
-            del shelf.aspects[proposal.aspect_name]
-        else:
-            shelf.put(proposal.aspect_name, proposal.aspect)
-    return merged
+    return shelf.write(retract_entity(entity, shelf.stored(), writer=WRITER))
 
 
 def content(shelf: Shelf) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.removal.rename import RENAMED_TO
-from support.mlflow_history import TOLD, Recipe, Server
+from support.mlflow_history import TOLD, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
 """An abandoned run is not looked at in every pass any more: the price of that option."""
@@ -54,7 +53,7 @@ configs: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 def test_what_changed_is_as_good_as_everything(history: Steps, config: dict[str, Any]) -> None:
     server = Server.in_use()
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         changed = Recipe(server, f"sqlite:///{folder}/state.db", config=config)
         everything = Recipe(server, config=config)
         for step in [[], *history]:
@@ -77,7 +76,7 @@ def test_what_changed_is_as_good_as_everything(history: Steps, config: dict[str,
 @given(history=histories, late=st.integers(0, 11))
 def test_late_edits_are_found_by_the_full_pass(history: Steps, late: int) -> None:
     server = Server.in_use()
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         changed = Recipe(server, f"sqlite:///{folder}/state.db")
         everything = Recipe(server)
         for step in [[], *history]:
@@ -111,12 +110,6 @@ def said(recipe: Recipe, without: Collection[str] | None = None) -> dict[str, di
         for urn, aspects in recipe.sink.stored.items()
         if urn not in left
     }
-
-
-def _fast_folder() -> str | None:
-    """Return a folder in memory where there is one: each pass writes durably."""
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() else None
 
 
 def versions_of(server: Server) -> set[str]:

@@ -1,14 +1,13 @@
 """What is live in the catalog is what MLflow holds, over random histories of deletions."""
 
 import tempfile
-from pathlib import Path
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import CatalogRequestError
 from support.fakes import FakeSink
-from support.mlflow_history import TOLD, Recipe, Server
+from support.mlflow_history import TOLD, Recipe, Server, fast_folder
 
 PURGES = ("purge_run", "purge_experiment", "purge_model", "vanish", "rename", "delete")
 
@@ -36,7 +35,7 @@ def test_what_is_gone_is_removed_and_nothing_else(
     history: list[tuple[list[tuple[str, int]], bool]],
 ) -> None:
     server = Server.in_use()
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         recipe = Recipe(server, f"sqlite:///{folder}/state.db")
         for step, full in [([], True), *history]:
             for change, at in step:
@@ -57,7 +56,7 @@ def test_a_catalog_without_search_or_a_lost_state_change_nothing(
     history: list[list[tuple[str, int]]],
 ) -> None:
     server = Server.in_use()
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         forgetful = Recipe(server)
         blind = Recipe(server, f"sqlite:///{folder}/state.db")
         blind.sink.search_error = CatalogRequestError("no search here", status=501)
@@ -71,9 +70,3 @@ def test_a_catalog_without_search_or_a_lost_state_change_nothing(
         more = live(blind.sink) - live(forgetful.sink)
         assert all(urn.startswith("urn:li:mlModelGroup:") for urn in more)
         assert live(forgetful.sink) <= live(blind.sink)
-
-
-def _fast_folder() -> str | None:
-    """Return a folder in memory where there is one: each pass writes durably."""
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() else None

@@ -16,13 +16,7 @@ VERSION = {
 
 
 def retract(shelf: Shelf) -> MergedEntity:
-    merged = retract_entity(whole_entity(shelf.urn), shelf.stored(), writer=WRITER)
-    for proposal in merged.proposals:
-        if proposal.change_type == "DELETE":
-            del shelf.aspects[proposal.aspect_name]
-        else:
-            shelf.put(proposal.aspect_name, proposal.aspect)
-    return merged
+    return shelf.write(retract_entity(whole_entity(shelf.urn), shelf.stored(), writer=WRITER))
 
 
 def ingested(**aspects: Aspect) -> Shelf:

@@ -5,27 +5,13 @@ from typing import Any
 
 from mlcat_ingest.sources.base import Forgetful, ReadsNamedRuns
 from mlcat_ingest.sources.mlflow.mapping.records import (
-    JoinedExperiment,
     JoinedRecord,
-    JoinedRegisteredModel,
     JoinedRun,
 )
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING
 from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
-from support.fake_mlflow import FakeReader, FakeStore, a_source
+from support.fake_mlflow import FakeReader, FakeStore, a_source, shown
 from support.mlflow_records import a_run, an_experiment
-
-
-def shown(record: JoinedRecord) -> str:
-    match record:
-        case JoinedExperiment():
-            return f"experiment {record.experiment.name}"
-        case JoinedRegisteredModel():
-            return f"registered {record.model.name}"
-        case JoinedRun():
-            return f"run {record.run.run_id} of {', '.join(v.name for v in record.versions)}"
-        case _:
-            return str(record)
 
 
 def a_store() -> FakeStore:
@@ -46,7 +32,12 @@ def read(reader: FakeReader, run_ids: Sequence[str], **config: Any) -> list[str]
     assert source.found_runs == {
         one.run.run_id for page in pages for one in page if isinstance(one, JoinedRun)
     }
-    return [shown(one) for page in pages for one in page]
+    return [_with_versions(one) for page in pages for one in page]
+
+
+def _with_versions(record: JoinedRecord) -> str:
+    names = [v.name for v in record.versions] if isinstance(record, JoinedRun) else []
+    return " of ".join([shown(record), *names])
 
 
 def test_only_the_named_runs_are_read_with_what_they_belong_to() -> None:
@@ -55,19 +46,19 @@ def test_only_the_named_runs_are_read_with_what_they_belong_to() -> None:
         "experiment churn",
         "registered m",
         "run r1 of m",
-        "run r2 of ",
+        "run r2",
     ]
 
 
 def test_every_workspace_is_asked() -> None:
     reader = FakeReader({"default": FakeStore(), "team": a_store()})
-    assert read(reader, ["r3"]) == ["experiment fraud", "run r3 of "]
+    assert read(reader, ["r3"]) == ["experiment fraud", "run r3"]
 
 
 def test_the_recipes_filters_hold_but_for_its_limit() -> None:
     reader = FakeReader({"default": a_store()})
     config = {"experiments": {"deny": ["churn"]}, "limit": 1}
-    assert "run r3 of " in read(reader, ["r1", "r2", "r3"], **config)
+    assert "run r3" in read(reader, ["r1", "r2", "r3"], **config)
     assert not any("r2" in one for one in read(reader, ["r1", "r2"], **config))
 
 

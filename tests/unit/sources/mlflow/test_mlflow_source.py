@@ -9,11 +9,8 @@ from mlcat_ingest.sources.base import Forgetful, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.records import (
-    JoinedExperiment,
     JoinedRecord,
-    JoinedRegisteredModel,
     JoinedRun,
-    JoinedVersion,
 )
 from mlcat_ingest.sources.mlflow.mapping.version import NO_VERSION
 from mlcat_ingest.sources.mlflow.records import (
@@ -25,22 +22,10 @@ from mlcat_ingest.sources.mlflow.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.source import MlflowSource
-from support.fake_mlflow import FakeReader, FakeStore, a_source, entities_of, read_all
+from support.fake_mlflow import FakeReader, FakeStore, a_source, entities_of, read_all, shown
 from support.mlflow_records import a_run, an_experiment
 
 DAY_MS = 86_400_000
-
-
-def shown(record: JoinedRecord) -> str:
-    match record:
-        case JoinedExperiment():
-            return f"experiment {record.experiment.name}"
-        case JoinedRegisteredModel():
-            return f"registered {record.model.name}"
-        case JoinedVersion():
-            return f"version {record.version.name} {record.version.version}"
-        case JoinedRun():
-            return f"run {record.run.run_id}"
 
 
 def read(store: FakeStore, **config: Any) -> list[str]:
