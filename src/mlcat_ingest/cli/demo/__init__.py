@@ -67,6 +67,9 @@ def command(folder: Path, port: int, *, no_serve: bool) -> int:
     evaluates a few metadata tests and prints the report. What DIR holds already is used again.
     Needs the extra: pip install 'mlcat-ingest[demo]'.
     """
+    from mlcat_ingest.cli.demo.train import require_extra
+
+    require_extra()
     folder.mkdir(parents=True, exist_ok=True)
     with stop_on_sigterm(), _catalog(folder / CATALOG_FILE, port) as (server, address):
         output.out(f"Catalog: {address}")

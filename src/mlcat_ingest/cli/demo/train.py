@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,16 @@ from mlcat_ingest.cli.demo.retrievals import retrieved
 from mlcat_ingest.errors import MissingExtraError
 
 STORE_FILE = "mlflow.db"
+
+
+def require_extra() -> None:
+    """Return if the packages that the demo trains with are there; they are not imported.
+
+    Raises:
+        MissingExtraError: MLflow or scikit-learn is not installed.
+    """
+    if not all(map(find_spec, ("mlflow", "sklearn"))):
+        raise MissingExtraError("the demo", "demo")
 
 
 def store_uri(folder: Path) -> str:
@@ -29,16 +40,11 @@ def train_models(folder: Path) -> int:
 
     Three experiments of ordinary practice: a grid search with child runs whose best model is
     registered under an alias, two competing classifiers, and two regressors.
-
-    Raises:
-        MissingExtraError: MLflow or scikit-learn is not installed.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    try:
-        import mlflow
-        import sklearn
-    except ImportError as error:
-        raise MissingExtraError("the demo", "demo") from error
+    import mlflow
+    import sklearn
+
     # The registry also prints what it registered.
     with warnings.catch_warnings(), _quiet_loggers(), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")

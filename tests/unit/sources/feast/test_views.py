@@ -142,13 +142,16 @@ def test_a_type_that_nobody_knows_is_noted_once_for_all_views() -> None:
 def test_tags_of_feasts_own_are_no_tags() -> None:
     tags = {"feast:track_metrics": "true", "feast.connection-ref.name": "x", "team": "a", "": "b"}
     field = {"name": "a", "value_type": 34, "tags": {"feast:struct_schema": "{}", "t": "u"}}
-    found = table_of({"tags": tags, "features": [field]})
+    nested = {"name": "b", "value_type": 42, "tags": {"feast:nested_inner_type": "INT64"}}
+    found = table_of({"tags": tags, "features": [field, nested]})
     assert found.tags == {"team": "a"}
     assert found.features[0].tags == {"t": "u"}
     assert found.features[0].properties == {
         "feast.value_type": "STRUCT",
         "feast.struct_schema": "{}",
     }
+    assert found.features[1].tags == {}
+    assert found.features[1].properties["feast.nested_type"] == "INT64"
 
 
 def test_a_description_counts_before_the_tag_of_that_name_which_then_stays() -> None:

@@ -57,7 +57,8 @@ def dataset_facts(
         urn = None if place is None else datasets.urn(place, env)
         summary.append(_summary(item, context, place, urn))
         if urn is None:
-            notes.append(Note("dataset_unresolved", clean(item.name, notes, "dataset name")))
+            name = clean(item.name, notes, "dataset name")
+            notes.append(Note("dataset_unresolved", f"{name}: its source names no known place"))
             continue
         entry = {"dataset": urn}
         if context:
