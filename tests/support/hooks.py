@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.pipeline.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 
 RECIPE = """\
@@ -64,15 +67,18 @@ class Bench:
             }
         )
 
-    def train(self, script: str, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    def python(
+        self, script: str, env: dict[str, str] | None = None, before: Sequence[str] = ()
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a script in the folder, in a process that `before` begins."""
         return subprocess.run(
-            [sys.executable, "-c", script],
+            [*before, sys.executable, "-c", script],
             cwd=self.folder,
-            env=env,
+            env=env or self.env(),
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=250,
         )
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -111,3 +117,15 @@ def models(catalog: RunningCatalog, run_ids: Sequence[str]) -> list[str]:
     urns = {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{one},PROD)": one for one in run_ids}
     held = catalog.store.get_many(list(urns), ["mlModelProperties"])
     return [run_id for urn, run_id in urns.items() if "mlModelProperties" in held.get(urn, {})]
+
+
+def drained(recipe: Path, spool: Path | None = None) -> None:
+    """Drain what waits for a recipe, once no background drain is at work, to the last event."""
+    resolved = load_resolved(recipe)
+    found = Spool(spool or recipe.parent / ".mlcat" / "spool")
+    deadline = time.monotonic() + 60
+    while (done := drain_into(resolved, found, wanted_by(resolved, str(recipe)))).busy:
+        assert time.monotonic() < deadline  # a background drain gives up by itself
+        time.sleep(0.2)
+    assert done.report is None, done.report
+    assert found.pending() == 0

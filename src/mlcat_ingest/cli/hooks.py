@@ -50,9 +50,11 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     told = {
         "spool": str(found.folder),
         "waiting": found.pending(),
+        "for_others": found.count(lambda event: bool(event.recipe) and not event.is_for(recipe)),
         "oldest_ms": found.oldest_ms(),
         "draining": found.is_draining(),
         "dropped": len(found.dropped()),
+        "refused": len(found.refused()),
         "last_failure": found.why_paused(),
     }
     if as_json:
@@ -60,10 +62,14 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
         return
     output.out(f"{told['spool']}")
     output.out(f"  waiting   {told['waiting']}{_since(found.oldest_ms())}")
+    if told["for_others"]:
+        output.out(f"  of these  {told['for_others']} for recipes of other names")
     if told["draining"]:
         output.out("  a drain is at work")
     if told["last_failure"]:
         output.out(f"  the last background drain failed: {told['last_failure']}")
+    if told["refused"]:
+        output.out(f"  refused   {told['refused']}, see refused.jsonl; each drain tries again")
     if told["dropped"]:
         output.out(f"  dropped   {told['dropped']}, see dropped.jsonl; scheduled runs read them")
 

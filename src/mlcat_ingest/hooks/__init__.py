@@ -8,15 +8,16 @@ its own import.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mlcat_ingest.hooks.config import HookConfig
     from mlcat_ingest.hooks.enabling import enable
 
-__all__ = ["enable"]
+__all__ = ["HookConfig", "enable"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `enable` on its first use (PEP 562)."""
-    if name != "enable":
+    """Import a name on its first use (PEP 562)."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from mlcat_ingest.hooks.enabling import enable
+    from mlcat_ingest.hooks import config, enabling
 
-    return enable
+    return enabling.enable if name == "enable" else config.HookConfig

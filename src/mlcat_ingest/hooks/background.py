@@ -1,9 +1,10 @@
 """`python -m mlcat_ingest.hooks.background`: the drain that a sender starts, and nobody watches.
 
-    background SPOOL RECIPE SERVER
+    background TURN SPOOL RECIPE SERVER
 
-What is said goes to the spool's `sender.log`. Where another drain is at work it leaves at once,
-before it imports what a drain needs.
+TURN is the open file that says that no other one is started; it is let go of before the last look
+at the spool, so that an event is either seen by that, or its process can start the next drain. What
+is said goes to the spool's `sender.log`.
 """
 
 import logging
@@ -21,21 +22,33 @@ NICE: Final = 5
 
 def main(arguments: list[str]) -> int:
     """Drain, and return 0 if all of it is done, 1 if there is a reason to try again."""
-    folder, recipe, server = arguments
-    spool = Spool(Path(folder))
+    turn: int | None = int(arguments[0])
+    spool = Spool(Path(arguments[1]))
     if spool.is_draining():
-        return 0
+        return 1
     os.nice(NICE)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    while turn is not None:
+        before = set(spool.waiting())
+        try:
+            if not _drained(spool, *arguments[2:]):
+                return 1
+        finally:
+            os.close(turn)
+        turn = spool.turn() if set(spool.waiting()) - before else None
+    return 0
+
+
+def _drained(spool: Spool, recipe: str, server: str) -> bool:
     from mlcat_ingest.hooks.hasty import drain_all
 
     why = drain_all(spool, recipe, server)
     if why is None:
         spool.resume()
-        return 0
+        return not spool.is_draining()  # by somebody else, who may be after other events
     log.error("%s", why)
     spool.pause(why)
-    return 1
+    return False
 
 
 if __name__ == "__main__":

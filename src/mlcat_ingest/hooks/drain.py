@@ -7,13 +7,16 @@ all that was written with it, so its run may be brought in twice, which changes 
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, Protocol
 
 from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Claimed, Spool
+from mlcat_ingest.pipeline.named import Brought
 from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.report import EXIT_OK, Report
 from mlcat_ingest.pipeline.resolve import Resolved
@@ -30,8 +33,8 @@ Wanted = Callable[[Event], bool]
 class NamedRuns(Protocol):
     """What brings runs into the catalog: `Pipeline.run_named`."""
 
-    def __call__(self, run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
-        """Return the report, and the ids that no source came upon."""
+    def __call__(self, run_ids: Sequence[str]) -> Brought:
+        """Return what came of these runs."""
         ...
 
 
@@ -76,26 +79,29 @@ def wanted_by(resolved: Resolved, recipe: str) -> Wanted:
     return wanted
 
 
-def drain_into(resolved: Resolved, spool: Spool, wanted: Wanted) -> Drained:
+def drain_into(resolved: Resolved, spool: Spool, wanted: Wanted, *, rest_s: float = 0.0) -> Drained:
     """Drain with the recipe `resolved`; what the catalog refused is kept in the spool's folder.
+
+    See `drain` for `rest_s`.
 
     Raises:
         RecipeError: the recipe does not say where to write.
         StateUnavailableError: the spool cannot be written.
     """
-    pipeline = Pipeline(resolved)
-    return drain(
-        spool,
-        wanted,
-        lambda ids: pipeline.run_named(ids, dead_letters=spool.folder / "refused.jsonl"),
-    )
+    pipeline, passes = Pipeline(resolved), count()
+
+    def bring(run_ids: Sequence[str]) -> Brought:
+        return pipeline.run_named(run_ids, dead_letters=spool.refused_file, more=next(passes) > 0)
+
+    return drain(spool, wanted, bring, rest_s=rest_s)
 
 
-def drain(spool: Spool, wanted: Wanted, bring: NamedRuns) -> Drained:
+def drain(spool: Spool, wanted: Wanted, bring: NamedRuns, *, rest_s: float = 0.0) -> Drained:
     """Bring in the runs of all events that are `wanted`, and return what came of it.
 
     What ends a pass early keeps its events, and ends the drain; what was refused keeps those of
-    its pass, and the drain goes on. Events written meanwhile are taken too.
+    its runs, and the drain goes on. Events written meanwhile are taken too, after `rest_s` seconds
+    in which more of them can come together.
 
     Raises:
         StateUnavailableError: the spool cannot be written.
@@ -111,6 +117,7 @@ def drain(spool: Spool, wanted: Wanted, bring: NamedRuns) -> Drained:
             # Who wrote an event while the drain was at work left it to the drain: so look again.
             if not mine or work.ended or spool.count(wanted) <= len(work.kept):
                 return work.result(busy=not mine)
+            time.sleep(rest_s)
     except OSError as error:
         raise StateUnavailableError(
             f"the spool {spool.folder} cannot be used: {error.strerror}",
@@ -137,28 +144,31 @@ class _Drain:
             claimed = self._spool.claim(BATCH, self._wanted, frozenset(self.kept))
             if not claimed:
                 return
-            names = [one.name for one in claimed]
-            done = False
+            done: frozenset[str] = frozenset()
             try:
                 done = self._take(claimed)
             finally:
-                if done:
-                    self._spool.done(names)
-                else:
-                    self._spool.release(names)
-                    self.kept.update(names)
+                self._spool.done([one.name for one in claimed if one.event.run_id in done])
+                kept = [one.name for one in claimed if one.event.run_id not in done]
+                self._spool.release(kept)
+                self.kept.update(kept)
+            if len(claimed) < BATCH:
+                return
 
-    def _take(self, claimed: Sequence[Claimed]) -> bool:
+    def _take(self, claimed: Sequence[Claimed]) -> frozenset[str]:
+        """Bring in the runs of these events, and return the ids of those that have arrived."""
         ids = list(dict.fromkeys(one.event.run_id for one in claimed))
-        report, unknown = self._bring(ids)
-        if report.exit_code != EXIT_OK:
-            self._bad = report
-            return False
-        self._events += len(claimed)
-        self._runs += len(ids)
-        self._elsewhere += len(unknown)
-        _tell_unknown(claimed, unknown)
-        return True
+        brought = self._bring(ids)
+        if brought.report.exit_code != EXIT_OK:
+            self._bad = brought.report
+        if self.ended:
+            return frozenset()
+        done = frozenset(ids) - brought.refused
+        self._events += sum(1 for one in claimed if one.event.run_id in done)
+        self._runs += len(done)
+        self._elsewhere += len(brought.unknown)
+        _tell_unknown(claimed, brought.unknown)
+        return done
 
     def result(self, *, busy: bool) -> Drained:
         left = self._spool.count(self._wanted)

@@ -1,9 +1,13 @@
 """`enable`: from now on, the catalog hears of runs as they end. Standard library only."""
 
+import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.hooks.config import HookConfig, with_config
 from mlcat_ingest.hooks.listening import Listener, Once, guarded, listen
 from mlcat_ingest.hooks.settings import Settings
 
@@ -14,7 +18,7 @@ _enabled = False
 
 
 def enable(
-    recipe: str | Path | None = None,
+    recipe_or_config: str | Path | HookConfig | None = None,
     *,
     server: str | None = None,
     token: str | None = None,
@@ -22,26 +26,34 @@ def enable(
 ) -> bool:
     """Let the catalog hear within seconds of each MLflow run that ends in this process.
 
-    The runs are brought in as `recipe`, a file, would bring them in; or without one as
-    `mlcat-ingest <tracking URI> --to <server>` would. What is not given, the variables
-    MLCAT_RECIPE, MLCAT_SERVER, MLCAT_TOKEN and MLCAT_SPOOL say.
+    The runs are brought in as the recipe, a file, would bring them in; or without one as
+    `mlcat-ingest <tracking URI> --to <server>` would. A `HookConfig` says that and more; what is
+    not given, the variables of the same meaning say, such as MLCAT_RECIPE.
 
-    It never raises, and a second call changes nothing. Where it can do nothing, for it was given no
-    sink or this MLflow is not known, it says so once and returns False.
+    It never raises, and a second call changes nothing. Where it can do nothing, for there is no
+    sink, the config is wrong, or this MLflow is not known, it says so once and returns False.
     """
+    given = {"server": server, "token": token, "spool": spool}
     found: list[bool] = []
-    guarded(lambda: found.append(_enable(recipe, server, token, spool)))
+    guarded(lambda: found.append(_enable(recipe_or_config, given)))
     return bool(found and found[0])
 
 
-def _enable(
-    recipe: str | Path | None, server: str | None, token: str | None, spool: str | Path | None
-) -> bool:
+def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str, Any]) -> bool:
     global _enabled  # noqa: PLW0603 - one listener a process
     with _lock:
         if _enabled:
             return True
-        settings = Settings.of(str(recipe or ""), server or "", token or "", str(spool or ""))
+        config: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        if isinstance(recipe_or_config, Mapping):
+            config = {**recipe_or_config, **config}
+        else:
+            config["recipe"] = recipe_or_config
+        try:
+            settings = Settings.of(with_config(config, os.environ))
+        except RecipeError as error:
+            warn(str(error))
+            return False
         if settings is None:
             warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
             return False

@@ -17,6 +17,8 @@ log = logging.getLogger("mlcat_ingest.hooks")
 
 TIMEOUT_S: Final = 10.0
 ATTEMPTS: Final = 2
+REST_S: Final = 2.0
+"""Between two passes, so that where runs end all the time they come in batches."""
 
 
 def drain_all(spool: Spool, recipe: str, server: str) -> str | None:
@@ -41,12 +43,15 @@ def drain_all(spool: Spool, recipe: str, server: str) -> str | None:
 
 
 def _drain_with(resolved: Resolved, spool: Spool, place: str) -> str | None:
-    drained = drain_into(hasty(resolved), spool, wanted_by(resolved, place))
+    drained = drain_into(hasty(resolved), spool, wanted_by(resolved, place), rest_s=REST_S)
     log.info("%d events of %d runs, %d left", drained.events, drained.runs, drained.left)
     if drained.report is None:
         return None
-    refused = f"something was refused, see {drained.report.dead_letter_file}"
-    return str(drained.report.failure or refused)
+    if drained.report.failure is None and not drained.report.interrupted:
+        # Another try would be refused as well: the next drain takes it along.
+        log.error("something was refused, see %s", drained.report.dead_letter_file)
+        return None
+    return str(drained.report.failure or "interrupted")
 
 
 def hasty(resolved: Resolved) -> Resolved:

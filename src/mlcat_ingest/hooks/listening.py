@@ -38,6 +38,8 @@ class Listener:
         self._spool = Spool(settings.spool)
         self._sender = Sender(settings, self._spool)
         self._warn = Once()
+        if settings.sends and settings.recipe and not os.path.isfile(settings.recipe):  # noqa: PTH113 - never raises
+            self._warn(f"there is no recipe {settings.recipe}")
 
     def __call__(self, run_id: str, status: str, tracking_uri: str) -> None:
         """Write the event and let it be sent soon.

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+from mlcat_ingest.hooks.config import LONGEST_S
+
+_RANKS = (
+    *("RANK", "LOCAL_RANK", "SLURM_PROCID"),
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
+)
 """Variables that number the processes of one job."""
 
 
@@ -28,29 +33,18 @@ class Settings:
     flush_s: float = 2.0
 
     @classmethod
-    def of(
-        cls,
-        recipe: str = "",
-        server: str = "",
-        token: str = "",
-        spool: str = "",
-        environ: Mapping[str, str] | None = None,
-    ) -> Self | None:
-        """Return what is given, and what the environment says of the rest; None without a sink.
-
-        A recipe or a server that is given wins over both of the environment.
-        """
+    def of(cls, environ: Mapping[str, str] | None = None) -> Self | None:
+        """Return what the environment says; None if it names neither a recipe nor a server."""
         env = os.environ if environ is None else environ
-        if not recipe and not server:
-            recipe, server = env.get("MLCAT_RECIPE", ""), env.get("MLCAT_SERVER", "")
+        recipe, server = env.get("MLCAT_RECIPE", ""), env.get("MLCAT_SERVER", "")
         if not recipe and not server:
             return None
         recipe = os.path.abspath(recipe) if recipe else ""  # noqa: PTH100 - links stay as they are
         return cls(
-            spool=spool_of(recipe, spool, env),
+            spool=spool_of(recipe, environ=env),
             recipe=recipe,
             server="" if recipe else server,
-            token=token,
+            token=env.get("MLCAT_TOKEN", ""),
             sends=env.get("MLCAT_HOOK_SEND", "1") != "0" and _is_sender(env),
             debounce_s=_seconds(env, "MLCAT_HOOK_DEBOUNCE_S", 2.0),
             flush_s=_seconds(env, "MLCAT_HOOK_FLUSH_S", 2.0),
@@ -95,4 +89,4 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
         found = float(env.get(name) or default)
     except ValueError:
         return default
-    return found if 0 <= found <= 3_600 else default
+    return found if 0 <= found <= LONGEST_S else default

@@ -4,6 +4,8 @@
     claimed/                                events that the one drain at work has taken
     dropped.jsonl                           events that were let go of unsent, and why
     drain.lock                              held by the drain at work, and gone with it
+    busy.lock                               held beside it, for who only looks: that may not hinder
+    sender.lock                             held for a background drain, from before its start
     pause.json                              until when nobody need try, after drains that failed
     sender.log, refused.jsonl               what background drains said, and what was refused
 
@@ -54,6 +56,7 @@ class Spool:
     ) -> None:
         """Keep the place; nothing is touched."""
         self.folder = folder
+        self.refused_file = folder / "refused.jsonl"
         self._new, self._claimed = folder / "new", folder / "claimed"
         self._max_events, self._max_age_s = max_events, max_age_s
         self._written = 0
@@ -106,14 +109,20 @@ class Spool:
 
     def count(self, wanted: Callable[[Event], bool]) -> int:
         """Return how many of the events that nobody has claimed are `wanted`."""
-        found = (_read(self._new / name) for name in self.waiting())
-        return sum(1 for event in found if event is not None and wanted(event))
+        return sum(1 for event in self._events() if wanted(event))
+
+    def has(self, wanted: Callable[[Event], bool]) -> bool:
+        """Return whether an event that nobody has claimed is `wanted`."""
+        return any(wanted(event) for event in self._events())
 
     def places(self) -> list[str]:
         """Return the tracking URIs of the events that wait and name no recipe."""
-        found = (_read(self._new / name) for name in self.waiting())
-        nameless = (one for one in found if one is not None and not one.recipe)
+        nameless = (one for one in self._events() if not one.recipe)
         return sorted({one.tracking_uri for one in nameless if one.tracking_uri})
+
+    def _events(self) -> Iterator[Event]:
+        found = (_read(self._new / name) for name in self.waiting())
+        return (one for one in found if one is not None)
 
     def oldest_ms(self) -> int | None:
         """Return when the oldest event was written, in epoch milliseconds."""
@@ -131,20 +140,42 @@ class Spool:
         """
         self._claimed.mkdir(parents=True, exist_ok=True)
         self._new.mkdir(exist_ok=True)
-        with (self.folder / "drain.lock").open("wb") as handle:
+        with (
+            (self.folder / "drain.lock").open("wb") as handle,
+            (self.folder / "busy.lock").open("wb") as busy,
+        ):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 yield False
                 return
+            fcntl.flock(busy, fcntl.LOCK_EX)  # others hold it for as long as a look takes
             self.release(_names(self._claimed))
             self._sweep()
             yield True
 
+    def turn(self) -> int | None:
+        """Take the turn to start a background drain, None where another process has it.
+
+        What is returned is an open file: whoever has it open, or a copy of it, has the turn.
+
+        Raises:
+            OSError: the folder cannot be written, or its file system has no locks.
+        """
+        handle = os.open(self.folder / "sender.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
+        return handle
+
     def is_draining(self) -> bool:
         """Return whether a drain is at work just now."""
         try:
-            with (self.folder / "drain.lock").open("rb") as handle:
+            with (self.folder / "busy.lock").open("rb") as handle:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -228,11 +259,11 @@ class Spool:
 
     def dropped(self) -> list[str]:
         """Return a line for each event that was dropped, the oldest first."""
-        try:
-            text = (self.folder / "dropped.jsonl").read_text(errors="replace")
-        except OSError:
-            return []
-        return text.splitlines()
+        return _lines(self.folder / "dropped.jsonl")
+
+    def refused(self) -> list[str]:
+        """Return a line for each proposal and record that did not arrive by the last drain."""
+        return _lines(self.refused_file)
 
     def _let_go(self, name: str, event: Event, why: str) -> None:
         self._drop(event, why)
@@ -261,6 +292,13 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
 def _moment(name: str) -> int:
     digits = name.partition("-")[0]
     return int(digits) if digits.isdecimal() else 0
@@ -279,7 +317,8 @@ def _write_whole(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         try:
-            os.write(handle, content)
+            while content:  # a disk that is nearly full takes a part
+                content = content[os.write(handle, content) :]
             os.fsync(handle)
         finally:
             os.close(handle)

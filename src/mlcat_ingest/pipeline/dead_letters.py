@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
@@ -23,11 +23,24 @@ class DeadLetters:
     earlier one left, and a run that comes to its end without any takes the file away.
     """
 
-    def __init__(self, path: Path | None = None, mask: Callable[[str], str] = str) -> None:
-        """Write to `path`, or nowhere; `mask` hides secrets."""
+    def __init__(
+        self,
+        path: Path | None = None,
+        mask: Callable[[str], str] = str,
+        tell: Callable[[str], object] = str,
+        *,
+        add: bool = False,
+    ) -> None:
+        """Write to `path`, or nowhere; `mask` hides secrets.
+
+        `tell` is called with the URN, or the name of the record, of each letter. To `add` is to
+        leave what is there: the run is one more part of what another began.
+        """
         self.path = path
         self.written = 0
         self._mask = mask
+        self._tell = tell
+        self._add = add
         self._lock = threading.Lock()
         self._file: TextIO | None = None
 
@@ -52,7 +65,7 @@ class DeadLetters:
             file, self._file = self._file, None
             if file is not None:
                 file.close()
-            elif complete and self.path is not None and not self.written:
+            elif complete and self.path is not None and not self.written and not self._add:
                 self.path.unlink(missing_ok=True)
 
     def _write(
@@ -65,6 +78,7 @@ class DeadLetters:
         attempt: int = 1,
         proposal: Proposal | None = None,
     ) -> None:
+        self._tell(urn or record or "")
         letter = {
             "urn": urn and printable(urn),
             "aspect": aspect,
@@ -81,7 +95,8 @@ class DeadLetters:
             try:
                 if self._file is None:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
-                    self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
+                    mode: Literal["a", "w"] = "a" if self._add else "w"
+                    self._file = self.path.open(mode, encoding="utf-8", errors="backslashreplace")
                 self._file.write(f"{line}\n")
                 self._file.flush()
             except OSError as error:

@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.catalog_report import Listing
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
-from mlcat_ingest.pipeline.named import named_sources
+from mlcat_ingest.pipeline.named import Brought, named_sources, refused_among
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
@@ -83,26 +83,30 @@ class Pipeline:
         return Run(self._sources(), self._build_sink(), options).execute(progress, keep)
 
     def run_named(
-        self, run_ids: Sequence[str], *, dead_letters: Path | None = None
-    ) -> tuple[Report, Sequence[str]]:
+        self, run_ids: Sequence[str], *, dead_letters: Path | None = None, more: bool = False
+    ) -> Brought:
         """Bring these runs of MLflow into the catalog, as a run of the recipe would.
 
         It keeps no state and takes no lock, so it can be beside a run at work: nothing is removed,
-        and the next run reads the same runs again. Returned with the report are the ids that no
-        source came upon.
+        and the next run reads the same runs again. Where there are `more` of them than in one
+        call, the later ones leave in `dead_letters` what is there.
         """
         recipe = self._resolved.recipe
+        letters: list[str] = []
         options = replace(
             options_of(recipe),
             evaluate=evaluation_of(recipe),
             dead_letters=dead_letters,
+            add_dead_letters=more,
+            on_dead_letter=letters.append,
             state=NamesState(recipe.state.url, recipe.name, secrets.mask),
         )
         sources = self._sources()
         asked = named_sources(sources, run_ids)
         report = Run(asked, self._build_sink(), options).execute()
         found = [one.found_runs for one in sources if isinstance(one, ReadsNamedRuns)]
-        return report, [one for one in run_ids if not any(one in ids for ids in found)]
+        unknown = [one for one in run_ids if not any(one in ids for ids in found)]
+        return Brought(report, unknown, refused_among(run_ids, letters))
 
     def plan(
         self,

@@ -78,6 +78,10 @@ class RunOptions:
     max_new_entities: int | None = None
     policies: Mapping[str, Mapping[str, Policy]] = field(default_factory=dict)
     dead_letters: Path | None = None
+    add_dead_letters: bool = False
+    """Whether it is one more part of what wrote to the same file before."""
+    on_dead_letter: Callable[[str], object] = str
+    """Called with the URN, or the name of the record, of what does not arrive."""
     mask: Mask = secrets.mask
     state: State = field(default_factory=State)
     enrich: Sequence[EnrichRule] = ()
@@ -117,7 +121,12 @@ class Run:
         self._state = options.state
         self._gate = Gate()
         self._in_flight = InFlight(self._gate)
-        letters = DeadLetters(options.dead_letters, options.mask)
+        letters = DeadLetters(
+            options.dead_letters,
+            options.mask,
+            options.on_dead_letter,
+            add=options.add_dead_letters,
+        )
         self._tally = Tally(options.name, options.mask, letters)
         self._linker = Linker(sink, self._tally, self._gate)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))

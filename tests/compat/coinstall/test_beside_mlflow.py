@@ -1,4 +1,4 @@
-"""Our wheel installed where MLflow lives: MLflow stays as it was, and both work."""
+"""Our wheel installed where MLflow lives, full or skinny: MLflow stays as it was, and both work."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.hooks.spool import Spool
 from support.mlflow_server import running
 from support.venvs import REQUIREMENTS, Venv, make_venv
 
@@ -18,17 +19,30 @@ pytestmark = pytest.mark.compat
 PROJECT = Path(__file__).resolve().parents[3]
 
 # The oldest that we are beside, the last 2.x, and the newest.
-MLFLOWS = ("mlflow-2.9", "mlflow-2", "mlflow-3.17")
+FULL = ("mlflow-2.9", "mlflow-2", "mlflow-3.17")
+SKINNY = ("mlflow-skinny-2", "mlflow-skinny-3.17")
 
-_PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
+# All files that a distribution of MLflow's owns, its own records among them, and all that lie in
+# the package besides; caches are none of it.
+_FILES = """
+import importlib.metadata as m, json, sysconfig
+from pathlib import Path
+owned = [d for d in m.distributions() if d.metadata["Name"].lower().startswith("mlflow")]
+paths = {Path(d.locate_file(file)).resolve() for d in owned for file in d.files}
+paths |= {path for path in (Path(sysconfig.get_path("purelib")) / "mlflow").rglob("*")}
+print(json.dumps(sorted(str(p) for p in paths if p.is_file() and p.suffix != ".pyc")))
+"""
 _VERSIONS = (
     "import importlib.metadata as m, json;"
     "print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
 )
+_TRAINS = "import mlflow\nwith mlflow.start_run() as run: print(run.info.run_id)"
 
 
-def output(command: Sequence[str | Path], cwd: Path) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+def output(command: Sequence[str | Path], cwd: Path, **env: str) -> str:
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=cwd, env=env or None
+    )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -39,13 +53,9 @@ def versions(venv: Venv) -> dict[str, str]:
 
 
 def content(venv: Venv) -> dict[str, str]:
-    """Return the hash of every file of the package `mlflow`, by path; caches are none of it."""
-    packages = Path(output([venv.python, "-I", "-c", _PACKAGES], venv.path).strip())
-    return {
-        str(path.relative_to(packages)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted((packages / "mlflow").rglob("*"))
-        if path.is_file() and path.suffix != ".pyc"
-    }
+    """Return the hash of every file of MLflow's, by path."""
+    paths = json.loads(output([venv.python, "-I", "-c", _FILES], venv.path))
+    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +70,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", MLFLOWS)
+@pytest.mark.parametrize("name", [*FULL, *SKINNY])
 def test_mlflow_stays_as_it_was_and_both_work(name: str, wheel: Path, tmp_path: Path) -> None:
     # An environment of its own, since the kept ones are for tests without us; uv's cache makes it
     # in seconds.
     venv = make_venv(name, REQUIREMENTS[name], root=tmp_path)
     versions_before, content_before = versions(venv), content(venv)
-    assert len(content_before) > 500
+    assert any(path.endswith("/mlflow/__init__.py") for path in content_before)
+    assert any(path.endswith("-info/RECORD") for path in content_before)
     assert "mlcat-ingest" not in versions_before
 
     uv = [sys.executable, "-m", "uv", "pip"]
@@ -77,5 +88,27 @@ def test_mlflow_stays_as_it_was_and_both_work(name: str, wheel: Path, tmp_path: 
     assert {name: after.get(name) for name in versions_before} == versions_before
     assert after["mlcat-ingest"] in output([venv.bin / "mlcat-ingest", "--version"], tmp_path)
     output([*uv, "check", "--python", venv.python], tmp_path)
-    with running(venv, tmp_path / "store"):
-        pass  # it listens, and answers on /health
+    if name in FULL:
+        with running(venv, tmp_path / "store"):
+            pass  # it listens, and answers on /health
+    else:
+        hears_of_a_run(venv, tmp_path)
+
+
+def hears_of_a_run(venv: Venv, folder: Path) -> None:
+    """Train as a user does who has installed us and switched the hook on."""
+    said = output(
+        [venv.python, "-c", _TRAINS],
+        folder,
+        HOME=str(folder),
+        MLFLOW_TRACKING_URI=str(folder / "mlruns"),
+        MLFLOW_ALLOW_FILE_STORE="true",
+        MLFLOW_DISABLE_TELEMETRY="true",
+        GIT_PYTHON_REFRESH="quiet",
+        MLCAT_HOOK="1",
+        MLCAT_HOOK_SEND="0",
+        MLCAT_RECIPE=str(folder / "recipe.yml"),
+    )
+    spool = Spool(folder / ".mlcat" / "spool")
+    with spool.draining():
+        assert [one.event.run_id for one in spool.claim(9, bool)] == [said.split()[-1]]

@@ -11,13 +11,13 @@ from support.mlflow_server import MlflowServer, running
 from support.venvs import venv_for
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     with running(venv_for("mlflow-3.17"), tmp_path_factory.mktemp("mlflow") / "store") as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCatalog]:
     with running_catalog(tmp_path_factory.mktemp("catalog") / "catalog.db") as catalog:
         yield catalog

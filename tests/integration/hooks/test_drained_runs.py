@@ -1,6 +1,11 @@
 """Real events of a real MLflow, drained into a real catalog."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.event import Event
@@ -8,8 +13,9 @@ from mlcat_ingest.hooks.spool import Spool
 from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.resolve import load_resolved
 from mlcat_ingest.pipeline.state.lock import held_state
-from support.catalog_server import RunningCatalog
-from support.hooks import Bench, models
+from support.catalog_server import RunningCatalog, running_catalog
+from support.hooks import RECIPE, Bench, models
+from support.mlflow_server import MlflowServer
 from support.mlflow_store import mlflow_client
 
 pytestmark = pytest.mark.integration
@@ -83,10 +89,12 @@ def test_names_that_changed_are_refused_as_a_run_refuses_them(
 def test_what_is_asked_does_not_grow_with_the_runs(bench: Bench, catalog: RunningCatalog) -> None:
     some = some_runs(bench.mlflow, 1)
     pipeline = Pipeline(load_resolved(bench.recipe))
-    one, _ = pipeline.run_named(some)
+    one = pipeline.run_named(some).report
     more = some_runs(bench.mlflow, 40)
-    many, unknown = pipeline.run_named(more)
-    assert list(unknown) == []
+    brought = pipeline.run_named(more)
+    many = brought.report
+    assert (list(brought.unknown), brought.refused) == ([], frozenset())
+    assert many.evaluation.evaluated >= 40
     assert many.source_requests == one.source_requests
     assert many.catalog_requests <= one.catalog_requests + 1
     assert len(models(catalog, more)) == 40
@@ -101,6 +109,56 @@ def test_a_limit_of_the_recipe_keeps_the_event(bench: Bench) -> None:
     assert (found.left, found.exit_code) == (1, 2)
     bench.recipe.write_text(text)
     assert drained(bench).events == 1
+
+
+def refusing(word: str) -> Callable[[ASGIApp], ASGIApp]:
+    """Return what makes of a catalog one that refuses proposals with `word` in them."""
+
+    def around(app: ASGIApp) -> ASGIApp:
+        async def picky(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return await app(scope, receive, send)
+            messages = [await receive()]
+            while messages[-1].get("more_body"):
+                messages.append(await receive())
+            body = b"".join(one.get("body", b"") for one in messages)
+            if word.encode() in body and b"ingestProposal" in scope["query_string"]:
+                told = {"exceptionClass": "E", "message": "not liked", "status": 422}
+                return await JSONResponse(told, 422)(scope, receive, send)
+            left = iter(messages)
+
+            async def again() -> Message:
+                return next(left, None) or await receive()
+
+            return await app(scope, again, send)
+
+        return picky
+
+    return around
+
+
+def test_a_run_that_is_refused_waits_alone_and_holds_nobody_up(
+    tmp_path: Path, mlflow: MlflowServer
+) -> None:
+    bench = Bench(tmp_path, mlflow.url)
+    bad, *good = some_runs(bench.mlflow, 4)
+    database = tmp_path / "catalog.db"
+    with running_catalog(database, around=refusing(bad)) as picky:
+        bench.recipe.write_text(RECIPE.format(mlflow=mlflow.url, catalog=picky.url))
+        for one in (bad, *good):
+            bench.spool.put(Event(one, recipe=str(bench.recipe)))
+        found = drained(bench)
+        assert (found.events, found.left, found.exit_code) == (3, 1, 4)
+        assert models(picky, [bad, *good]) == good
+        assert [bad in line for line in bench.spool.refused()] == [True]
+        [late] = some_runs(bench.mlflow, 1)
+        bench.spool.put(Event(late, recipe=str(bench.recipe)))
+        assert (drained(bench).events, bench.spool.pending()) == (1, 1)
+    with running_catalog(database) as catalog:
+        bench.recipe.write_text(RECIPE.format(mlflow=mlflow.url, catalog=catalog.url))
+        assert drained(bench) == Drained(events=1, runs=1)
+        assert models(catalog, [bad, *good, late]) == [bad, *good, late]
+        assert bench.spool.refused() == []
 
 
 def test_a_run_of_the_recipe_drains_the_spool_that_it_is_told_of(

@@ -45,13 +45,6 @@ def test_a_run_that_any_client_ends_is_in_the_spool(tmp_path: Path) -> None:
     assert found.event.tracking_uri == f"sqlite:///{tmp_path / 'store' / 'mlflow.db'}"
 
 
-def test_without_a_sink_the_server_serves_and_says_so_once(tmp_path: Path) -> None:
-    arguments = ("--app-name", "mlcat")
-    with running(OURS, tmp_path / "store", extra_args=arguments) as server:
-        a_run_that_ends(server.url)
-        assert server.output().count("neither MLCAT_RECIPE nor MLCAT_SERVER") == 1
-
-
 def test_basic_authentication_goes_on_beside_the_hook(tmp_path: Path) -> None:
     (tmp_path / "auth.ini").write_text(
         "[mlflow]\ndefault_permission = READ\n"

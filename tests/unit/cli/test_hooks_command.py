@@ -41,6 +41,7 @@ def test_the_status_says_what_waits_what_was_dropped_and_why_a_drain_failed(
     for run_id in ("a", "b"):
         Spool(spool.folder, max_events=1).put(Event(run_id))
     spool.pause("the catalog is down")
+    spool.refused_file.write_text("{}\n")
     arguments = ("hooks", "status", str(recipe), "--spool", str(spool.folder))
     found = json.loads(invoke(*arguments, "--json").out)
     assert (found["waiting"], found["dropped"], found["draining"]) == (1, 1, False)
@@ -48,6 +49,11 @@ def test_the_status_says_what_waits_what_was_dropped_and_why_a_drain_failed(
     assert "waiting   1, the oldest since 20" in text
     assert "the catalog is down" in text
     assert "dropped   1" in text
+    assert (found["refused"], found["for_others"]) == (1, 0)
+    assert "refused   1, see refused.jsonl" in text
+    Spool(spool.folder).put(Event("c", recipe="/elsewhere/another.yml"))
+    assert json.loads(invoke(*arguments, "--json").out)["for_others"] == 1
+    assert "of these  1 for recipes of other names" in invoke(*arguments).out
 
 
 def test_what_cannot_be_drained_stays_and_is_in_the_exit_status(

@@ -9,31 +9,40 @@ from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks.drain import Drained, drain, wanted_by
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.pipeline.named import Brought, refused_among
 from mlcat_ingest.pipeline.report import Report, failure_of
 from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.pipeline.tally import Standing, Tally
 from mlcat_ingest.recipe.model import Recipe
 
 
-def a_report(error: BaseException | None = None, *, refused: bool = False) -> Report:
+def a_report(error: BaseException | None = None, *refused: str) -> Report:
     tally = Tally("r")
-    if refused:
-        tally.record_failed("r1", "not usable")
+    for one in refused:
+        tally.record_failed(one, "not usable")
     standing = Standing(catalog="", passes=[], source_requests=0, catalog_requests=0, error=error)
     return tally.report(standing)
 
 
 class Pipe:
-    """Stands for a pipeline: keeps what it was asked for, and answers with `report`."""
+    """Stands for a pipeline: keeps what it was asked for, and refuses some runs."""
 
-    def __init__(self, *reports: Report, unknown: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *errors: BaseException,
+        unknown: Sequence[str] = (),
+        refuses: frozenset[str] = frozenset(),
+    ) -> None:
         self.asked: list[list[str]] = []
-        self._reports = list(reports)
+        self._errors = list(errors)
         self._unknown = unknown
+        self._refuses = refuses
 
-    def __call__(self, run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
+    def __call__(self, run_ids: Sequence[str]) -> Brought:
         self.asked.append(list(run_ids))
-        return (self._reports.pop(0) if self._reports else a_report()), self._unknown
+        refused = self._refuses & set(run_ids)
+        report = a_report(self._errors.pop(0) if self._errors else None, *refused)
+        return Brought(report, self._unknown, refused)
 
 
 def a_spool(folder: Path, *run_ids: str) -> Spool:
@@ -52,7 +61,7 @@ def test_a_run_that_ended_twice_is_asked_for_once_and_both_events_go(tmp_path: P
 
 def test_what_a_failure_ends_stays_and_ends_the_drain(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
-    pipe = Pipe(a_report(CatalogUnavailableError("down")))
+    pipe = Pipe(CatalogUnavailableError("down"))
     drained = drain(spool, bool, pipe)
     assert (drained.events, drained.left, drained.exit_code) == (0, 1, 1)
     assert drained.report is not None
@@ -61,18 +70,41 @@ def test_what_a_failure_ends_stays_and_ends_the_drain(tmp_path: Path) -> None:
     assert drain(spool, bool, Pipe()) == Drained(events=1, runs=1)
 
 
-def test_what_was_refused_stays_and_the_drain_ends_all_the_same(tmp_path: Path) -> None:
-    spool, pipe = a_spool(tmp_path, "r1"), Pipe(a_report(refused=True))
+def test_what_was_refused_stays_and_what_came_with_it_goes(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path, "r1", "r2", "r1", "r3")
+    pipe = Pipe(refuses=frozenset({"r1"}))
     drained = drain(spool, bool, pipe)
-    assert (drained.events, drained.left, drained.exit_code) == (0, 1, 4)
+    assert (drained.events, drained.runs, drained.left, drained.exit_code) == (2, 2, 2, 4)
     assert len(pipe.asked) == 1
+    assert drain(spool, bool, Pipe()) == Drained(events=2, runs=1)
+
+
+def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path, "r1", "r2")
+    pipe = Pipe(CatalogUnavailableError("down"), refuses=frozenset({"r1"}))
+    drained = drain(spool, bool, pipe)
+    assert (drained.events, drained.left, drained.exit_code) == (0, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("letters", "refused"),
+    [
+        ([], set()),
+        (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,aa,PROD)"], {"aa"}),
+        (["JoinedRun bb", "urn:li:mlModel:(urn:li:dataPlatform:mlflow,aa,PROD)"], {"aa", "bb"}),
+        (["JoinedRun bb", "urn:li:mlModelGroup:(x,some,PROD)"], {"aa", "bb", "cc"}),
+        ([""], {"aa", "bb", "cc"}),
+    ],
+)
+def test_what_tells_of_no_run_may_be_of_any(letters: list[str], refused: set[str]) -> None:
+    assert refused_among(["aa", "bb", "cc"], letters) == refused
 
 
 def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
     pipe = Pipe()
 
-    def bring(run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
+    def bring(run_ids: Sequence[str]) -> Brought:
         if not pipe.asked:
             spool.put(Event("late"))
         return pipe(run_ids)
@@ -82,7 +114,7 @@ def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
 
 
 def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path) -> None:
-    def broken(run_ids: Sequence[str]) -> tuple[Report, Sequence[str]]:
+    def broken(run_ids: Sequence[str]) -> Brought:
         raise ZeroDivisionError(run_ids)
 
     spool = a_spool(tmp_path, "a")

@@ -15,7 +15,7 @@ from mlcat_ingest import hooks
 from mlcat_ingest.hooks import listening
 from mlcat_ingest.hooks.listening import Listener, Once, attach, guarded, listen
 from mlcat_ingest.hooks.plugin import RunContext
-from mlcat_ingest.hooks.settings import Settings, public_uri, spool_of
+from mlcat_ingest.hooks.settings import Settings
 
 
 class Store:
@@ -123,72 +123,21 @@ def test_a_spool_that_cannot_be_written_is_one_warning(
     assert os.strerror(errno.ENOTDIR) in record.message
 
 
+def test_a_recipe_that_is_not_there_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Listener(Settings(tmp_path / "spool", recipe=str(tmp_path / "none.yml")))
+    [record] = caplog.records
+    assert f"there is no recipe {tmp_path / 'none.yml'}" in record.message
+    assert callable(listener)
+
+
 def test_credentials_never_reach_the_spool(tmp_path: Path) -> None:
     listener = Listener(Settings(tmp_path, server="http://c", token="s3cret", sends=False))
     listener("r", "FINISHED", "http://user:s3cret@mlflow:5000/x?key=s3cret")
     [path] = (tmp_path / "new").iterdir()
     assert b"s3cret" not in path.read_bytes()
     assert b"http://mlflow:5000/x" in path.read_bytes()
-
-
-def test_without_a_sink_there_are_no_settings() -> None:
-    assert Settings.of(environ={}) is None
-    assert Settings.of(environ={"MLCAT_SERVER": "http://c"}) is not None
-
-
-def test_a_recipe_goes_before_a_server_and_what_is_given_before_both(tmp_path: Path) -> None:
-    env = {"MLCAT_RECIPE": str(tmp_path / "r.yml"), "MLCAT_SERVER": "http://c"}
-    found = Settings.of(environ=env)
-    assert found is not None
-    assert (found.recipe, found.server) == (str(tmp_path / "r.yml"), "")
-    assert found.spool == tmp_path / ".mlcat" / "spool"
-    given = Settings.of(server="http://d", environ=env)
-    assert given is not None
-    assert (given.recipe, given.server) == ("", "http://d")
-
-
-@pytest.mark.parametrize(
-    ("env", "sends"),
-    [
-        ({}, True),
-        ({"RANK": "0"}, True),
-        ({"RANK": "3"}, False),
-        ({"SLURM_PROCID": "1", "RANK": "0"}, False),
-        ({"RANK": "3", "MLCAT_HOOK_RANKS": "all"}, True),
-        ({"MLCAT_HOOK_SEND": "0"}, False),
-    ],
-)
-def test_the_first_rank_sends(env: dict[str, str], sends: bool) -> None:  # noqa: FBT001 - a parameter
-    found = Settings.of(server="http://c", environ=env)
-    assert found is not None
-    assert found.sends is sends
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "1e9"])
-def test_waits_that_are_none_are_the_default(text: str) -> None:
-    found = Settings.of(server="http://c", environ={"MLCAT_HOOK_FLUSH_S": text})
-    assert found is not None
-    assert found.flush_s == 2.0
-
-
-def test_the_spool_is_where_it_is_said_to_be(tmp_path: Path) -> None:
-    assert spool_of("/a/r.yml", environ={}) == Path("/a/.mlcat/spool")
-    assert spool_of("/a/r.yml", environ={"MLCAT_SPOOL": "/b"}) == Path("/b")
-    assert spool_of("/a/r.yml", str(tmp_path), environ={"MLCAT_SPOOL": "/b"}) == tmp_path
-    assert spool_of("http://mlflow:5000", environ={}).parts[-2:] == (".mlcat", "spool")
-
-
-@pytest.mark.parametrize(
-    ("uri", "public"),
-    [
-        ("postgresql://u:p@h/db", "postgresql://h/db"),
-        ("sqlite:////x/m.db", "sqlite:////x/m.db"),
-        ("http://[broken", ""),
-        ("./mlruns", "./mlruns"),
-    ],
-)
-def test_public_uris(uri: str, public: str) -> None:
-    assert public_uri(uri) == public
 
 
 def loaded_by(script: str) -> set[str]:

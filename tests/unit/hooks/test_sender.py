@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.hooks import hasty
 from mlcat_ingest.hooks.background import main
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender
@@ -49,6 +50,13 @@ def started(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> Started:
     return found
 
 
+def a_turn(spool: Spool) -> str:
+    """Take the turn, as a sender does before it starts a drain, and give it as an argument."""
+    turn = spool.turn()
+    assert turn is not None
+    return str(turn)
+
+
 def a_sender(spool: Spool, **settings: Any) -> Sender:
     given = {"server": "http://c", "debounce_s": 0.05, "flush_s": 10.0, **settings}
     return Sender(Settings(spool.folder, **given), spool)
@@ -63,6 +71,7 @@ def test_many_events_are_one_drain_that_is_not_hooked_itself(
     sender._flush()
     [(command, options)] = started.calls
     assert command[:2] == [sys.executable, "-P"]
+    assert options["pass_fds"] == (int(command[-4]),)
     assert command[-3:] == [str(spool.folder), "", "http://c"]
     assert not any("s3cret" in word or "word" in word for word in command)
     assert "MLCAT_HOOK" not in options["env"]
@@ -116,14 +125,83 @@ def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
     monkeypatch.chdir(tmp_path)
     nobody = f"http://127.0.0.1:{free_port()}"
     spool.put(Event("s", tracking_uri=nobody))
-    assert main([str(spool.folder), "", nobody]) == 1
+    assert main([a_turn(spool), str(spool.folder), "", nobody]) == 1
     assert "127.0.0.1" in (spool.why_paused() or "")
     assert len(spool.waiting()) == 2
-    assert main([str(spool.folder), str(tmp_path / "none.yml"), ""]) == 1
+    assert main([a_turn(spool), str(spool.folder), str(tmp_path / "none.yml"), ""]) == 1
     assert "none.yml" in (spool.why_paused() or "")
 
 
-def test_a_background_drain_beside_another_does_nothing(spool: Spool) -> None:
+def test_a_background_drain_beside_another_leaves_it_to_a_later_one(spool: Spool) -> None:
     with spool.draining():
-        assert main([str(spool.folder), "/none.yml", ""]) == 0
+        assert main([a_turn(spool), str(spool.folder), "/none.yml", ""]) == 1
     assert spool.why_paused() is None
+
+
+def test_a_background_drain_looks_again_once_it_has_given_its_turn_away(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[list[str]] = []
+
+    def drain_all(spool: Spool, recipe: str, server: str) -> None:
+        assert (recipe, server) == ("r.yml", "")
+        turns.append(spool.waiting())
+        assert spool.turn() is None
+        if len(turns) == 1:  # right after the drain's last look, by a process that ends
+            spool.put(Event("late"))
+        else:
+            with spool.draining():
+                spool.done([one.name for one in spool.claim(99, bool)])
+
+    monkeypatch.setattr(os, "nice", int)
+    monkeypatch.setattr(hasty, "drain_all", drain_all)
+    assert main([a_turn(spool), str(spool.folder), "r.yml", ""]) == 0
+    assert [len(one) for one in turns] == [1, 2]
+    os.close(int(a_turn(spool)))
+
+
+def test_what_was_refused_is_no_reason_to_try_again_at_once(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "nice", int)
+    monkeypatch.setattr(hasty, "drain_all", lambda *_: None)
+    spool.pause("before")
+    assert main([a_turn(spool), str(spool.folder), "r.yml", ""]) == 0
+    assert (len(spool.waiting()), spool.why_paused()) == (1, None)
+
+
+def test_only_one_process_has_the_turn_and_a_copy_of_it_keeps_it(spool: Spool) -> None:
+    turn = spool.turn()
+    assert turn is not None
+    copy = os.dup(turn)
+    os.close(turn)
+    assert spool.turn() is None
+    os.close(copy)
+    again = spool.turn()
+    assert again is not None
+    os.close(again)
+
+
+def test_while_another_process_starts_a_drain_none_is_started(
+    spool: Spool, started: Started
+) -> None:
+    turn = int(a_turn(spool))
+    sender = a_sender(spool)
+    sender._flush()
+    sender.poke("http://mlflow")
+    assert started.calls == []
+    os.close(turn)
+    sender.poke("http://mlflow")
+    assert len(started.calls) == 1
+
+
+def test_what_forked_children_leave_is_sent_at_the_end_of_their_parent(
+    spool: Spool, started: Started
+) -> None:
+    sender = a_sender(spool)
+    sender._flush()
+    assert started.calls == []  # events of other jobs are none of its business
+    other = a_sender(spool)
+    other._note_fork()
+    other._flush()
+    assert len(started.calls) == 1

@@ -1,7 +1,10 @@
 """The spool in one process: what is written is there once, and nothing goes without a count."""
 
 import errno
+import fcntl
 import os
+import resource
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,6 +53,19 @@ def test_only_one_drains_at_a_time(tmp_path: Path) -> None:
         assert (mine, also) == (True, False)
         assert Spool(tmp_path).is_draining()
     assert not spool.is_draining()
+
+
+def test_who_only_looks_hinders_no_drain(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    with spool.draining():
+        pass
+    with (tmp_path / "busy.lock").open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        looked = threading.Timer(0.2, fcntl.flock, (looking, fcntl.LOCK_UN))
+        looked.start()
+        with spool.draining() as mine:
+            assert mine
+        looked.join()
 
 
 def test_events_of_others_and_those_that_failed_before_stay(tmp_path: Path) -> None:
@@ -110,6 +126,30 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(
         patch.setattr(os, failing, full)
         with pytest.raises(OSError, match="No space left"):
             spool.put(Event("lost"))
+    assert list(tmp_path.glob(".*")) == []
+    assert taken(spool) == ["before"]
+
+
+def test_a_disk_that_takes_it_piece_by_piece_has_the_whole_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: real(handle, content[:7]))
+    Spool(tmp_path).put(Event("r" * 32))
+    monkeypatch.undo()
+    assert taken(Spool(tmp_path)) == ["r" * 32]
+
+
+def test_a_limit_in_the_middle_of_an_event_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.put(Event("before"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            spool.put(Event("lost"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.glob(".*")) == []
     assert taken(spool) == ["before"]
 

@@ -104,3 +104,26 @@ def test_the_recipe_says_where_they_go(tmp_path: Path) -> None:
     one, two = (file_of(f", name: '{name}'").name for name in ("a/b", "a?b"))
     assert one != two
     assert one.startswith("a-b-")
+
+
+def test_a_further_part_of_a_run_adds_to_what_the_first_one_left(tmp_path: Path) -> None:
+    path = tmp_path / "t.dead.jsonl"
+    told: list[str] = []
+    entities = [model("a"), model("b")]
+    for number, refused in enumerate(["a", "b", ""]):
+        options = RunOptions(
+            "t", dead_letters=path, add_dead_letters=number > 0, on_dead_letter=told.append
+        )
+        sink = FakeSink(refuse={model_urn(refused)})
+        Run([FakeSource([entities])], sink, options).execute()
+    assert [one["urn"] for one in letters(path)] == told == [model_urn("a"), model_urn("b")]
+
+
+def test_a_record_without_entities_is_told_by_its_name() -> None:
+    def fail(_: object) -> list[Entity]:
+        raise RecordError("no id", record_ref="run 7")
+
+    told: list[str] = []
+    options = RunOptions("t", on_dead_letter=told.append)
+    Run([FakeSource([[1]], fail)], FakeSink(), options).execute()
+    assert told == ["run 7"]

@@ -135,6 +135,11 @@ class JoinedRun:
     abandoned: bool = False
     files: RunFiles = NO_FILES
 
+    @property
+    def run_id(self) -> str:
+        """The id of the run, which names it in messages."""
+        return self.run.run_id
+
 
 @dataclass(frozen=True, slots=True)
 class JoinedVersion:

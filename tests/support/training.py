@@ -1,0 +1,91 @@
+"""Training that is disturbed: in one process for each environment, all forked from one.
+
+An import of MLflow for each would take minutes.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from support.hooks import Bench
+from support.mlflow_store import mlflow_client
+
+_TRAINS: Final = """
+import json, os, sys
+import mlflow
+
+children = {}
+for name, env in json.loads(sys.argv[1]).items():
+    child = os.fork()
+    if child == 0:
+        os.environ.update(env)
+        for number, ending in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{name}.{ending}", os.O_WRONLY | os.O_CREAT), number)
+        with mlflow.start_run() as run:
+            mlflow.log_metric("loss", 0.5)
+        with open(f"{name}.id", "w") as file:
+            file.write(run.info.run_id)
+        print("trained")
+        sys.exit(7)
+    children[child] = name
+codes = {}
+while children:
+    child, status = os.wait()
+    codes[children.pop(child)] = os.waitstatus_to_exitcode(status)
+print(json.dumps(codes))
+"""
+
+HEARS_LATER: Final = "mlcat-ingest: the catalog hears of runs by its scheduled run only: "
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What is seen of training: its status and output, what MLflow has of it, and its warnings."""
+
+    run_id: str
+    code: int
+    output: str
+    metrics: Mapping[str, float]
+    warnings: Sequence[str]
+
+    @property
+    def seen(self) -> tuple[int, str, Mapping[str, float]]:
+        """What has to be the same with a hook and without."""
+        return self.code, self.output, self.metrics
+
+
+def trains(
+    bench: Bench, envs: Mapping[str, Mapping[str, str]], before: Sequence[str] = ()
+) -> dict[str, Trained]:
+    """Train once with each environment, in processes of one that `before` begins."""
+    done = subprocess.run(
+        [*before, sys.executable, "-c", _TRAINS, json.dumps(envs)],
+        cwd=bench.folder,
+        env=bench.env(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    codes = json.loads(done.stdout)
+
+    def said(name: str, ending: str) -> str:
+        return (bench.folder / f"{name}.{ending}").read_text()
+
+    with mlflow_client(bench.mlflow) as client:
+        runs = {name: client.get_run(said(name, "id")) for name in envs}
+    assert {one.info.status for one in runs.values()} == {"FINISHED"}
+    return {
+        name: Trained(
+            run.info.run_id,
+            codes[name],
+            said(name, "out"),
+            run.data.metrics,
+            said(name, "err").splitlines(),
+        )
+        for name, run in runs.items()
+    }

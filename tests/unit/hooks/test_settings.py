@@ -1,0 +1,191 @@
+"""What a hook is told: by variables, and by the config that code gives."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.hooks import HookConfig, enable, enabling
+from mlcat_ingest.hooks.config import VARIABLES, with_config
+from mlcat_ingest.hooks.listening import Once
+from mlcat_ingest.hooks.settings import Settings, public_uri, spool_of
+
+SERVER = {"MLCAT_SERVER": "http://c"}
+
+
+def settings_of(environ: Mapping[str, str]) -> Settings:
+    found = Settings.of(environ)
+    assert found is not None
+    return found
+
+
+def test_without_a_sink_there_are_no_settings() -> None:
+    assert Settings.of({}) is None
+    assert Settings.of(SERVER) is not None
+
+
+def test_a_recipe_goes_before_a_server(tmp_path: Path) -> None:
+    found = settings_of({"MLCAT_RECIPE": str(tmp_path / "r.yml"), **SERVER})
+    assert (found.recipe, found.server) == (str(tmp_path / "r.yml"), "")
+    assert found.spool == tmp_path / ".mlcat" / "spool"
+
+
+@pytest.mark.parametrize(
+    ("env", "sends"),
+    [
+        ({}, True),
+        ({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}, True),
+        ({"RANK": "3", "LOCAL_RANK": "0"}, False),
+        ({"LOCAL_RANK": "1"}, False),
+        ({"SLURM_PROCID": "1", "RANK": "0"}, False),
+        ({"RANK": "3", "MLCAT_HOOK_RANKS": "all"}, True),
+        ({"MLCAT_HOOK_SEND": "0"}, False),
+    ],
+)
+def test_the_first_rank_sends(env: dict[str, str], sends: bool) -> None:  # noqa: FBT001 - a parameter
+    assert settings_of({**SERVER, **env}).sends is sends
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "1e9"])
+def test_waits_that_are_none_are_the_default(text: str) -> None:
+    assert settings_of({**SERVER, "MLCAT_HOOK_FLUSH_S": text}).flush_s == 2.0
+
+
+def test_the_spool_is_where_it_is_said_to_be(tmp_path: Path) -> None:
+    assert spool_of("/a/r.yml", environ={}) == Path("/a/.mlcat/spool")
+    assert spool_of("/a/r.yml", environ={"MLCAT_SPOOL": "/b"}) == Path("/b")
+    assert spool_of("/a/r.yml", str(tmp_path), environ={"MLCAT_SPOOL": "/b"}) == tmp_path
+    assert spool_of("http://mlflow:5000", environ={}).parts[-2:] == (".mlcat", "spool")
+
+
+@pytest.mark.parametrize(
+    ("uri", "public"),
+    [
+        ("postgresql://u:p@h/db", "postgresql://h/db"),
+        ("sqlite:////x/m.db", "sqlite:////x/m.db"),
+        ("http://[broken", ""),
+        ("./mlruns", "./mlruns"),
+    ],
+)
+def test_public_uris(uri: str, public: str) -> None:
+    assert public_uri(uri) == public
+
+
+def test_a_config_says_all_that_variables_say(tmp_path: Path) -> None:
+    config: HookConfig = {
+        "server": "http://d",
+        "token": "s3cret",
+        "spool": tmp_path,
+        "send": False,
+        "ranks": "all",
+        "debounce_s": 0,
+        "flush_s": 1.5,
+    }
+    env = {"MLCAT_RECIPE": "/a/r.yml", "RANK": "3", "MLCAT_HOOK_FLUSH_S": "9"}
+    assert settings_of(with_config(config, env)) == Settings(
+        tmp_path, "", "http://d", "s3cret", sends=False, debounce_s=0.0, flush_s=1.5
+    )
+    assert settings_of(with_config({**config, "send": True}, env)).sends
+    assert HookConfig.__annotations__.keys() == VARIABLES.keys()
+
+
+def test_what_a_config_leaves_out_the_environment_says() -> None:
+    found = settings_of(with_config({"token": "", "recipe": None, "spool": "/s"}, SERVER))
+    assert (found.server, found.spool) == ("http://c", Path("/s"))
+
+
+def test_every_problem_of_a_config_is_told_and_no_value() -> None:
+    config: Any = {"recipe": 3, "server": b"http://s3cret", "token": ["s3cret"], "debounce": 1}
+    config |= {"send": "s3cret", "ranks": "s3cret", "flush_s": -1, "debounce_s": True, 7: 7}
+    with pytest.raises(RecipeError, match="the config cannot be used: ") as caught:
+        with_config(config, {})
+    told = str(caught.value)
+    assert "s3cret" not in told
+    for problem in (
+        "'recipe' has to be a path, not int",
+        "'server' has to be a text, not bytes",
+        "'token' has to be a text, not list",
+        "'debounce' is unknown, did you mean 'debounce_s'?",
+        "'send' has to be true or false, not str",
+        "'ranks' has to be 'first' or 'all', not str",
+        "'flush_s' has to be seconds from 0 to 3600, not int",
+        "'debounce_s' has to be seconds from 0 to 3600, not bool",
+        "7 is unknown;",
+        "'recipe' and 'server' cannot both be given",
+    ):
+        assert problem in f"{told};"
+
+
+@pytest.fixture
+def unlistened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin as a process that was never told to listen."""
+    monkeypatch.setattr(enabling, "warn", Once())
+    monkeypatch.setattr(enabling, "_enabled", False)
+    for name in VARIABLES.values():
+        monkeypatch.delenv(name, raising=False)
+
+
+def an_mlflow(monkeypatch: pytest.MonkeyPatch, **names: Any) -> None:
+    """Let an MLflow be installed whose module of stores has these names alone."""
+    path = "mlflow.tracking._tracking_service.utils"
+    module = ModuleType(path)
+    for name, value in names.items():
+        setattr(module, name, value)
+    parts = path.split(".")
+    for end in range(1, len(parts)):
+        package = ModuleType(".".join(parts[:end]))
+        package.__path__ = []
+        monkeypatch.setitem(sys.modules, package.__name__, package)
+    monkeypatch.setitem(sys.modules, path, module)
+    monkeypatch.setattr(
+        sys.modules["mlflow.tracking._tracking_service"], "utils", module, raising=False
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {},
+        {"_tracking_store_registry": None, "get_tracking_uri": str},
+        {"_tracking_store_registry": object(), "get_tracking_uri": str},
+        {"_tracking_store_registry": ModuleType("registry"), "get_tracking_uri": "http://m"},
+    ],
+)
+@pytest.mark.usefixtures("unlistened")
+def test_an_unknown_mlflow_is_left_alone_with_one_warning(
+    names: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    an_mlflow(monkeypatch, **names)
+    assert [enable(server="http://c") for _ in range(2)] == [False, False]
+    [record] = caplog.records
+    assert "this version of MLflow cannot be listened to" in record.message
+
+
+@pytest.mark.usefixtures("unlistened")
+def test_a_wrong_config_stops_nobody_and_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    wrong: Any = {"recpie": "r.yml", "token": 5}
+    assert [enable(wrong) for _ in range(2)] == [False, False]
+    [record] = caplog.records
+    assert "did you mean 'recipe'?; 'token' has to be a text" in record.message
+
+
+@pytest.mark.usefixtures("unlistened")
+def test_enable_listens_as_its_config_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Registry:
+        def get_store(self, *_: object) -> Any:
+            return type("Store", (), {"update_run_info": staticmethod(lambda _: ended)})()
+
+    ended = type("Info", (), {"run_id": "r1", "status": "FINISHED"})()
+    registry = Registry()
+    an_mlflow(monkeypatch, _tracking_store_registry=registry, get_tracking_uri=lambda: "http://m")
+    spool = tmp_path / "spool"
+    assert enable({"server": "http://c", "send": False}, spool=spool)
+    assert enable()  # a second call changes nothing
+    registry.get_store().update_run_info("r1")
+    [path] = (spool / "new").iterdir()
+    assert json.loads(path.read_text())["tracking_uri"] == "http://m"
