@@ -70,7 +70,10 @@ def command(folder: Path, port: int, *, no_serve: bool) -> int:
     from mlcat_ingest.cli.demo.train import require_extra
 
     require_extra()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"{folder} cannot be made: {error.strerror}") from error
     with stop_on_sigterm(), _catalog(folder / CATALOG_FILE, port) as (server, address):
         output.out(f"Catalog: {address}")
         _train(folder)
