@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from support.airflow_home import Airflow
 from support.services import REDIS, redis_prefix
 
+_BROKER = "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS"
+
 
 @contextmanager
 def celery(airflow: Airflow) -> Iterator[dict[str, str]]:
@@ -19,8 +21,11 @@ def celery(airflow: Airflow) -> Iterator[dict[str, str]]:
         yield {
             "AIRFLOW__CELERY__BROKER_URL": REDIS,
             "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
-            "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__GLOBAL_KEYPREFIX": prefix,
-            "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "30",
+            f"{_BROKER}__GLOBAL_KEYPREFIX": prefix,
+            # What a worker received and did not end is given to another one, too.
+            f"{_BROKER}__VISIBILITY_TIMEOUT": "30",
+            f"{_BROKER}__UNACKED_RESTORE_INTERVAL": "5",
+            f"{_BROKER}__UNACKED_RESTORE_THROTTLE": "1",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",

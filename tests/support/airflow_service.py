@@ -21,7 +21,7 @@ from support.ports import port_to_keep
 from support.services import postgres_database
 
 WAIT_S = 600
-STEP_S = 0.5
+STEP_S = 1
 
 T = TypeVar("T")
 
