@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import requests
 import urllib3
 from requests.auth import AuthBase, HTTPBasicAuth
 
+from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import (
     AuthenticationError,
     CodecError,
@@ -96,7 +96,7 @@ class Reply:
             ) from error
 
 
-class Http:
+class Http(Closing):
     """One service at one base address, over at most `connections` kept-alive connections.
 
     `peer` names the service in messages; `unavailable` is raised when it does not answer.
@@ -307,19 +307,6 @@ class Http:
     def close(self) -> None:
         """Close all connections; safe to call twice."""
         self._session.close()
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving the block closes the connections."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close all connections."""
-        self.close()
 
 
 class _BodyBrokenError(Exception):

@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mlcat_ingest.client import search, tasks
 from mlcat_ingest.client.auth import Credentials, resolve
@@ -15,11 +14,12 @@ from mlcat_ingest.client.evaluate import DialectChoice, Evaluator
 from mlcat_ingest.client.graphql import graphql
 from mlcat_ingest.client.reader import Reader
 from mlcat_ingest.client.results import Evaluation, StoredAspect
+from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 
 
-class CatalogClient:
+class CatalogClient(Closing):
     """A catalog service: DataHub, or the embedded catalog. Safe to use from several threads.
 
     Without `server` or `token` they come from the environment or ``~/.datahubenv``, see
@@ -166,16 +166,3 @@ class CatalogClient:
     def close(self) -> None:
         """Close all connections; safe to call twice."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving the block closes the connections."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close all connections."""
-        self.close()

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from mlcat_ingest.closing import Closing
 from mlcat_ingest.pipeline.delivery import BATCH_SIZE
 from mlcat_ingest.pipeline.plan.diff import Action, EntityDiff
 from mlcat_ingest.pipeline.plan.spool import Spool
@@ -13,7 +13,7 @@ from mlcat_ingest.pipeline.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Re
 ACTIONS: Final[tuple[Action, ...]] = ("create", "update", "remove", "revive")
 
 
-class Plan:
+class Plan(Closing):
     """What a run would write; `report` says how the planning went.
 
     Closing it lets go of its temporary file.
@@ -31,19 +31,6 @@ class Plan:
     def close(self) -> None:
         """Let go of the file; safe to call twice."""
         self._spool.close()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 class Totals:
