@@ -1,7 +1,8 @@
 """Which files a path means, and what stands in each: data, lines, and what is wrong with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,24 +35,55 @@ def find_files(path: Path) -> list[Path]:
     """Return the files that `path` means, sorted: itself, those in a folder, or a pattern's.
 
     Raises:
-        RecipeError: there are none, or a folder cannot be read.
+        RecipeError: there are none, or what may hold some cannot be read.
     """
-    if path.is_dir():
-        try:
-            found = sorted(_in_folder(path, set()))
-        except OSError as error:
-            told = f"the folder {error.filename} cannot be read: {error.strerror}"
-            raise RecipeError(told, hint=_HINT) from None
-    elif path.exists() or not _is_pattern(path):
-        found = [path]
-    else:
-        root = Path(path.anchor or ".")
-        inside = path.relative_to(path.anchor) if path.anchor else path
-        found = sorted(one for one in root.glob(str(inside)) if _is_file(one))
+    try:
+        found = sorted(set(_found(path)))
+    except OSError as error:
+        told = f"{error.filename or path} cannot be read: {error.strerror}"
+        raise RecipeError(told, hint=_HINT) from None
     if not found:
         # An empty store would take away everything that was read before.
         raise RecipeError(f"there are no definitions files at {path}", hint=_HINT)
     return found
+
+
+def _found(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from _in_folder(path, set())
+    elif path.exists() or not _is_pattern(str(path)):
+        yield path
+    else:
+        root = Path(path.anchor or ".")
+        yield from _matching(
+            root, path.relative_to(path.anchor).parts if path.anchor else path.parts
+        )
+
+
+def _matching(folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
+    """Yield the files below `folder` that `pattern` matches, part by part.
+
+    As `Path.glob` does, which would pass over folders that cannot be read.
+    """
+    first, *rest = pattern
+    if first == "**":
+        yield from _matching(folder, rest or ["*"])
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                yield from _matching(path, pattern)
+        return
+    for path in _named(folder, first):
+        if not rest:
+            if _is_file(path):
+                yield path
+        elif path.is_dir():
+            yield from _matching(path, rest)
+
+
+def _named(folder: Path, pattern: str) -> Iterable[Path]:
+    if not _is_pattern(pattern):
+        return [folder / pattern]
+    return (path for path in folder.iterdir() if fnmatchcase(path.name, pattern))
 
 
 def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
@@ -72,8 +104,8 @@ def _is_file(path: Path) -> bool:
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
-def _is_pattern(path: Path) -> bool:
-    return any(sign in str(path) for sign in "*?[")
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
 
 
 def read_file(path: Path) -> DefinitionsFile:

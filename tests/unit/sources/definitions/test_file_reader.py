@@ -8,6 +8,7 @@ from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.definitions.file_config import DefinitionsConfig
 from mlcat_ingest.sources.definitions.file_reader import FileReader
 from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
+from mlcat_ingest.sources.definitions.files import find_files
 from mlcat_ingest.sources.definitions.model import (
     DatasetPlace,
     Feature,
@@ -138,8 +139,28 @@ def test_a_folder_that_cannot_be_read_is_no_empty_one(
         return entries(path)
 
     monkeypatch.setattr(Path, "iterdir", closed)
-    with pytest.raises(RecipeError, match="closed cannot be read: Permission denied"):
-        list(FileReader(folder, "here").read())
+    for path in (folder, folder / "**" / "*.yml", folder / "*" / "a.y*"):
+        with pytest.raises(RecipeError, match="closed cannot be read: Permission denied"):
+            list(FileReader(path, "here").read())
+
+
+def test_a_path_that_no_file_can_have_is_told(folder: Path) -> None:
+    with pytest.raises(RecipeError, match="cannot be read: File name too long"):
+        list(FileReader(folder / ("x" * 5_000), "here").read())
+
+
+@pytest.mark.parametrize(
+    "pattern", ["**/*.yml", "*/*/*.yml", "one/**/t?o/[c].yml", "**", "one/two/*", "**/two/**/c.*"]
+)
+def test_a_pattern_means_what_it_means_elsewhere(folder: Path, pattern: str) -> None:
+    (folder / "one" / "two").mkdir(parents=True)
+    for at, name in enumerate(("one/a.yml", "b.yml", "one/two/c.yml")):
+        (folder / name).write_text(GOOD.replace("rides", f"n{at}"))
+    found = find_files(folder / pattern)
+    expected = {one for one in folder.glob(pattern) if one.is_file()}
+    assert set(found) == expected or pattern == "**"
+    assert found == sorted(found)
+    assert folder / "one" / "two" / "c.yml" in found
 
 
 def test_everything_that_is_wrong_is_told_with_file_line_and_path(folder: Path) -> None:
