@@ -123,7 +123,7 @@ def drained(recipe: Path, spool: Path | None = None) -> None:
     """Drain what waits for a recipe, once no background drain is at work, to the last event."""
     resolved = load_resolved(recipe)
     found = Spool(spool or recipe.parent / ".mlcat" / "spool")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while (done := drain_into(resolved, found, wanted_by(resolved, str(recipe)))).busy:
         assert time.monotonic() < deadline  # a background drain gives up by itself
         time.sleep(0.2)

@@ -9,7 +9,6 @@ from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 from support.hooks import Bench, models
-from support.services import absent
 from support.training import HEARS_LATER, trains
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -33,12 +32,12 @@ def mounts(bench: Bench) -> tuple[str, ...]:
     for name in ("full", "read-only"):
         (bench.folder / name).mkdir()
     if shutil.which("unshare") is None:
-        absent("no unshare, so no file system of one's own")
+        pytest.skip("no unshare, so no file system of one's own")
     tried = subprocess.run(
         [*_ALONE, "true"], cwd=bench.folder, capture_output=True, text=True, check=False
     )
     if tried.returncode != 0:
-        absent(f"no file system of one's own can be mounted: {tried.stderr}")
+        pytest.skip(f"no file system of one's own can be mounted: {tried.stderr}")
     return _ALONE
 
 

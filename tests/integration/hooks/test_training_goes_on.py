@@ -23,7 +23,7 @@ from support.training import HEARS_LATER, trains
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-ARRIVES_S = 60
+ARRIVES_S = 120
 
 
 class _Answers(BaseHTTPRequestHandler):
