@@ -45,10 +45,16 @@ class Airflow:
         """Run one of Airflow's own commands, and return what it printed."""
         return self._run([str(self.venv.python), "-m", "airflow", *command], env).stdout
 
+    def python(self, script: Path, *arguments: str, **env: str) -> str:
+        """Run a script, and return all that it printed, its standard output last."""
+        done = self._run([str(self.venv.python), str(script), *arguments], env)
+        return done.stderr + done.stdout
+
     def script(self, steps: Sequence["Step"], **env: str) -> "Outcome":
         """Do `steps` in one process of Airflow."""
+        dags = self.env(**env)["AIRFLOW__CORE__DAGS_FOLDER"]
         given = json.dumps([[one.dag_id, one.conf, one.env] for one in steps])
-        done = self._run([str(self.venv.python), str(_SCRIPT), str(DAGS), given], env)
+        done = self._run([str(self.venv.python), str(_SCRIPT), dags, given], env)
         last = done.stdout.rstrip().rpartition("\n")[2]
         return Outcome(**json.loads(last), printed=done.stdout + done.stderr)
 
@@ -86,14 +92,19 @@ def make_airflow(folder: Path, **settings: str) -> Airflow:
 
     `settings` are variables of the environment of all its processes.
     """
+    airflow = airflow_of(folder, **settings)
+    airflow.run("db", "migrate")
+    return airflow
+
+
+def airflow_of(folder: Path, **settings: str) -> Airflow:
+    """Make an Airflow without a database, which does for connections of the environment."""
     packages = folder / "packages"
     venv = venv_for("airflow-3.3")
     _install_metadata(packages)
     home = folder / "home"
     home.mkdir()
-    airflow = Airflow(home, venv, packages, settings)
-    airflow.run("db", "migrate")
-    return airflow
+    return Airflow(home, venv, packages, settings)
 
 
 def _install_metadata(packages: Path) -> None:

@@ -16,6 +16,7 @@ from airflow.models.asset import AssetEvent
 from airflow.models.xcom import XComModel
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.listener import get_listener_manager
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
@@ -75,6 +76,7 @@ def _provider() -> dict[str, Any]:
     return {
         "connection": "mlcat" in manager.hooks,
         "fields": sorted(name for name in widgets if "mlcat" in name),
+        "listeners": [one.__name__ for one in get_listener_manager().pm.get_plugins()],
         "links": [name for name in manager.extra_links_class_names if "mlcat" in name],
     }
 

@@ -7,8 +7,31 @@ CONNECTION_TYPE: Final = "mlcat"
 _TEXT: Final = {"type": ["string", "null"]}
 
 
+def _option(kind: str, default: str, example: str | None, description: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "default": default,
+        "example": example,
+        "description": description,
+        "version_added": None,
+    }
+
+
+_OPTIONS: Final = {
+    "listener": _option(
+        "boolean", "False", "True", "Whether MLflow runs get tags that name the task they are of."
+    ),
+    "cluster": _option(
+        "string", "prod", None, "The cluster of jobs in the catalog: DataHub's `cluster`."
+    ),
+    "platform_instance": _option(
+        "string", "", None, "The instance of jobs in the catalog: DataHub's `platform_instance`."
+    ),
+}
+
+
 def get_provider_info() -> dict[str, Any]:
-    """Return the connection type with its form, and the link from tasks to the catalog.
+    """Return the connection type with its form, the link of tasks, and the settings.
 
     Source: `provider_info.schema.json` of Airflow 3.3.
     """
@@ -22,7 +45,7 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-class-name": "mlcat_ingest.airflow.hook.MlcatHook",
                 "hook-name": "Metadata catalog (mlcat-ingest)",
                 "ui-field-behaviour": {
-                    "hidden-fields": ["schema", "login", "extra"],
+                    "hidden-fields": ["schema", "login", "port", "extra"],
                     "relabeling": {"host": "Server", "password": "Token"},
                     "placeholders": {
                         "host": "https://catalog.example.com/gms",
@@ -31,19 +54,23 @@ def get_provider_info() -> dict[str, Any]:
                 },
                 "conn-fields": {
                     "ui_url": {
-                        "label": "Address of the catalog's pages, if it is another one",
+                        "label": "Catalog pages",
+                        "description": "Address that tasks link to; empty for the server's own.",
                         "schema": _TEXT,
                     },
                     "ca_bundle": {
-                        "label": "PEM file of the authorities to trust",
+                        "label": "CA bundle",
+                        "description": "PEM file, on the workers, of the authorities to trust.",
                         "schema": _TEXT,
                     },
                     "timeout_s": {
-                        "label": "Seconds to wait for a reply",
+                        "label": "Timeout",
+                        "description": "Seconds to wait for a reply.",
                         "schema": {"type": ["number", "null"]},
                     },
                 },
             }
         ],
         "extra-links": ["mlcat_ingest.airflow.links.CatalogLink"],
+        "config": {"mlcat": {"description": "Settings of mlcat-ingest.", "options": _OPTIONS}},
     }

@@ -102,6 +102,9 @@ def _duration(text: str) -> str:
 Duration = Annotated[PublicStr, AfterValidator(_duration)]
 """A number of seconds, minutes, hours, days or weeks: `30s`, `30m`, `12h`, `7d`, `4w`."""
 
+OptionalStr = Annotated[PublicStr | None, BeforeValidator(none_if_empty)]
+"""A text that is no secret; an empty one is none."""
+
 OptionalSecret = Annotated[
     SecretStr | None, BeforeValidator(none_if_empty), AfterValidator(printable_secret)
 ]

@@ -112,6 +112,7 @@ def test_airflow_knows_the_provider(world: World) -> None:
     assert found["fields"] == [
         f"extra__mlcat__{one}" for one in ("ca_bundle", "timeout_s", "ui_url")
     ]
+    assert found["listeners"] == []
     assert found["links"] == ["mlcat_ingest.airflow.links.CatalogLink"]
 
 

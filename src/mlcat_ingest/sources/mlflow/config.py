@@ -20,6 +20,7 @@ from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates
 from mlcat_ingest.recipe.fields import (
     Duration,
     OptionalSecret,
+    OptionalStr,
     PublicStr,
     RecipeModel,
     ServiceUrl,
@@ -158,7 +159,7 @@ class MlflowConfig(RecipeModel):
     installed MlflowClient opens; `auto` takes what fits the addresses, and the client for a
     database whose schema is not known."""
 
-    username: PublicStr | None = None
+    username: OptionalStr = None
     """User name for basic authentication. Default: MLFLOW_TRACKING_USERNAME, else
     ~/.mlflow/credentials."""
 

@@ -110,6 +110,13 @@ def test_tls_and_headers(home: Path) -> None:
     assert sign_in(firm, insecure).verify == str(ca)
 
 
+def test_what_a_variable_that_is_not_set_fills_is_not_given() -> None:
+    empty = {"username": "", "password": "", "token": ""}
+    assert header(**empty) is None
+    environment = {"MLFLOW_TRACKING_USERNAME": "a", "MLFLOW_TRACKING_PASSWORD": SECRET}
+    assert header(environment, **empty) == basic("a", SECRET)
+
+
 @pytest.mark.parametrize("option", ["server_cert_path", "client_cert_path"])
 def test_a_certificate_that_is_not_there_is_a_mistake(option: str) -> None:
     with pytest.raises(RecipeError, match=rf"{option}: there is no /nowhere.pem"):

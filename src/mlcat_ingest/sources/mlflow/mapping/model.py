@@ -13,6 +13,7 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
 )
 from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, DatasetFacts, dataset_facts
 from mlcat_ingest.sources.mlflow.mapping.evidence import run_evidence, with_evidence
+from mlcat_ingest.sources.mlflow.mapping.jobs import training_jobs
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, put_history, put_logged_models
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
@@ -187,6 +188,7 @@ def _put_scalars(result: dict[str, Any], record: JoinedRun, facts: _Facts) -> No
     result["lastModified"] = time_stamp(ended, notes, "end time")
     result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
     result["type"] = fit_or_none(_type(record), limits.value_chars, notes, "type")
+    result["trainingJobs"] = training_jobs(run.tags, notes)
 
 
 def _type(record: JoinedRun) -> str | None:

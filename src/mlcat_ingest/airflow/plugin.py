@@ -1,0 +1,22 @@
+"""The plugin that Airflow loads in each of its processes: it has a listener if one is asked for."""
+
+from typing import Any, ClassVar
+
+from airflow.plugins_manager import AirflowPlugin
+from airflow.sdk import conf
+
+
+def _listeners() -> list[Any]:
+    # Not `getboolean`, which raises: a slip of the pen must not stop any task.
+    if conf.get("mlcat", "listener", fallback="").strip().lower() not in {"true", "t", "1"}:
+        return []
+    from mlcat_ingest.airflow import listener
+
+    return [listener]
+
+
+class MlcatPlugin(AirflowPlugin):
+    """Ties MLflow runs to the tasks that train them, where `[mlcat] listener` is on."""
+
+    name = "mlcat"
+    listeners: ClassVar[list[Any]] = _listeners()

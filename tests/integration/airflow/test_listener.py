@@ -1,0 +1,115 @@
+"""A task of a real Airflow trains with a real MLflow, and its model says which task it was."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from support.airflow_home import Airflow, Outcome, Step, make_airflow
+from support.catalog_server import running_catalog
+from support.mlflow_server import running
+from support.venvs import venv_for
+
+pytestmark = pytest.mark.integration
+
+DAG = """
+from datetime import UTC, datetime
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import dag
+
+
+@dag(dag_id="training", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+def training():
+    command = 'exec "$TRAINER" -P -c "$SCRIPT"'
+    BashOperator(task_id="once", bash_command=command)
+    BashOperator.partial(task_id="many", bash_command=command, append_env=True).expand(
+        env=[{"SEED": "1"}, {"SEED": "2"}]
+    )
+
+
+training()
+"""
+
+SCRIPT = """
+import mlflow
+with mlflow.start_run():
+    mlflow.log_metric("auc", 0.9)
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    outcome: Outcome
+    models: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("listener")
+    dags = folder / "dags"
+    dags.mkdir()
+    (dags / "training.py").write_text(DAG)
+    airflow = make_airflow(folder)
+    # An interpreter that has nothing of ours trains.
+    trainer = str(venv_for("mlflow-skinny-3.17").python)
+    with (
+        running(venv_for("mlflow-3.17"), folder / "store") as mlflow,
+        running_catalog(folder / "catalog.db") as catalog,
+    ):
+        outcome = trained(airflow, dags, TRAINER=trainer, MLFLOW_TRACKING_URI=mlflow.url)
+        assert call([mlflow.url, "--to", catalog.url, "-q"]) == 0
+        urns = catalog.store.list_urns("mlModel", 0, 10).urns
+        stored = catalog.store.get_many(urns, ("mlModelProperties",))
+        models = [dict(stored[urn]["mlModelProperties"].value) for urn in urns]
+    return World(outcome, models)
+
+
+def trained(airflow: Airflow, dags: Path, **env: str) -> Outcome:
+    return airflow.script(
+        [Step("training")],
+        AIRFLOW__CORE__DAGS_FOLDER=str(dags),
+        SCRIPT=SCRIPT,
+        AIRFLOW__MLCAT__LISTENER="True",
+        AIRFLOW__API__BASE_URL="https://airflow.example.com",
+        MLFLOW_RUN_CONTEXT=json.dumps({"team": "risk"}),
+        MLFLOW_DISABLE_TELEMETRY="true",
+        **env,
+    )
+
+
+def test_models_name_their_tasks_and_the_dag_run(world: World) -> None:
+    assert world.outcome.import_errors == {}
+    [run] = world.outcome.runs
+    assert run["state"] == "success", world.outcome.printed
+    found = sorted(
+        (custom["airflow.task_id"], custom.get("airflow.map_index"), job)
+        for model in world.models
+        for custom in [model["customProperties"]]
+        for job in model["trainingJobs"]
+    )
+    job = "urn:li:dataJob:(urn:li:dataFlow:(airflow,training,prod),{})".format
+    assert found == [
+        ("many", "0", job("many")),
+        ("many", "1", job("many")),
+        ("once", None, job("once")),
+    ]
+
+
+def test_each_run_leads_to_the_page_of_its_task(world: World) -> None:
+    for model in world.models:
+        custom = model["customProperties"]
+        assert custom["airflow.dag_id"] == "training"
+        assert custom["airflow.url"].startswith("https://airflow.example.com/dags/training/runs/")
+        assert custom["airflow.dag_run_id"].startswith("manual__")
+
+
+def test_tags_that_others_give_to_runs_stay(world: World) -> None:
+    assert [model["customProperties"]["team"] for model in world.models] == ["risk"] * 3
+
+
+def test_the_listener_is_there_since_it_was_asked_for(world: World) -> None:
+    assert world.outcome.found["listeners"] == ["mlcat_ingest.airflow.listener"]

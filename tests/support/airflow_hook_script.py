@@ -1,0 +1,27 @@
+"""Tries connections inside Airflow's own venv; prints JSON of what came of each.
+
+The arguments are a recipe, inline, and the connections to try.
+"""
+
+import json
+import logging
+import sys
+from typing import Any
+
+from mlcat_ingest.airflow.hook import MlcatHook
+from mlcat_ingest.airflow.operator import MlcatIngestOperator
+
+
+def main(recipe: dict[str, Any], conn_ids: list[str]) -> dict[str, Any]:
+    operator = MlcatIngestOperator(task_id="inline", recipe=recipe, mlcat_conn_id=conn_ids[0])
+    return {
+        "tried": {conn_id: MlcatHook(conn_id).test_connection() for conn_id in conn_ids},
+        "summary": operator.execute({}),
+        "page": operator.catalog_page,
+    }
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.DEBUG, force=True)
+    told = main(json.loads(sys.argv[1]), sys.argv[2:])
+    sys.stdout.write(f"\n{json.dumps(told, default=str)}\n")
