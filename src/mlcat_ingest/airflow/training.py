@@ -3,7 +3,7 @@
 `MLFLOW_RUN_CONTEXT` is MLflow's own: a JSON object whose entries become tags of each run that
 `mlflow.start_run` or autologging starts. Processes that a task starts inherit it, so training may
 be in another interpreter and need nothing of ours. Source: `SystemEnvironmentContext` of MLflow,
-2.9 to 3.17.
+2.22 and 3.17.
 """
 
 import json

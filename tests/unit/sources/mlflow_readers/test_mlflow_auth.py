@@ -111,7 +111,7 @@ def test_tls_and_headers(home: Path) -> None:
 
 
 def test_what_a_variable_that_is_not_set_fills_is_not_given() -> None:
-    empty = {"username": "", "password": "", "token": ""}
+    empty: dict[str, Any] = {"username": "", "password": "", "token": ""}
     assert header(**empty) is None
     environment = {"MLFLOW_TRACKING_USERNAME": "a", "MLFLOW_TRACKING_PASSWORD": SECRET}
     assert header(environment, **empty) == basic("a", SECRET)
