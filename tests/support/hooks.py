@@ -78,7 +78,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
-            timeout=250,
+            timeout=600,
         )
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -89,7 +89,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
 
 

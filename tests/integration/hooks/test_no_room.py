@@ -11,7 +11,7 @@ from support.catalog_server import RunningCatalog
 from support.hooks import Bench, models
 from support.training import HEARS_LATER, trains
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 # Mounts that nobody else sees, and that go with the process: one of 64 KiB that is full, with the
 # spool's folders on it already, and an empty one that is read-only.

@@ -15,7 +15,7 @@ from support.mlflow_server import MlflowServer
 from support.mlflow_store import mlflow_client
 from support.run_ends import WAYS, Ended, ended
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from support.hooks import as_installed
 from support.mlflow_server import running
 from support.venvs import Venv, venv_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 OURS = Venv(Path(sys.prefix))
 
