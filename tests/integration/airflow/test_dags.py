@@ -18,7 +18,7 @@ from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import insert_runs
 from support.venvs import REPOSITORY, venv_for
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 TOKEN = "a-secret-of-the-connection"
 DEFINITIONS = REPOSITORY / "recipes" / "definitions"

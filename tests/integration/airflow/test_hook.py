@@ -11,7 +11,7 @@ from support.catalog_server import running_catalog
 from support.ports import free_port
 from support.venvs import REPOSITORY
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 TOKEN, WRONG = "a-secret-of-the-connection", "another-secret-that-is-wrong"
 DEFINITIONS = REPOSITORY / "recipes" / "definitions"

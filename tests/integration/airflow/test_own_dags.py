@@ -1,4 +1,7 @@
-"""A task of a real Airflow trains with a real MLflow, and its model says which task it was."""
+"""DAGs of people's own, in a real Airflow: one trains, one meets a catalog that is not there yet.
+
+The models that the first trained say which task it was.
+"""
 
 import json
 from dataclasses import dataclass
@@ -7,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.cli.main import call
-from support.airflow_home import Airflow, Outcome, Step, make_airflow
+from support.airflow_home import Outcome, Step, make_airflow
 from support.catalog_server import running_catalog
 from support.mlflow_server import running
+from support.ports import free_port
 from support.venvs import venv_for
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
-DAG = """
+TRAINING = """
 from datetime import UTC, datetime
 
 from airflow.providers.standard.operators.bash import BashOperator
@@ -32,6 +35,34 @@ def training():
 
 
 training()
+"""
+
+WAITING = """
+import os
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import dag
+
+from mlcat_ingest.airflow.operator import MlcatIngestOperator
+
+
+def comes_up(context):
+    os.environ["AIRFLOW_CONN_MLCAT_DEFAULT"] = os.environ["AIRFLOW_CONN_UP"]
+
+
+@dag(dag_id="waiting", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+def waiting():
+    MlcatIngestOperator(
+        task_id="ingest",
+        recipe={"name": "inline", "source": {"type": "mlflow"}},
+        mlcat_conn_id="mlcat_default",
+        retries=3,
+        retry_delay=timedelta(0),
+        on_retry_callback=comes_up,
+    )
+
+
+waiting()
 """
 
 SCRIPT = """
@@ -52,7 +83,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("listener")
     dags = folder / "dags"
     dags.mkdir()
-    (dags / "training.py").write_text(DAG)
+    (dags / "training.py").write_text(TRAINING)
+    (dags / "waiting.py").write_text(WAITING)
     airflow = make_airflow(folder)
     # An interpreter that has nothing of ours trains.
     trainer = str(venv_for("mlflow-skinny-3.17").python)
@@ -60,31 +92,35 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         running(venv_for("mlflow-3.17"), folder / "store") as mlflow,
         running_catalog(folder / "catalog.db") as catalog,
     ):
-        outcome = trained(airflow, dags, TRAINER=trainer, MLFLOW_TRACKING_URI=mlflow.url)
-        assert call([mlflow.url, "--to", catalog.url, "-q"]) == 0
+        outcome = airflow.script(
+            [Step("training"), Step("waiting")],
+            **environment(dags, catalog.url),
+            TRAINER=trainer,
+            MLFLOW_TRACKING_URI=mlflow.url,
+        )
         urns = catalog.store.list_urns("mlModel", 0, 10).urns
         stored = catalog.store.get_many(urns, ("mlModelProperties",))
         models = [dict(stored[urn]["mlModelProperties"].value) for urn in urns]
     return World(outcome, models)
 
 
-def trained(airflow: Airflow, dags: Path, **env: str) -> Outcome:
-    return airflow.script(
-        [Step("training")],
-        AIRFLOW__CORE__DAGS_FOLDER=str(dags),
-        SCRIPT=SCRIPT,
-        AIRFLOW__MLCAT__LISTENER="True",
-        AIRFLOW__API__BASE_URL="https://airflow.example.com",
-        MLFLOW_RUN_CONTEXT=json.dumps({"team": "risk"}),
-        MLFLOW_DISABLE_TELEMETRY="true",
-        **env,
-    )
+def environment(dags: Path, catalog: str) -> dict[str, str]:
+    down = {"conn_type": "mlcat", "host": f"http://127.0.0.1:{free_port()}"}
+    return {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__MLCAT__LISTENER": "True",
+        "AIRFLOW__API__BASE_URL": "https://airflow.example.com",
+        "AIRFLOW_CONN_MLCAT_DEFAULT": json.dumps({**down, "extra": {"max_attempts": 1}}),
+        "AIRFLOW_CONN_UP": json.dumps({**down, "host": catalog}),
+        "MLFLOW_RUN_CONTEXT": json.dumps({"team": "risk"}),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "SCRIPT": SCRIPT,
+    }
 
 
 def test_models_name_their_tasks_and_the_dag_run(world: World) -> None:
     assert world.outcome.import_errors == {}
-    [run] = world.outcome.runs
-    assert run["state"] == "success", world.outcome.printed
+    assert world.outcome.runs[0]["state"] == "success", world.outcome.printed
     found = sorted(
         (custom["airflow.task_id"], custom.get("airflow.map_index"), job)
         for model in world.models
@@ -109,6 +145,13 @@ def test_each_run_leads_to_the_page_of_its_task(world: World) -> None:
 
 def test_tags_that_others_give_to_runs_stay(world: World) -> None:
     assert [model["customProperties"]["team"] for model in world.models] == ["risk"] * 3
+
+
+def test_a_catalog_that_is_not_there_yet_costs_one_attempt(world: World) -> None:
+    run = world.outcome.runs[1]
+    assert run["state"] == "success", world.outcome.printed
+    assert [(task, tries) for task, _, _, tries, _ in run["tasks"]] == [("ingest", 2)]
+    assert "CatalogUnavailableError" in world.outcome.printed
 
 
 def test_the_listener_is_there_since_it_was_asked_for(world: World) -> None:
