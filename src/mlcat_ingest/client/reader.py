@@ -94,9 +94,10 @@ class Reader:
         self, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
         if self._batch_get:
+            wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
             reply = self._connection.post(
                 f"/openapi/v3/entity/{quote(entity_type, safe='')}/batchGet?systemMetadata=true",
-                dumps([{"urn": urn, **{name: {} for name in aspects}} for urn in urns]),
+                dumps([{"urn": urn, **wanted} for urn in urns]),
             )
             if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
                 return self._from_batch(reply, urns, aspects)

@@ -50,7 +50,7 @@ from mlcat_ingest.sources.base import KeepsIndex, Source
 
 log = logging.getLogger(__name__)
 
-WORKERS: Final = 3
+WORKERS: Final = 2
 """Chunks that are read, merged and written at the same time, so that latencies overlap."""
 
 GRACE_S: Final = 3.0

@@ -49,6 +49,7 @@ def pages_of_ids(
             block = read(_next(ordered, moment, after).limit(wanted))
         ids = [row[1] for row in block]
         after = block[-1] if block else None
+        del block  # the moments of thousands of rows, for nothing
         yield from (ids[at : at + IDS_A_PAGE] for at in range(0, len(ids), IDS_A_PAGE))
         if len(ids) < wanted:
             return

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 from typing import Any, Final
 
 from sqlalchemy import Select, TableClause, select
@@ -51,10 +52,13 @@ def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
 
 
 def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
-    """Return rows of owner, key and value as a mapping for each owner; no value is no text."""
+    """Return rows of owner, key and value as a mapping for each owner; no value is no text.
+
+    Keys that are equal are one text in memory: thousands of runs have the same few.
+    """
     found: defaultdict[Any, dict[str, str]] = defaultdict(dict)
     for owner, key, value in rows:
-        found[owner][key] = value or ""
+        found[owner][intern(key)] = value or ""
     return found
 
 
@@ -93,7 +97,8 @@ def _run(
 def _metrics(rows: Rows) -> Mapping[str, list[Metric]]:
     found: defaultdict[str, list[Metric]] = defaultdict(list)
     for run_id, key, value, is_nan, timestamp, step in rows:
-        found[run_id].append(Metric(key, _NAN if is_nan else value, timestamp or None, step or 0))
+        last = _NAN if is_nan else value
+        found[run_id].append(Metric(intern(key), last, timestamp or None, step or 0))
     return found
 
 

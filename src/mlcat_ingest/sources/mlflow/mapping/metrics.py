@@ -70,6 +70,8 @@ def _entries(
         note_left_out(properties, "metrics", limits.metrics, len(names), notes)
         names = names[: limits.metrics]
     entries: list[Entry] = []
+    shown: int | None = None
+    said = ""
     for name in names:
         _, value, at, step, _, dataset, _ = metric = named[name]
         entry: Entry = {
@@ -82,7 +84,10 @@ def _entries(
             text = _description(metric)
             entry["description"] = fit(text, limits.value_chars, notes, "dataset of a metric")
         elif step is not None:
-            entry["description"] = f"step {step}"
+            if step != shown:
+                # Most metrics of a run are of one step, whose text is made and held once.
+                shown, said = step, f"step {step}"
+            entry["description"] = said
         entries.append(entry)
     return with_fit_names(entries, limits, notes)
 
