@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+# As a package that is installed and has run before: its modules are compiled once, not each time.
+_COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -36,7 +39,7 @@ def run(command: Sequence[str], *, server: "Server", env: Mapping[str, str] | No
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, **_COMPILED, **(env or {})},
     )
     assert child.stdout is not None
     output = child.stdout.read()
@@ -88,7 +91,7 @@ def serving(
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **_COMPILED, **(env or {})},
         )
     try:
         _wait(child, url + health, log)

@@ -51,7 +51,10 @@ from mlcat_ingest.sources.base import KeepsIndex, Source
 log = logging.getLogger(__name__)
 
 WORKERS: Final = 2
-"""Chunks that are read, merged and written at the same time, so that latencies overlap."""
+"""Chunks that are read, merged and written at the same time, so that latencies overlap.
+
+A third would only wait for the catalog, and for this process, with 5 MiB in its hands.
+"""
 
 GRACE_S: Final = 3.0
 """Seconds that a stopped run waits for requests under way, to report what they achieved."""

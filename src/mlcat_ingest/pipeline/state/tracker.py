@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -87,7 +86,7 @@ class Tracker:
         self._engine: Engine | None = None
         self._mask = mask
         self._lock = threading.Lock()
-        self._pending: dict[str, deque[_Pending]] = {}
+        self._pending: dict[str, list[_Pending]] = {}
         self._rows: list[Row] = []
         self._untold = False
         self.results = Results(self._tried)
@@ -156,7 +155,7 @@ class Tracker:
         pending = _Pending(trace.part, trace, digest, urns, set(urns))
         with self._lock:
             for urn in urns:
-                self._pending.setdefault(urn, deque()).append(pending)
+                self._pending.setdefault(urn, []).append(pending)
         if not urns:
             self._keep([pending.row()])
         return True
@@ -192,7 +191,7 @@ class Tracker:
                     self._untold |= urn in refused
                     continue
                 # In the order they were read, which is the order in which they are written.
-                pending = waiting.popleft()
+                pending = waiting.pop(0)
                 if not waiting:
                     del self._pending[urn]
                 pending.left.discard(urn)
