@@ -241,8 +241,7 @@ class Run:
         wait(workers)
         self._evaluator.flush()
         self._lineage.finish()
-        # Units were evaluated by those who wrote them.
-        if failure is None and self._portion != "rest":
+        if failure is None and (over_limit or self._portion == "units"):
             self._evaluator.catch_up(self._state.parts())
         if failure or over_limit:
             self._gate.stop(failure or over_limit)
@@ -267,9 +266,15 @@ class Run:
         try:
             # What some units lack may be in others.
             if pages.error is None and self._portion != "units":
-                gone = self._removal.after(source, self._state.parts()[read_before:])
+                parts = self._state.parts()[read_before:]
+                gone = self._removal.after(source, parts)
                 self._dispatch(self._chunker.chunks(gone))
                 self._settle()
+                # A pass after the checkpoint would not come upon what has no result yet.
+                self._evaluator.flush()
+                # Units were evaluated by those who wrote them.
+                if self._portion == "whole":
+                    self._evaluator.catch_up(parts)
                 self._state.commit()
         except LimitError:
             raise

@@ -170,7 +170,7 @@ def test_what_a_run_that_broke_off_did_not_evaluate_is_evaluated_by_the_next(
     done = {urn for batch in world.sink.evaluations for urn in batch}
     assert len(done) == (0 if left == "nothing" else 200)
     alive = world.sink = FakeSink(stored=world.sink.stored, place=PLACE)
-    again = world.run(Remembering(records=things(250)), evaluate=True, full=True)
+    again = world.run(Remembering(records=things(250)), evaluate=True)
     counts = again.entities["mlModel"]
     assert (counts.read, counts.created + counts.unchanged) == (250, 250)
     late = [urn for batch in alive.evaluations for urn in batch]
