@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
-from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
+from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
 from mlcat_ingest.sinks.base import Evaluation
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
@@ -183,11 +183,11 @@ def test_one_urn_is_never_twice_in_flight() -> None:
 
 
 def test_chunks_are_written_while_others_wait() -> None:
-    met = threading.Barrier(3, timeout=30)
+    met = threading.Barrier(WORKERS, timeout=30)
     sink = FakeSink(before_read=lambda _: (met.wait(), None)[1])
-    report = run(FakeSource([models(600)]), sink)
+    report = run(FakeSource([models(200 * WORKERS)]), sink)
     assert report.exit_code == 0
-    assert len(sink.reads) == 3
+    assert len(sink.reads) == WORKERS
 
 
 def test_groups_are_written_before_their_members_fill_a_chunk() -> None:
