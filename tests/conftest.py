@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,14 @@ from mlcat_ingest.cli.logs import NOISY, StderrHandler
 # same examples each time; new ones are looked for everywhere else.
 settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("unhurried")
+
+
+# Hundreds of processes import the same modules, which are compiled once, whatever the machine says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+LONG_S = 900
+"""Tests that may take so long begin first, so that no worker is left alone with them."""
 
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -31,6 +40,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kills", type=int, default=3, help="how often the catalog, or the command, is killed"
     )
     parser.addoption("--fault-seed", type=int, default=1, help="which faults fault runs meet")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not _is_long(item))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    limit = item.get_closest_marker("timeout")
+    return limit is not None and limit.args[0] >= LONG_S
 
 
 @pytest.fixture

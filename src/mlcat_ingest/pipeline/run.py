@@ -124,12 +124,7 @@ class Run:
         self._state = options.state
         self._gate = Gate()
         self._in_flight = InFlight(self._gate)
-        letters = DeadLetters(
-            options.dead_letters,
-            options.mask,
-            options.on_dead_letter,
-            add=options.add_dead_letters,
-        )
+        letters = _letters_of(options)
         self._tally = Tally(options.name, options.mask, letters)
         self._linker = Linker(sink, self._tally, self._gate)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
@@ -150,7 +145,13 @@ class Run:
         )
         self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
-            *(sources, sink, options.state, self._tally, self._gate, self._withheld, letters),
+            sources,
+            sink,
+            options.state,
+            self._tally,
+            self._gate,
+            self._withheld,
+            letters,
             metadata_gate=_gate_of(options, sink),
             listing=options.listing,
         )
@@ -312,6 +313,15 @@ class Run:
             wait(self._threads, GRACE_S)
         except KeyboardInterrupt:
             log.debug("not waiting for requests under way")
+
+
+def _letters_of(options: RunOptions) -> DeadLetters:
+    return DeadLetters(
+        options.dead_letters,
+        options.mask,
+        options.on_dead_letter,
+        add=options.add_dead_letters,
+    )
 
 
 def _gate_of(options: RunOptions, sink: Sink) -> MetadataGate | None:

@@ -14,7 +14,7 @@ from mlcat_ingest.sources.mlflow.database.access import Database
 IDS_A_BLOCK: Final = 10_000
 """Ids held at a time: 1 MiB."""
 
-IDS_A_PAGE: Final = 200
+IDS_A_PAGE: Final = 100
 """Ids named in one statement. More are no faster, and their records wait in memory."""
 
 # Rows without a moment come last, whichever way the others are sorted.
@@ -36,7 +36,7 @@ class Ordered(NamedTuple):
 def pages_of_ids(
     database: Database, ordered: Ordered, limit: int | None = None
 ) -> Iterator[list[str]]:
-    """Yield the ids that `ordered` lists, `limit` at most, in pages of at most 200.
+    """Yield the ids that `ordered` lists, `limit` at most, in pages of `IDS_A_PAGE`.
 
     A row that appears behind the place that is read comes too; none is listed twice.
     """
