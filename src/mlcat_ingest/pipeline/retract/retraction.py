@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 OnProgress = Callable[[Progress], None]
 
 
-class Retraction:
+class Retraction(Closing):
     """What one recipe wrote to its catalog, to be taken back. Used as a context, once.
 
     While it is open, no run of the recipe can begin.
@@ -74,22 +74,14 @@ class Retraction:
         """
         self._spool = Spool()
         with ExitStack() as unless_open:
-            unless_open.callback(self._close)
+            unless_open.callback(self.close)
             self._state.open()
             self._catalog = self._sink.open_to_read()
             unless_open.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let go of everything."""
-        self._close()
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Let go of everything; `with` does so at its end."""
         self._spool.close()
         self._sink.close()
         self._state.close()
