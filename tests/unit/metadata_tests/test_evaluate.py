@@ -11,8 +11,10 @@ import pytest
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.metadata_tests import evaluate as module
 from mlcat_ingest.catalog.metadata_tests.evaluate import evaluate
+from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.metadata.codec import loads
 from support.catalog_store import group, model, put, statements
 
 ACTOR = "urn:li:corpuser:ada"
@@ -223,6 +225,27 @@ def test_many_entities_and_tests_take_a_handful_of_statements(store: Store) -> N
     assert len(seen) <= 6
     assert all(len(results[urn]["passing"]) >= 5 for urn in urns)
     assert sum(len(results[urn]["passing"]) == 10 for urn in urns) == 29
+
+
+def test_only_aspects_that_a_test_reads_are_parsed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urn = put(store, model("m"), mlModelProperties={}, status={"removed": False})
+    parsed: list[str] = []
+
+    def noting(text: str) -> Any:
+        parsed.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(reads, "loads", noting)
+    assert outcome(store, urn, push=True) == ([], [])
+    assert parsed == []
+
+    add_test(store, "kept", {"property": "status.removed", "operator": "is_false"})
+    parsed.clear()
+    assert outcome(store, urn, push=True) == (["kept"], [])
+    assert '{"removed":false}' in parsed
+    assert "{}" not in parsed
 
 
 def test_more_tests_than_a_page_are_all_evaluated(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
 from mlcat_ingest.catalog.metadata_tests.properties import PropertyReader
 from mlcat_ingest.catalog.store.store import Store
@@ -22,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def values(store: Store, urn: str, path: str) -> list[Any]:
     """Read one path, loading as often as it takes."""
-    reader = PropertyReader(store, [urn])
+    reader = PropertyReader(store, [urn], [path])
     while (found := reader.values(urn, path)) is None:
         assert reader.load()
     assert not reader.load()
@@ -113,6 +114,30 @@ def test_hops_are_limited(store: Store) -> None:
     step = "container.container"
     assert values(store, first, ".".join([step] * 4)) == [first]
     assert values(store, first, ".".join([step] * 5)) == []
+
+
+@pytest.mark.parametrize("also", [[], ["__lastSynchronized"], [f"a{n}" for n in range(NAMES + 1)]])
+def test_a_path_reads_the_same_whatever_else_is_read(store: Store, also: list[str]) -> None:
+    first, second = "urn:li:container:1", "urn:li:container:2"
+    put(store, first, container={"container": second})
+    put(store, second, containerProperties={"name": "second"}, status={"removed": False})
+    expected = {
+        "container.container": [second],
+        "container.container.status.removed": [False],
+        "container.container.containerProperties.name": ["second"],
+        "status.removed": [],
+        "schemaFields.fieldPath": [],
+        FIELDS_DESCRIBED: [False],
+        "urn": [first],
+    }
+
+    for paths in (expected, ["container.container"], ["urn"]):
+        reader = PropertyReader(store, [first, second], [*paths, *also])
+        found: dict[str, list[Any] | None] = {}
+        for _ in range(3):
+            found = {path: reader.values(first, path) for path in expected}
+            reader.load()
+        assert found == expected
 
 
 def test_what_is_no_urn_has_no_type(store: Store) -> None:

@@ -26,6 +26,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 _log = logging.getLogger(__name__)
 
 _TEST_PAGE: Final = 1_000
+_RESULTS: Final = "testResults"
 
 
 class AuditStamp(TypedDict):
@@ -82,7 +83,8 @@ def evaluate(
     """
     tests = _tests(store, test_urns)
     unique = list(dict.fromkeys(urns))
-    reader = PropertyReader(store, unique)
+    paths = {path for test in tests for path in test.definition.paths()}
+    reader = PropertyReader(store, unique, {*paths, _RESULTS} if push else paths)
     known = [urn for urn in unique if reader.exists(urn)]
     stamp = AuditStamp(time=time.time_ns() // 1_000_000, actor=actor)
     results = {urn: TestResults(passing=[], failing=[]) for urn in unique}
@@ -194,14 +196,14 @@ def _push(
 ) -> None:
     writes: list[Write] = []
     for urn, fresh in results.items():
-        stored = reader.aspect(urn, "testResults")
+        stored = reader.aspect(urn, _RESULTS)
         before: Mapping[str, Any] = {} if stored is None else stored.value
         after = {
             side: [*_kept(before.get(side), evaluated), *fresh[side]]
             for side in ("passing", "failing")
         }
         if _outcomes(after) != _outcomes(before):
-            writes.append(Write(urn, "testResults", after))
+            writes.append(Write(urn, _RESULTS, after))
     if writes:
         store.write(writes, actor)
 

@@ -13,6 +13,7 @@ a URN, the path goes on with an aspect of that entity, as in
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import StoredAspect
@@ -23,6 +24,7 @@ MAX_HOPS: Final = 3
 """How many URNs one path may pass through to further entities."""
 
 _ALIASES: Final = {"schemaFields": ("schemaMetadata", "fields")}
+_SCHEMAS: Final = ("schemaMetadata", "editableSchemaMetadata")
 _TIMES: Final = frozenset({"__firstSynchronized", "__lastSynchronized", "__lastObserved"})
 _BOXES: Final = frozenset({"string", "int", "long", "float", "double", "boolean"})
 _STRUCTURED_PROPERTY: Final = "urn:li:structuredProperty:"
@@ -33,24 +35,26 @@ _Segments = tuple[str, ...]
 class PropertyReader:
     """Reads property paths of some entities; URNs on the way are noted and `load`ed all at once.
 
-    Cost: one store call when built, and one a `load`; the aspects of all entities are in memory.
+    Cost: one store call when built, and one a `load`; of the entities the aspects that `paths`
+    begin with are in memory, and of those that they lead to the aspects on the way.
     """
 
-    def __init__(self, store: Store, urns: Sequence[str]) -> None:
-        """Load every aspect of `urns` from `store`."""
+    def __init__(self, store: Store, urns: Sequence[str], paths: Iterable[str]) -> None:
+        """Load those aspects of `urns` from `store` that `paths` begin with."""
         self._store = store
-        self._whole = store.get_many(urns)
+        self._names = _first_aspects(paths)
+        self._entities = store.get_many(urns, self._names)
         self._further: dict[tuple[str, str], StoredAspect | None] = {}
         self._wanted: set[tuple[str, str]] = set()
         self._missed = False
 
     def exists(self, urn: str) -> bool:
         """Return whether the catalog has `urn`, one of the entities."""
-        return urn in self._whole
+        return urn in self._entities
 
     def aspect(self, urn: str, name: str) -> StoredAspect | None:
-        """Return an aspect of one of the entities, None where it is not set."""
-        return self._whole.get(urn, {}).get(name)
+        """Return an aspect that a path begins with, None where the entity does not have it."""
+        return self._entities.get(urn, {}).get(name)
 
     def load(self) -> bool:
         """Load what `values` lacked since the last call, and return whether there was anything."""
@@ -70,8 +74,8 @@ class PropertyReader:
         return None if self._missed else values
 
     def _aspect(self, urn: str, name: str) -> Mapping[str, Any] | None:
-        if urn in self._whole:
-            stored = self._whole[urn].get(name)
+        if urn in self._entities and (self._names is None or name in self._names):
+            stored = self._entities[urn].get(name)
         elif (urn, name) in self._further:
             stored = self._further[urn, name]
         else:
@@ -99,11 +103,10 @@ class PropertyReader:
         if name == "entityType":
             return [_entity_type(urn)]
         if name == FIELDS_DESCRIBED:
-            schema = self._aspect(urn, "schemaMetadata") or {}
-            edited = self._aspect(urn, "editableSchemaMetadata") or {}
+            schema, edited = (self._aspect(urn, aspect) or {} for aspect in _SCHEMAS)
             return [_fields_described(schema, edited)]
         if name in _TIMES:
-            return _times(self._whole.get(urn, {}).values(), name)
+            return _times(self._entities.get(urn, {}).values(), name)
         return None
 
     def _walk(self, value: Any, path: _Segments, hops: int) -> Iterator[Any]:
@@ -131,6 +134,18 @@ class PropertyReader:
                 # The path names this thing: without more it means the thing's value.
                 yield from self._walk(value.get("value", value) if not rest else value, rest, hops)
                 return
+
+
+def _first_aspects(paths: Iterable[str]) -> frozenset[str] | None:
+    """Return the aspects that `paths` begin with, None where that is all that an entity has."""
+    names: set[str] = set()
+    for path in paths:
+        first, *_ = segments = path.split(".")
+        if segments[-1] in _TIMES:
+            return None
+        names.update(_SCHEMAS if first == FIELDS_DESCRIBED else _ALIASES.get(first, (first,))[:1])
+    # One question may not name more.
+    return frozenset(names) if len(names) <= NAMES else None
 
 
 def _entity_type(urn: str) -> str:

@@ -96,6 +96,12 @@ def get_many(
     return found
 
 
+def existing(connection: Connection, urns: Collection[str]) -> set[str]:
+    """Return those of `urns` that exist."""
+    query = select(entity.c.urn).where(entity.c.urn.in_(bindparam("urns", expanding=True)))
+    return {urn for some in chunks(urns) for urn in connection.scalars(query, {"urns": some})}
+
+
 def _bounded(names: Collection[str], what: str) -> list[str]:
     """Return `names` in order, if they are few enough for one statement: there are not so many."""
     if len(names) > NAMES:

@@ -106,7 +106,7 @@ class Store:
 
     def exists(self, urns: Collection[str]) -> set[str]:
         """Return those of `urns` that exist."""
-        return set(self.get_many(urns, ()))
+        return self.read(lambda connection: reads.existing(connection, urns))
 
     def related(
         self,
