@@ -1,28 +1,11 @@
 """Work in daemon threads: Ctrl-C does not wait for it, and its errors are not lost."""
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
-
-_M_ARENA_MAX: Final = -8
-"""The parameter of `mallopt(3)` that bounds how many heaps the C library keeps."""
-
-
-def share_one_heap() -> None:
-    """Let all threads allocate from one heap; for a process of ours, before it starts threads.
-
-    glibc gives each thread a heap of its own and keeps the holes in each: the same run takes 6 to
-    20 MiB less with one. Where there is no glibc, nothing happens.
-    """
-    import ctypes
-
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 1)
 
 
 def start(

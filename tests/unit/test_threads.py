@@ -1,7 +1,5 @@
 """Threads whose errors are not lost."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -34,26 +32,3 @@ def test_the_error_of_a_thread_is_told_and_raised_where_it_is_waited_for(
     assert told == [error]
     with pytest.raises(type(error)):
         threads.start(work, "worker").result(30)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="heaps are counted in /proc")
-def test_threads_share_one_heap_where_the_c_library_keeps_several() -> None:
-    program = (
-        "import sys, threading, pathlib\n"
-        "from mlcat_ingest.threads import share_one_heap\n"
-        "if sys.argv[1] == 'one': share_one_heap()\n"
-        "both = threading.Barrier(4)\n"
-        "def take():\n"
-        "    held = [bytes(2_000) for _ in range(100)]\n"
-        "    both.wait()\n"
-        "threads = [threading.Thread(target=take) for _ in range(4)]\n"
-        "[one.start() for one in threads]; [one.join() for one in threads]\n"
-        "maps = pathlib.Path('/proc/self/maps').read_text().splitlines()\n"
-        # What a heap of a thread has reserved and does not use yet.
-        "print(sum('---p 00000000 00:00 0' in line for line in maps))\n"
-    )
-    reserved = {
-        how: int(subprocess.check_output([sys.executable, "-c", program, how]))
-        for how in ("one", "several")
-    }
-    assert reserved["one"] < reserved["several"]

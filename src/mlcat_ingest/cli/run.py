@@ -11,6 +11,7 @@ from mlcat_ingest.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from mlcat_ingest.cli.gate_options import GateFile, gate_options
 from mlcat_ingest.cli.hooks import drained_spool, spool_option, tell
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
+from mlcat_ingest.cli.process import seldom_collecting, share_one_heap
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.run_files import RunFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
@@ -60,7 +61,6 @@ def command(
     were rejected; 130 interrupted. Where several hold, 2 goes before 1, 1 before 4, 4 before 3.
     """
     from mlcat_ingest.cli.plan import show_plan
-    from mlcat_ingest.threads import share_one_heap
 
     share_one_heap()
     if dry_run:
@@ -87,6 +87,7 @@ def _run(
         settings.tell(recipe_to_yaml(resolved.recipe).rstrip())
     as_lines = settings.log_format == "json"
     with (
+        seldom_collecting(),
         stop_on_sigterm(),
         output.progress(quiet=settings.quiet, as_lines=as_lines) as progress,
     ):

@@ -1,0 +1,40 @@
+"""What a run asks of Python and the C library where the whole process is its own."""
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_M_ARENA_MAX: Final = -8
+"""The parameter of `mallopt(3)` that bounds how many heaps the C library keeps."""
+
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 10_000
+
+
+def share_one_heap() -> None:
+    """Let all threads allocate from one heap; for a process of ours, before it starts threads.
+
+    glibc gives each thread a heap of its own and keeps the holes in each: the same run takes 6 to
+    20 MiB less with one. Where there is no glibc, nothing happens.
+    """
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
+
+
+@contextmanager
+def seldom_collecting() -> Iterator[None]:
+    """Look for garbage every 10,000 objects inside the block, not every 700 as Python does.
+
+    A chunk is thousands of objects that all live until it is written: looking among them finds
+    nothing, and is a tenth of the work of a run.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

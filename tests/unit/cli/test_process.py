@@ -1,0 +1,40 @@
+"""What a run asks of Python and the C library."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from mlcat_ingest.cli.process import seldom_collecting
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="heaps are counted in /proc")
+def test_threads_share_one_heap_where_the_c_library_keeps_several() -> None:
+    program = (
+        "import sys, threading, pathlib\n"
+        "from mlcat_ingest.cli.process import share_one_heap\n"
+        "if sys.argv[1] == 'one': share_one_heap()\n"
+        "both = threading.Barrier(4)\n"
+        "def take():\n"
+        "    held = [bytes(2_000) for _ in range(100)]\n"
+        "    both.wait()\n"
+        "threads = [threading.Thread(target=take) for _ in range(4)]\n"
+        "[one.start() for one in threads]; [one.join() for one in threads]\n"
+        "maps = pathlib.Path('/proc/self/maps').read_text().splitlines()\n"
+        # What a heap of a thread has reserved and does not use yet.
+        "print(sum('---p 00000000 00:00 0' in line for line in maps))\n"
+    )
+    reserved = {
+        how: int(subprocess.check_output([sys.executable, "-c", program, how]))
+        for how in ("one", "several")
+    }
+    assert reserved["one"] < reserved["several"]
+
+
+def test_garbage_is_looked_for_less_often_only_while_a_run_lasts() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="ends"), seldom_collecting():
+        assert gc.get_threshold()[0] > before[0]
+        raise ValueError("ends")
+    assert gc.get_threshold() == before
