@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.base import NOTHING, Claims
 from mlcat_ingest.pipeline.merge.equality import same_json
-from mlcat_ingest.pipeline.merge.fields import Claimed, merge_field
+from mlcat_ingest.pipeline.merge.fields import Claimed, first_field, merge_field
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import FIRST_WRITERS, SERVICE_OWN, required_values
 
@@ -38,6 +38,8 @@ def merge_aspect(
     `ours` and `others` are the claims of the stored bases. A field that `fresh` leaves out was not
     read: it stays as it is, and so does what we claim of it.
     """
+    if stored is None and not ours and not others:
+        return _first_aspect(name, fresh)
     before: Aspect = NOTHING if stored is None else stored
     claims = {field: text for field, text in ours.items() if field not in fresh}
     changes: dict[str, Any] = {}
@@ -60,6 +62,24 @@ def merge_aspect(
         # An aspect of nothing but empty values is not worth writing where there is none.
         return MergedAspect(None if says_nothing(fresh) else changes, claims)
     return _changed(name, stored, changes, claims, ours)
+
+
+def _first_aspect(name: str, fresh: Aspect) -> MergedAspect:
+    """Return an aspect of which nothing is stored or claimed, as most of a first ingest are."""
+    nobodys = FIRST_WRITERS.get(name, ())
+    value: dict[str, Any] = {}
+    claims: dict[str, str] = {}
+    for field, said in fresh.items():
+        if said is None:
+            continue
+        if field in nobodys:
+            value[field] = said
+            continue
+        value[field], claim = first_field(name, field, said)
+        if claim:
+            claims[field] = claim
+    # An aspect of nothing but empty values is not worth writing where there is none.
+    return MergedAspect(None if not claims and says_nothing(fresh) else value, claims)
 
 
 def without_claims(

@@ -42,7 +42,7 @@ def merge_field(
     `stored` itself where nothing changes.
     """
     if stored is None:
-        return _merge_new(aspect_name, name, policy, fresh, claimed.ours)
+        return _merge_absent(aspect_name, name, policy, fresh, claimed.ours)
     shape = stored if fresh is None else fresh
     if name not in single_fields(aspect_name):
         if isinstance(shape, dict):
@@ -53,24 +53,25 @@ def merge_field(
     return _merge_value(policy, stored, fresh, claimed)
 
 
-def _merge_new(
+def first_field(aspect_name: str, name: str, fresh: Any) -> MergedField:
+    """Return a field of which nothing is stored or claimed: all that the source says is ours."""
+    if not isinstance(fresh, dict | list | tuple) or name in single_fields(aspect_name):
+        return MergedField(fresh, mark(fresh))
+    if isinstance(fresh, dict):
+        return MergedField(fresh, text_of_keys(map_keys(fresh)))
+    keys = keys_of(aspect_name, name, fresh)
+    if len(set(keys)) == len(keys):
+        return MergedField(fresh, text_of_keys(tuple(keys)))
+    once = dict(zip(keys, fresh, strict=True))
+    return MergedField(list(once.values()), text_of_keys(tuple(once)))
+
+
+def _merge_absent(
     aspect_name: str, name: str, policy: Policy, fresh: Any, claimed: str
 ) -> MergedField:
-    """Return a field of which nothing is stored: all that the source says is ours."""
     if fresh is None:
         return MergedField(None, "")
-    value = fresh
-    if isinstance(fresh, dict | list | tuple) and name not in single_fields(aspect_name):
-        if isinstance(fresh, dict):
-            claim = text_of_keys(map_keys(fresh))
-        else:
-            keys = keys_of(aspect_name, name, fresh)
-            if len(set(keys)) < len(keys):
-                once = dict(zip(keys, fresh, strict=True))
-                keys, value = list(once), list(once.values())
-            claim = text_of_keys(tuple(keys))
-    else:
-        claim = mark(fresh)
+    value, claim = first_field(aspect_name, name, fresh)
     if claimed and policy == "union":
         claim = joined(marks_in(claim) | marks_in(claimed))
     return MergedField(value, claim)

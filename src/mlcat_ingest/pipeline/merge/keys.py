@@ -68,7 +68,7 @@ def keys_of(aspect_name: str, field: str, entries: Sequence[Any]) -> Sequence[Ke
     if key_of is None:
         return entries if _TEXT.issuperset(map(type, entries)) else list(map(_by_value, entries))
     try:
-        keys = [key_of(entry) for entry in entries]
+        keys = list(map(key_of, entries))
     except _NO_KEY:
         # Somebody else's entry is no record, or has no such key: it is known by its value.
         return [_tolerant_key(key_of, entry) for entry in entries]

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.params import Entry, free_name, with_fit_names
+from mlcat_ingest.sources.mlflow.mapping.params import Entry, fit_names, free_name
 from mlcat_ingest.sources.mlflow.mapping.properties import note_left_out
-from mlcat_ingest.sources.mlflow.mapping.text import SQL_CLAMP, fit, number_text, timestamp
+from mlcat_ingest.sources.mlflow.mapping.text import fit, number_texts, timestamp
 from mlcat_ingest.sources.mlflow.records import LoggedModel, Metric, Run
 
 SYSTEM_PREFIX: Final = "system/"
@@ -45,10 +45,9 @@ def training_metrics(
         if len(kept) < len(metrics):
             notes.append(Note("system_metrics_left_out", str(len(metrics) - len(kept))))
             metrics = kept
-    plain = not models and len({metric.key for metric in metrics}) == len(metrics)
-    if plain and all(metric.model_id is None for metric in metrics):
-        named = {metric.key: metric for metric in metrics}
-    else:
+    named = {metric.key: metric for metric in metrics}
+    of_models = models or any([metric.model_id is not None for metric in metrics])
+    if of_models or len(named) < len(metrics):
         outputs = [output.model_id for output in run.model_outputs]
         named = _told_apart(metrics, outputs, models, system=system_metrics)
     return _entries(named, properties, limits, notes)
@@ -69,27 +68,26 @@ def _entries(
     if len(names) > limits.metrics:
         note_left_out(properties, "metrics", limits.metrics, len(names), notes)
         names = names[: limits.metrics]
+    chosen = [named[name] for name in names]
+    texts = number_texts([metric.value for metric in chosen])
     entries: list[Entry] = []
     shown: int | None = None
     said = ""
-    for name in names:
-        _, value, at, step, _, dataset, _ = metric = named[name]
-        entry: Entry = {
-            "name": name,
-            "value": repr(value) if -SQL_CLAMP < value < SQL_CLAMP else number_text(value),
-        }
+    for name, text, metric in zip(fit_names(names, limits, notes), texts, chosen, strict=True):
+        _, _, at, step, _, dataset, _ = metric
+        entry: Entry = {"name": name, "value": text}
         if timestamp(at, notes, "metric") is not None:
             entry["createdAt"] = at
         if dataset:
-            text = _description(metric)
-            entry["description"] = fit(text, limits.value_chars, notes, "dataset of a metric")
+            about = _description(metric)
+            entry["description"] = fit(about, limits.value_chars, notes, "dataset of a metric")
         elif step is not None:
             if step != shown:
                 # Most metrics of a run are of one step, whose text is made and held once.
                 shown, said = step, f"step {step}"
             entry["description"] = said
         entries.append(entry)
-    return with_fit_names(entries, limits, notes)
+    return entries
 
 
 def _description(metric: Metric) -> str:

@@ -1,12 +1,12 @@
 """Parameters of a run as the catalog's hyperparameters, and names of entries in lists."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.limits import Limits
 from mlcat_ingest.sources.mlflow.mapping.properties import note_left_out, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import fit
+from mlcat_ingest.sources.mlflow.mapping.text import are_fit, fit
 
 Entry = dict[str, Any]
 
@@ -19,31 +19,30 @@ def hyper_params(
     if len(names) > limits.params:
         note_left_out(properties, "parameters", limits.params, len(names), notes)
         names = names[: limits.params]
+    values = [params[name] for name in names]
     limit = limits.value_chars
-    entries: list[Entry] = []
-    for name in names:
-        value = params[name]
-        if len(value) > limit or not value.isprintable():
-            value = fit(value, limit, notes, f"parameter {name[: limits.name_chars]!r}")
-        entries.append({"name": name, "value": value})
-    return with_fit_names(entries, limits, notes)
+    if not are_fit(values, limit):
+        values = [
+            fit(value, limit, notes, f"parameter {name[: limits.name_chars]!r}")
+            for name, value in zip(names, values, strict=True)
+        ]
+    return [
+        {"name": name, "value": value}
+        for name, value in zip(fit_names(names, limits, notes), values, strict=True)
+    ]
 
 
-def with_fit_names(entries: list[Entry], limits: Limits, notes: list[Note]) -> list[Entry]:
-    """Return `entries` with names that fit, are unique and are none of our own `mlcat.*`."""
-    names = [entry["name"] for entry in entries]
-    joined = "".join(names)
-    longest = max(map(len, names), default=0)
-    if joined.isprintable() and "mlcat." not in joined and longest <= limits.name_chars:
-        return entries
-    taken: set[str] = set()
-    for entry in entries:
-        name = source_name(entry["name"])
+def fit_names(names: Sequence[str], limits: Limits, notes: list[Note]) -> Sequence[str]:
+    """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
+    if are_fit(names, limits.name_chars) and "mlcat." not in "".join(names):
+        return names
+    taken: dict[str, None] = {}
+    for given in names:
+        name = source_name(given)
         # A parameter shares no name space with our custom properties, only the `mlcat.` keys.
-        name = name if name.startswith("source.") else entry["name"]
-        entry["name"] = free_name(fit(name, limits.name_chars, notes, "name of an entry"), taken)
-        taken.add(entry["name"])
-    return entries
+        name = name if name.startswith("source.") else given
+        taken[free_name(fit(name, limits.name_chars, notes, "name of an entry"), taken)] = None
+    return list(taken)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

@@ -3,8 +3,11 @@
 import json
 import math
 import re
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 
 # Control characters but tab, newline and carriage return; and halves of surrogate pairs.
@@ -51,6 +54,15 @@ def fit(text: str, limit: int, notes: list[Note], where: str) -> str:
     return clean(text, notes, where)
 
 
+def are_fit(texts: Collection[str], limit: int) -> bool:
+    """Return whether `fit` would change none of `texts`, at a look at all of them together.
+
+    False may also mean that some have line breaks, which are fit.
+    """
+    joined = "".join(texts)
+    return joined.isprintable() and (len(joined) <= limit or max(map(len, texts)) <= limit)
+
+
 def fit_or_none(text: str | None, limit: int, notes: list[Note], where: str) -> str | None:
     """Return `text` as `fit` does, None where there is none."""
     return fit(text, limit, notes, where) if text else None
@@ -71,6 +83,18 @@ def number_text(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
+
+
+def number_texts(values: Sequence[float]) -> list[str]:
+    """Return `number_text` of each value; of ordinary ones all at once, three times as fast."""
+    try:
+        data = dumps(values)
+    except CodecError:
+        return list(map(number_text, values))  # one of them is not finite
+    # Elsewhere JSON writes a number as Python does; these may have an exponent in one of them.
+    if b"e" in data or b"0.0000" in data:
+        return list(map(number_text, values))
+    return data[1:-1].decode().split(",") if values else []
 
 
 def timestamp(value: int | None, notes: list[Note], where: str) -> int | None:
