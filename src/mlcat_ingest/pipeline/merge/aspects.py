@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.base import NOTHING, Claims
-from mlcat_ingest.pipeline.merge.equality import same_json
+from mlcat_ingest.pipeline.merge.equality import COLLECTIONS, same_json
 from mlcat_ingest.pipeline.merge.fields import Claimed, first_field, merge_field
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import FIRST_WRITERS, SERVICE_OWN, required_values
@@ -25,6 +25,24 @@ class MergedAspect(NamedTuple):
     kept: bool = False
 
 
+def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
+    """Return an aspect of which nothing is stored or claimed, as most of a first ingest are."""
+    nobodys = FIRST_WRITERS.get(name, ())
+    value: dict[str, Any] = {}
+    claims: dict[str, str] = {}
+    for field, said in fresh.items():
+        if said is None:
+            continue
+        if field in nobodys:
+            value[field] = said
+            continue
+        value[field], claim = first_field(name, field, said)
+        if claim:
+            claims[field] = claim
+    # An aspect of nothing but empty values is not worth writing where there is none.
+    return MergedAspect(None if not claims and says_nothing(fresh) else value, claims)
+
+
 def merge_aspect(
     name: str,
     stored: Aspect | None,
@@ -38,8 +56,6 @@ def merge_aspect(
     `ours` and `others` are the claims of the stored bases. A field that `fresh` leaves out was not
     read: it stays as it is, and so does what we claim of it.
     """
-    if stored is None and not ours and not others:
-        return _first_aspect(name, fresh)
     before: Aspect = NOTHING if stored is None else stored
     claims = {field: text for field, text in ours.items() if field not in fresh}
     changes: dict[str, Any] = {}
@@ -64,24 +80,6 @@ def merge_aspect(
     return _changed(name, stored, changes, claims, ours)
 
 
-def _first_aspect(name: str, fresh: Aspect) -> MergedAspect:
-    """Return an aspect of which nothing is stored or claimed, as most of a first ingest are."""
-    nobodys = FIRST_WRITERS.get(name, ())
-    value: dict[str, Any] = {}
-    claims: dict[str, str] = {}
-    for field, said in fresh.items():
-        if said is None:
-            continue
-        if field in nobodys:
-            value[field] = said
-            continue
-        value[field], claim = first_field(name, field, said)
-        if claim:
-            claims[field] = claim
-    # An aspect of nothing but empty values is not worth writing where there is none.
-    return MergedAspect(None if not claims and says_nothing(fresh) else value, claims)
-
-
 def without_claims(
     name: str, stored: Aspect, rules: MergeRules, ours: Claims, others: Claims = NOTHING
 ) -> MergedAspect:
@@ -91,12 +89,12 @@ def without_claims(
 
 def says_nothing(fresh: Aspect) -> bool:
     """Return whether an aspect has fields, and all of them are empty."""
-    return bool(fresh) and not any(fresh.values()) and not any(map(has_content, fresh.values()))
+    return bool(fresh) and not any(map(has_content, fresh.values()))
 
 
 def has_content(value: Any) -> bool:
     """Return whether a value is more than null or an empty collection."""
-    return bool(value) or not (value is None or isinstance(value, dict | list | tuple))
+    return bool(value) or not (value is None or isinstance(value, COLLECTIONS))
 
 
 def _changed(

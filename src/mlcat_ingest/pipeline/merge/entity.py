@@ -6,7 +6,12 @@ from typing import Final, Literal
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.aspects import MergedAspect, merge_aspect, says_nothing
+from mlcat_ingest.pipeline.merge.aspects import (
+    MergedAspect,
+    first_aspect,
+    merge_aspect,
+    says_nothing,
+)
 from mlcat_ingest.pipeline.merge.base import (
     NOTHING,
     Base,
@@ -81,15 +86,15 @@ def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules)
     """
     home = properties_aspect(entity_type_of(entity.urn))
     if entity.only_if_absent or home is None:
-        proposals = () if stored else tuple(_plain(entity, rules))
+        proposals = () if stored else tuple(_plain(entity))
         outcome: Outcome = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, outcome, proposals)
     return _Merge(entity, stored or NOTHING, rules, home).merged()
 
 
-def _plain(entity: Entity, rules: MergeRules) -> Iterator[Proposal]:
+def _plain(entity: Entity) -> Iterator[Proposal]:
     for name, fresh in entity.aspects.items():
-        value = merge_aspect(name, None, fresh, rules).value
+        value = first_aspect(name, fresh).value
         if value is not None:
             yield Proposal(entity.urn, name, value, headers=_IF_ABSENT)
 
@@ -168,15 +173,13 @@ class _Merge:
             self._propose(name, merged.value)
 
     def _aspect(self, name: str, fresh: Aspect) -> MergedAspect:
-        before = self._stored.get(name)
-        merged = merge_aspect(
-            name,
-            None if before is None else before.value,
-            fresh,
-            self._rules,
-            self._ours.get(name, NOTHING),
-            self._bases.others.get(name, NOTHING),
-        )
+        before = None if name not in self._stored else self._stored[name].value
+        ours = self._ours.get(name, NOTHING)
+        others = self._bases.others.get(name, NOTHING)
+        if before is None and not ours and not others:
+            merged = first_aspect(name, fresh)
+        else:
+            merged = merge_aspect(name, before, fresh, self._rules, ours, others)
         if merged.claims:
             self._claims[name] = merged.claims
         if merged.kept:

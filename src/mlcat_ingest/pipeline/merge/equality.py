@@ -1,9 +1,13 @@
 """Equality as JSON sees it."""
 
-from typing import Any
+from typing import Any, Final
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical
+
+LISTS: Final = (list, tuple)
+COLLECTIONS: Final = (dict, list, tuple)
+"""What JSON writes as lists, and as anything with parts; asked several times a field."""
 
 
 def same_json(left: Any, right: Any) -> bool:
@@ -23,6 +27,6 @@ def same_json(left: Any, right: Any) -> bool:
 def _same_kinds(left: Any, right: Any) -> bool:
     if isinstance(left, dict):
         return all(_same_kinds(value, right[key]) for key, value in left.items())
-    if isinstance(left, list | tuple):
+    if isinstance(left, LISTS):
         return all(map(_same_kinds, left, right))
     return isinstance(left, bool) == isinstance(right, bool)

@@ -11,7 +11,7 @@ from mlcat_ingest.pipeline.merge.base import (
     marks_in,
     text_of_keys,
 )
-from mlcat_ingest.pipeline.merge.equality import same_json
+from mlcat_ingest.pipeline.merge.equality import COLLECTIONS, LISTS, same_json
 from mlcat_ingest.pipeline.merge.keys import Key, keys_of, map_keys
 from mlcat_ingest.pipeline.merge.shape import single_fields
 from mlcat_ingest.recipe.merge import Policy
@@ -47,7 +47,7 @@ def merge_field(
     if name not in single_fields(aspect_name):
         if isinstance(shape, dict):
             return _merge_map(policy, stored, {} if fresh is None else fresh, claimed)
-        if isinstance(shape, list | tuple):
+        if isinstance(shape, LISTS):
             entries = [] if fresh is None else list(fresh)
             return _merge_list(aspect_name, name, policy, stored, entries, claimed)
     return _merge_value(policy, stored, fresh, claimed)
@@ -55,7 +55,7 @@ def merge_field(
 
 def first_field(aspect_name: str, name: str, fresh: Any) -> MergedField:
     """Return a field of which nothing is stored or claimed: all that the source says is ours."""
-    if not isinstance(fresh, dict | list | tuple) or name in single_fields(aspect_name):
+    if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
         return MergedField(fresh, mark(fresh))
     if isinstance(fresh, dict):
         return MergedField(fresh, text_of_keys(map_keys(fresh)))
@@ -107,7 +107,7 @@ def _merge_list(
 ) -> MergedField:
     ours = dict(zip(keys_of(aspect_name, name, fresh), fresh, strict=True))
     once = fresh if len(ours) == len(fresh) else list(ours.values())
-    if not isinstance(stored, list | tuple):
+    if not isinstance(stored, LISTS):
         return MergedField(once or stored, text_of_keys(tuple(ours)))
     if once is fresh and same_json(stored, fresh) and claimed.ours == text_of_keys(tuple(ours)):
         return MergedField(stored, claimed.ours)

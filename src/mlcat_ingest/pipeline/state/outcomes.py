@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, update
 
 from mlcat_ingest.pipeline.state.tables import record, result, tested
 from mlcat_ingest.sinks.base import TestOutcome
-from mlcat_ingest.sql.engine import write_transaction
+from mlcat_ingest.sql.engine import write_rows, write_transaction
 
 IN_LIST: Final = 500
 """Most values in one IN list."""
@@ -20,16 +20,15 @@ REMOVED: Final = 0
 
 _NOTHING: Final = TestOutcome()
 
-_SAVE_RESULT: Final = text(
-    "INSERT INTO state_result (id, passing, failing) VALUES (:id, :passing, :failing)"
-    " ON CONFLICT (id) DO NOTHING"
+_SAVE_RESULT: Final = (
+    "INSERT INTO state_result (id, passing, failing) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 
 # The result of the run before stays `before`, however often this run evaluates the entity, and
 # also where it had none in between.
-_SAVE: Final = text(
+_SAVE: Final = (
     "INSERT INTO state_tested (recipe, sink, urn, result, before, run_ms)"
-    " VALUES (:recipe, :sink, :urn, :result, NULL, :run_ms)"
+    " VALUES (?, ?, ?, ?, NULL, ?)"
     " ON CONFLICT (recipe, sink, urn) DO UPDATE SET result = excluded.result,"
     " before = CASE WHEN state_tested.run_ms = excluded.run_ms OR state_tested.result IS NULL"
     " THEN state_tested.before ELSE state_tested.result END, run_ms = excluded.run_ms"
@@ -61,7 +60,8 @@ class Outcomes:
     def __init__(self, engine: Engine, recipe: str, sink: str, run_ms: int) -> None:
         """Keep them in `engine`; `run_ms` tells this run from others."""
         self._engine = engine
-        self._place = {"recipe": recipe, "sink": sink}
+        self._recipe = recipe
+        self._sink = sink
         self._run_ms = run_ms
 
     def save(self, outcomes: Mapping[str, TestOutcome], removed: Iterable[str] = ()) -> None:
@@ -75,21 +75,19 @@ class Outcomes:
             return
         with write_transaction(self._engine) as connection:
             if results:
-                connection.execute(_SAVE_RESULT, [_row(*one) for one in results.items()])
-            same = {**self._place, "run_ms": self._run_ms}
-            # In one order, so that two writers never wait for each other.
-            connection.execute(
-                _SAVE, [{**same, "urn": urn, "result": ids[urn]} for urn in sorted(ids)]
-            )
+                rows = ((number, *_texts(outcome)) for number, outcome in results.items())
+                write_rows(connection, _SAVE_RESULT, rows)
+            write_rows(connection, _SAVE, self._rows(ids))
 
     def without_result(self, urns: Iterable[str]) -> None:
         """Keep that this run asked for results of entities, or should have, and got none."""
-        rows = [
-            {**self._place, "run_ms": self._run_ms, "urn": urn, "result": None}
-            for urn in sorted(set(urns))
-        ]
         with write_transaction(self._engine) as connection:
-            connection.execute(_SAVE, rows)
+            write_rows(connection, _SAVE, self._rows(dict.fromkeys(urns)))
+
+    def _rows(self, ids: Mapping[str, int | None]) -> Iterator[tuple[Any, ...]]:
+        # In one order, so that two writers never wait for each other.
+        for urn in sorted(ids):
+            yield self._recipe, self._sink, urn, ids[urn], self._run_ms
 
     def outdate(self, urns: Iterable[str]) -> None:
         """Forget what earlier runs found of entities, but for what is compared with."""
@@ -214,7 +212,7 @@ class Outcomes:
             yield list(dict.fromkeys(urn for some in urns for urn in some))
 
     def _own(self) -> ColumnElement[bool]:
-        return and_(tested.c.recipe == self._place["recipe"], tested.c.sink == self._place["sink"])
+        return and_(tested.c.recipe == self._recipe, tested.c.sink == self._sink)
 
 
 def failing_tests(engine: Engine, recipe: str, sink: str) -> dict[str, tuple[str, ...]]:
@@ -243,11 +241,6 @@ def _result(
 ) -> Result:
     earlier = _NOTHING if before is None else known.get(before, _NOTHING)
     return Result(known.get(now, _NOTHING), earlier, bool(fresh))
-
-
-def _row(number: int, outcome: TestOutcome) -> dict[str, Any]:
-    passing, failing = _texts(outcome)
-    return {"id": number, "passing": passing, "failing": failing}
 
 
 def _id(outcome: TestOutcome) -> int:

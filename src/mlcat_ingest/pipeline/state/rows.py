@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Engine, and_, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Engine, and_, delete, func, select, update
 
 from mlcat_ingest.pipeline.state.tables import record
-from mlcat_ingest.sql.engine import write_transaction
+from mlcat_ingest.sql.engine import write_rows, write_transaction
 
 IN_LIST: Final = 500
 """Most values in one IN list."""
@@ -16,9 +16,9 @@ IN_LIST: Final = 500
 _COLUMNS: Final = tuple(column.name for column in record.columns)
 _VALUES: Final = attrgetter(*_COLUMNS)
 _KEY: Final = ("part_id", "kind", "id")
-_SAVE: Final = text(
+_SAVE: Final = (
     f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
-    f" VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
+    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
     f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY)
 )
@@ -58,9 +58,7 @@ def save(engine: Engine, rows: Sequence[Row]) -> None:
     """Write `rows` durably, in one transaction."""
     if rows:
         with write_transaction(engine) as connection:
-            connection.execute(
-                _SAVE, [dict(zip(_COLUMNS, _VALUES(row), strict=True)) for row in rows]
-            )
+            write_rows(connection, _SAVE, map(_VALUES, rows))
 
 
 def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, Known]:

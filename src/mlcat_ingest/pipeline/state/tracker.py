@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import told
 from mlcat_ingest.pipeline.state.memory import PartPass
@@ -289,7 +289,11 @@ def _said(entity: Entity) -> Iterator[object]:
     """Yield what `entity` says; a null says the same as an empty list, and is slow to encode."""
     for name, aspect in entity.aspects.items():
         yield name
-        yield {field: [] if value is None else value for field, value in aspect.items()}
+        yield _without_nulls(aspect) if None in aspect.values() else aspect
+
+
+def _without_nulls(aspect: Aspect) -> Aspect:
+    return {field: [] if value is None else value for field, value in aspect.items()}
 
 
 def _digest_of(entities: Sequence[Entity]) -> str:

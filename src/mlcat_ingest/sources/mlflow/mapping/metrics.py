@@ -46,7 +46,7 @@ def training_metrics(
             notes.append(Note("system_metrics_left_out", str(len(metrics) - len(kept))))
             metrics = kept
     named = {metric.key: metric for metric in metrics}
-    of_models = models or any([metric.model_id is not None for metric in metrics])
+    of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):
         outputs = [output.model_id for output in run.model_outputs]
         named = _told_apart(metrics, outputs, models, system=system_metrics)
