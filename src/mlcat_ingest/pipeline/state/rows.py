@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Engine, and_, delete, func, select, update
 
@@ -13,22 +12,14 @@ from mlcat_ingest.sql.engine import write_rows, write_transaction
 IN_LIST: Final = 500
 """Most values in one IN list."""
 
-_COLUMNS: Final = tuple(column.name for column in record.columns)
-_VALUES: Final = attrgetter(*_COLUMNS)
-_KEY: Final = ("part_id", "kind", "id")
-_SAVE: Final = (
-    f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
-    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
-    f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY)
-)
-
 _KNOWN: Final = select(record.c.id, record.c.digest, record.c.mark, record.c.joined, record.c.urns)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One record; `urns` are a line each, `reason` says why it is dirty, empty if it is not."""
+class Row(NamedTuple):
+    """One record as it is stored: its fields are the columns.
+
+    `urns` are a line each; `reason` says why it is dirty, empty if it is not.
+    """
 
     part_id: int
     kind: str
@@ -39,6 +30,16 @@ class Row:
     joined: str
     reason: str
     seen_in_pass: int
+
+
+_COLUMNS: Final = Row._fields
+_KEY: Final = ("part_id", "kind", "id")
+_SAVE: Final = (
+    f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
+    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def save(engine: Engine, rows: Sequence[Row]) -> None:
     """Write `rows` durably, in one transaction."""
     if rows:
         with write_transaction(engine) as connection:
-            write_rows(connection, _SAVE, map(_VALUES, rows))
+            write_rows(connection, _SAVE, rows)
 
 
 def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, Known]:
