@@ -188,3 +188,16 @@ def test_a_statement_counts_once(path: Path) -> None:
         assert list(read(select(literal(1)))) == [(1,)]
     assert database.statements == 1
     database.close()
+
+
+def test_a_file_that_breaks_off_in_the_middle_is_an_error_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    params = [{"run_uuid": "0", "key": f"k{n}", "value": "x" * 500} for n in range(1_000)]
+    make_database(path, runs=RUNS_THERE, params=params)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * (path.stat().st_size // 4))
+    reader = reader_of(f"sqlite:///{path}")
+    with pytest.raises(SourceUnavailableError, match="malformed"):
+        list(reader.runs(["0"]))
+    reader.close()

@@ -1,21 +1,23 @@
 """One MLflow database: a connection, the moment that it shows, and how many statements it ran."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from sqlalchemy import (
+    BindParameter,
     Connection,
     Executable,
     Select,
     TableClause,
+    bindparam,
     false,
     literal,
     make_url,
     select,
 )
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.database.tables import ALEMBIC_VERSION, RUNS
@@ -23,9 +25,15 @@ from mlcat_ingest.sources.mlflow.uris import public_uri
 from mlcat_ingest.sql.failures import Holder, failure
 from mlcat_ingest.sql.readonly import open_readonly
 
-Rows = Sequence[tuple[Any, ...]]
-Read = Callable[[Executable], Rows]
-"""Runs one statement and returns all its rows."""
+Row = tuple[Any, ...]
+Rows = Sequence[Row]
+
+IDS: Final[BindParameter[str]] = bindparam("ids", expanding=True)
+"""Stands in a statement for the ids that it is run with: built once, it costs half each time."""
+
+
+# Few enough that rows are gone before the garbage collector looks at them.
+_ROWS_AT_A_TIME: Final = 500
 
 _HOLDER: Final = Holder("MLflow", "MLflow database")
 
@@ -58,8 +66,8 @@ class Database:
         self._moment_ms = 0
 
     @contextmanager
-    def page(self) -> Iterator[Read]:
-        """Give a function that reads; what it reads inside the block is of one moment.
+    def page(self) -> Iterator["Read"]:
+        """Give what reads; all that it reads, inside the block, is of one moment.
 
         Raises:
             SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
@@ -68,11 +76,15 @@ class Database:
             RecipeError: there is no database of that name.
         """
         try:
-            connection = self._connected()
-            yield lambda statement: self._rows(connection, statement)
+            yield Read(self, self._connected())
         except SQLAlchemyError as error:
             self.close()
             raise failure(_HOLDER, self.shown, error, self._password) from None
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            # Rows are fetched past SQLAlchemy, so the driver's errors come as they are.
+            self.close()
+            said = DBAPIError(None, None, error)
+            raise failure(_HOLDER, self.shown, said, self._password) from None
         finally:
             if self._brief and self._connection is not None:
                 self._connection.rollback()
@@ -94,14 +106,6 @@ class Database:
         """Return the moment that is read, by the database's clock; for SQLite by this machine's."""
         with self.page():
             return _now_ms() if self._brief else self._moment_ms
-
-    def _rows(self, connection: Connection, statement: Executable) -> Rows:
-        self.statements += 1
-        result = connection.execute(statement)
-        # The driver's own rows: SQLAlchemy's would take a fifth more of the time, for nothing here.
-        rows: Rows = result.cursor.fetchall()
-        result.close()
-        return rows
 
     def revision(self) -> str:
         """Return the revision of the schema.
@@ -137,6 +141,34 @@ class Database:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+class Read:
+    """Runs statements inside one `Database.page`.
+
+    Rows are the driver's own: SQLAlchemy's would take a fifth more of the time, for nothing here.
+    """
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        """Count statements on `database`."""
+        self._database = database
+        self._connection = connection
+
+    def __call__(self, statement: Executable) -> Rows:
+        """Return all rows of a statement."""
+        self._database.statements += 1
+        result = self._connection.execute(statement)
+        rows: Rows = result.cursor.fetchall()
+        result.close()
+        return rows
+
+    def of(self, ids: Sequence[str], statement: Executable) -> Iterator[Row]:
+        """Yield the rows of a statement that has `IDS`, which are `ids`; use them up in order."""
+        self._database.statements += 1
+        result = self._connection.execute(statement, {IDS.key: ids})
+        while rows := result.cursor.fetchmany(_ROWS_AT_A_TIME):
+            yield from rows
+        result.close()
 
 
 def _now_ms() -> int:

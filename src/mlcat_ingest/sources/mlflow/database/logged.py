@@ -1,12 +1,12 @@
 """Logged models of MLflow 3 with their parameters, tags and metrics, from four statements."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Select, TableClause, select
 
-from mlcat_ingest.sources.mlflow.database.access import Read, Rows
+from mlcat_ingest.sources.mlflow.database.access import IDS, Read, Row
 from mlcat_ingest.sources.mlflow.database.runs import by_owner
 from mlcat_ingest.sources.mlflow.database.tables import (
     LOGGED_MODEL_METRICS,
@@ -21,15 +21,25 @@ from mlcat_ingest.sources.mlflow.records import LoggedModel, Metric
 _STATUSES: Final = {1: "PENDING", 2: "READY", 3: "FAILED"}
 
 
+def _of(table: TableClause) -> Select[Any]:
+    return select(table).where(table.c.model_id.in_(IDS))
+
+
+_INFOS: Final = _of(LOGGED_MODELS)
+_PARAMS: Final = _of(LOGGED_MODEL_PARAMS)
+_TAGS: Final = _of(LOGGED_MODEL_TAGS)
+_METRICS: Final = _of(LOGGED_MODEL_METRICS)
+
+
 def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
     """Return the logged models of `ids` that are there, in the order of `ids`.
 
     Cost: four statements.
     """
-    infos = {row[0]: row for row in read(_of(LOGGED_MODELS, ids))}
-    params = by_owner(read(_of(LOGGED_MODEL_PARAMS, ids)))
-    tags = by_owner(read(_of(LOGGED_MODEL_TAGS, ids)))
-    metrics = _metrics(read(_of(LOGGED_MODEL_METRICS, ids)))
+    infos = {row[0]: row for row in read.of(ids, _INFOS)}
+    params = by_owner(read.of(ids, _PARAMS))
+    tags = by_owner(read.of(ids, _TAGS))
+    metrics = _metrics(read.of(ids, _METRICS))
     return [
         _logged_model(
             infos[model_id],
@@ -40,10 +50,6 @@ def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
         for model_id in ids
         if model_id in infos
     ]
-
-
-def _of(table: TableClause, ids: Sequence[str]) -> Select[Any]:
-    return select(table).where(table.c.model_id.in_(ids))
 
 
 def _logged_model(
@@ -69,7 +75,7 @@ def _logged_model(
     )
 
 
-def _metrics(rows: Rows) -> Mapping[str, list[Metric]]:
+def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
     found: defaultdict[str, list[Metric]] = defaultdict(list)
     for model_id, key, value, timestamp, step, dataset, digest in rows:
         found[model_id].append(

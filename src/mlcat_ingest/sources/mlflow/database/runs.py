@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, TableClause, select
 
-from mlcat_ingest.sources.mlflow.database.access import Read, Rows
+from mlcat_ingest.sources.mlflow.database.access import IDS, Read, Row
 from mlcat_ingest.sources.mlflow.database.tables import (
     DATASETS,
     INPUT_TAGS,
@@ -23,6 +23,34 @@ from mlcat_ingest.sources.mlflow.records import DatasetInput, Metric, ModelOutpu
 _NAN: Final = float("nan")
 
 
+def _of(table: TableClause) -> Select[Any]:
+    return select(table).where(table.c.run_uuid.in_(IDS))
+
+
+_INFOS: Final = _of(RUNS)
+_PARAMS: Final = _of(PARAMS)
+_TAGS: Final = _of(TAGS)
+_METRICS: Final = _of(LATEST_METRICS)
+
+_LINK: Final = (INPUTS.c.destination_id, INPUTS.c.source_id)
+_USED: Final = (INPUTS.c.destination_type == "RUN", INPUTS.c.destination_id.in_(IDS))
+_LINKS: Final = select(*_LINK).where(*_USED)
+# Many runs use the same few datasets, whose schema and profile can be long: each comes once.
+_DATASETS: Final = select(DATASETS).where(
+    DATASETS.c.dataset_uuid.in_(select(INPUTS.c.source_id).where(*_USED))
+)
+_DATASET_TAGS: Final = (
+    select(*_LINK, INPUT_TAGS.c.name, INPUT_TAGS.c.value)
+    .join_from(INPUTS, INPUT_TAGS, INPUT_TAGS.c.input_uuid == INPUTS.c.input_uuid)
+    .where(*_USED)
+)
+_OUTPUTS: Final = select(INPUTS.c.source_id, INPUTS.c.destination_id, INPUTS.c.step).where(
+    INPUTS.c.source_type == "RUN_OUTPUT",
+    INPUTS.c.source_id.in_(IDS),
+    INPUTS.c.destination_type == "MODEL_OUTPUT",
+)
+
+
 def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
     """Return the runs of `ids` that are there, in the order of `ids`.
 
@@ -31,10 +59,10 @@ def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
 
     Cost: five statements, seven where a run has datasets, and one for outputs.
     """
-    infos = {row[0]: row for row in read(_of(RUNS, ids))}
-    params = by_owner(read(_of(PARAMS, ids)))
-    tags = by_owner(read(_of(TAGS, ids)))
-    metrics = _metrics(read(_of(LATEST_METRICS, ids)))
+    infos = {row[0]: row for row in read.of(ids, _INFOS)}
+    params = by_owner(read.of(ids, _PARAMS))
+    tags = by_owner(read.of(ids, _TAGS))
+    metrics = _metrics(read.of(ids, _METRICS))
     datasets = _datasets(read, ids)
     made = _outputs(read, ids) if outputs else {}
     return [
@@ -60,10 +88,6 @@ def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
     for owner, key, value in rows:
         found[owner][intern(key)] = value or ""
     return found
-
-
-def _of(table: TableClause, ids: Sequence[str]) -> Select[Any]:
-    return select(table).where(table.c.run_uuid.in_(ids))
 
 
 def _run(
@@ -94,28 +118,24 @@ def _run(
     )
 
 
-def _metrics(rows: Rows) -> Mapping[str, list[Metric]]:
+def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
     found: defaultdict[str, list[Metric]] = defaultdict(list)
+    # What `Metric(...)` comes down to, without its call in Python.
+    new = tuple.__new__
     for run_id, key, value, is_nan, timestamp, step in rows:
         last = _NAN if is_nan else value
-        found[run_id].append(Metric(intern(key), last, timestamp or None, step or 0))
+        found[run_id].append(
+            new(Metric, (intern(key), last, timestamp or None, step or 0, None, None, None))
+        )
     return found
 
 
 def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
-    link = (INPUTS.c.destination_id, INPUTS.c.source_id)
-    used = (INPUTS.c.destination_type == "RUN", INPUTS.c.destination_id.in_(ids))
-    links = dict.fromkeys(read(select(*link).where(*used)))
+    links = dict.fromkeys(read.of(ids, _LINKS))
     if not links:
         return {}
-    # Many runs use the same few datasets, whose schema and profile can be long: each comes once.
-    wanted = DATASETS.c.dataset_uuid.in_(select(INPUTS.c.source_id).where(*used))
-    datasets = {row[0]: row[1:] for row in read(select(DATASETS).where(wanted))}
-    tagged = select(*link, INPUT_TAGS.c.name, INPUT_TAGS.c.value).where(*used)
-    tags = by_owner(
-        (row[:2], *row[2:])
-        for row in read(tagged.join(INPUT_TAGS, INPUT_TAGS.c.input_uuid == INPUTS.c.input_uuid))
-    )
+    datasets = {row[0]: row[1:] for row in read.of(ids, _DATASETS)}
+    tags = by_owner((row[:2], *row[2:]) for row in read.of(ids, _DATASET_TAGS))
     found: defaultdict[str, list[DatasetInput]] = defaultdict(list)
     for run_id, dataset_id in links:
         if dataset_id in datasets:
@@ -135,14 +155,7 @@ def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput
 
 
 def _outputs(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[ModelOutput, ...]]:
-    rows = read(
-        select(INPUTS.c.source_id, INPUTS.c.destination_id, INPUTS.c.step).where(
-            INPUTS.c.source_type == "RUN_OUTPUT",
-            INPUTS.c.source_id.in_(ids),
-            INPUTS.c.destination_type == "MODEL_OUTPUT",
-        )
-    )
     found: defaultdict[str, list[ModelOutput]] = defaultdict(list)
-    for run_id, model_id, step in rows:
+    for run_id, model_id, step in read.of(ids, _OUTPUTS):
         found[run_id].append(ModelOutput(model_id, step or 0))
     return {run_id: tuple(sorted(each, key=output_order)) for run_id, each in found.items()}
