@@ -47,6 +47,40 @@ def test_null_unsets_an_optional_field_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"name": "m", "value": 1, "createdAt": 7}, ".value has to be a string, not a number"),
+        ({"name": "m", "value": "1", "createdAt": True}, ".createdAt has to be an integer"),
+        ({"name": "m", "value": "1", "createdAt": 2**63}, ".createdAt has to fit into 64 bits"),
+        ({"name": "m", "value": "1", "createdAt": -(2**63) - 1}, ".createdAt has to fit into 64"),
+        ({"value": "1", "createdAt": 7, "description": "m"}, ".name is required"),
+        ({"name": "m", "description": 1, "createdAt": 7}, ".description has to be a string"),
+        ({"name": "m", "newer": 1, "value": 1}, ".value has to be a string, not a number"),
+        ("name", " has to be an object, not a string"),
+        (None, " has to be an object, not null"),
+    ],
+)
+@pytest.mark.parametrize("at", [0, 10, 19])
+def test_one_wrong_record_among_many_alike_is_named(at: int, wrong: object, sentence: str) -> None:
+    metrics: list[object] = [{"name": f"m{n}", "value": "1", "createdAt": n} for n in range(20)]
+    newer = [{"name": "m", "value": "1", "newer": n} for n in range(20)]
+    assert problems("mlModelProperties", {"trainingMetrics": metrics}) == []
+    assert problems("mlModelProperties", {"trainingMetrics": newer}) == []
+
+    for found in (metrics, newer):
+        [told] = problems(
+            "mlModelProperties", {"trainingMetrics": [*found[:at], wrong, *found[at + 1 :]]}
+        )
+        assert told.startswith(f"trainingMetrics[{at}]{sentence}")
+
+
+def test_null_in_one_of_many_records_unsets_its_field() -> None:
+    metrics = [{"name": f"m{n}", "value": "1"} for n in range(20)]
+    unset = {"name": "m", "value": None}
+    assert problems("mlModelProperties", {"trainingMetrics": [*metrics, unset]}) == []
+
+
+@pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
         ("name", 3, "name has to be a string, not a number"),
