@@ -13,6 +13,8 @@ from mlcat_ingest.catalog.search.fields import (
     is_indexed,
 )
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import loads
 
 INDEX_VERSION: Final = 1
 """One more whenever documents or their tokens come out differently: stores then index anew."""
@@ -53,6 +55,11 @@ class Figures(NamedTuple):
     field: str
     names: tuple[str, ...]
     values: tuple[float | str, ...]
+
+    @property
+    def row(self) -> tuple[str, tuple[str, ...]]:
+        """The field and the names, which many entities have alike."""
+        return self.field, self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +138,28 @@ def _figures(described: Iterable[Mapping[str, Any]]) -> tuple[Figures, ...]:
 def _named(held: Any) -> dict[str, float | str]:
     """Return metrics or parameters by name; of what nobody checked, nothing unless it is sound."""
     try:
-        named = (
+        if isinstance(held, Mapping):
             # The older form: by name, each wrapped by the name of its type.
-            {name: figure(*wrapped.values()) for name, wrapped in held.items()}
-            if isinstance(held, Mapping)
-            else {item["name"]: figure(item["value"]) for item in held if "value" in item}
-        )
+            named = {name: figure(*wrapped.values()) for name, wrapped in held.items()}
+        else:
+            items = [item for item in held if "value" in item]
+            values = _figures_of([item["value"] for item in items])
+            named = dict(zip([item["name"] for item in items], values, strict=True))
     except (AttributeError, KeyError, TypeError):
         return {}
     return named if set(map(type, named)) <= {str} else {}
+
+
+def _figures_of(values: list[Any]) -> Iterable[float | str]:
+    """Return the `figure` of each of `values`; most are JSON numbers, and read at once as such."""
+    try:
+        numbers = loads(f"[{','.join(values)}]")
+        # A text with a comma in it would show as one number more, or in brackets or quotes.
+        if len(numbers) == len(values) and {*map(type, numbers)} <= {float, int}:
+            return [*map(float, numbers)]
+    except (CodecError, OverflowError, TypeError):
+        pass
+    return map(figure, values)
 
 
 def figure(value: object) -> float | str:

@@ -4,15 +4,15 @@ FTS5 takes a text out of its index only where it is told the very tokens that we
 are kept beside it, and what is taken out never depends on how tokens are made today.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, delete, or_, select
 
-from mlcat_ingest.catalog.search.document import Document, Figures, Source, make_document
+from mlcat_ingest.catalog.search.document import Document, Source, make_document
 from mlcat_ingest.catalog.search.fields import ASPECT_NAMES, BODY_ENDINGS
 from mlcat_ingest.catalog.search.interned import (
     Keyword,
@@ -50,6 +50,10 @@ _PUT_FIGURE: Final = "INSERT OR REPLACE INTO search_figure VALUES (?, ?, ?)"
 _FIGURES_TOGETHER: Final = 50
 _PUT_FIGURES: Final = _PUT_FIGURE + ", (?, ?, ?)" * (_FIGURES_TOGETHER - 1)
 _TAKE_FIGURE: Final = "DELETE FROM search_figure WHERE keyword_id = ? AND entity_id = ?"
+
+
+_Row: TypeAlias = tuple[str, tuple[str, ...]]
+"""A field, and the names of the figures that an entity has of it."""
 
 
 class _Entry(NamedTuple):
@@ -90,15 +94,7 @@ def refresh(
             for at, entry in entries.items()
         ]
         _run_many(connection, _PUT_ENTITY, rows)
-        figures = [
-            (number, at, value)
-            for at, document in documents.items()
-            for one in document.figures
-            for number, value in zip(numbers.of_names(one), one.values, strict=True)
-        ]
-        # The rows of one name stand together in the table.
-        figures.sort(key=itemgetter(0))
-        _put_figures(connection, figures)
+        _put_figures(connection, _figure_cells(documents, numbers))
 
 
 def forget(connection: Connection, ids: Collection[int]) -> None:
@@ -152,26 +148,26 @@ class _Numbers:
 
     def __init__(self, connection: Connection, documents: Collection[Document]) -> None:
         """Look up the numbers of everything in `documents`; what has none is given one."""
-        rows = {one[:2] for document in documents for one in document.figures}
+        rows = {one.row for document in documents for one in document.figures}
         wanted = {keyword: None for document in documents for keyword in document.keywords}
         wanted.update({(field, name): None for field, names in rows for name in names})
         self._numbers = intern_keywords(connection, wanted)
         self._rows = {
             (field, names): [self._numbers[field, name] for name in names] for field, names in rows
         }
-        self._sets: dict[tuple[tuple[str, tuple[str, ...]], ...], str] = {}
+        self._sets: dict[tuple[_Row, ...], str] = {}
 
     def of_keywords(self, keywords: Iterable[Keyword]) -> list[int]:
         """Return the numbers of `keywords`, the smallest first."""
         return sorted(self._numbers[keyword] for keyword in keywords)
 
-    def of_names(self, figures: Figures) -> list[int]:
-        """Return the numbers of the names of `figures`, in their order."""
-        return self._rows[figures[:2]]
+    def of_names(self, row: _Row) -> list[int]:
+        """Return the numbers of names, in their order."""
+        return self._rows[row]
 
     def figure_set(self, document: Document) -> str:
         """Return the spelled set of the names of all figures."""
-        rows = tuple(one[:2] for one in document.figures)
+        rows = tuple(one.row for one in document.figures)
         if rows not in self._sets:
             self._sets[rows] = spell(number for row in rows for number in self._rows[row])
         return self._sets[rows]
@@ -223,15 +219,33 @@ def _put_entries(
     )
 
 
-def _put_figures(connection: Connection, rows: list[tuple[int, int, float | str]]) -> None:
+def _figure_cells(documents: Mapping[int, Document], numbers: "_Numbers") -> list[Any]:
+    """Return the rows of all figures, cell by cell; those of one name stand together."""
+    alike: defaultdict[_Row, list[tuple[int, tuple[float | str, ...]]]] = defaultdict(list)
+    for at, document in documents.items():
+        for one in document.figures:
+            alike[one.row].append((at, one.values))
+    columns = []
+    for row, held in alike.items():
+        ids, values = zip(*held, strict=True)
+        for number, column in zip(numbers.of_names(row), zip(*values, strict=True), strict=True):
+            columns.append((number, ids, column))
+    columns.sort(key=itemgetter(0))
+    cells: list[Any] = []
+    for number, ids, column in columns:
+        cells += chain.from_iterable(zip(repeat(number), ids, column, strict=False))
+    return cells
+
+
+def _put_figures(connection: Connection, cells: list[Any]) -> None:
     """Put figures, many to a statement: they are most of what is written."""
-    whole = len(rows) - len(rows) % _FIGURES_TOGETHER
-    flat = [
-        tuple(chain.from_iterable(rows[start : start + _FIGURES_TOGETHER]))
-        for start in range(0, whole, _FIGURES_TOGETHER)
-    ]
-    _run_many(connection, _PUT_FIGURES, flat)
-    _run_many(connection, _PUT_FIGURE, list(rows[whole:]))
+    whole = len(cells) - len(cells) % (3 * _FIGURES_TOGETHER)
+    _run_many(connection, _PUT_FIGURES, _in_rows(cells[:whole], 3 * _FIGURES_TOGETHER))
+    _run_many(connection, _PUT_FIGURE, _in_rows(cells[whole:], 3))
+
+
+def _in_rows(cells: list[Any], size: int) -> list[tuple[Any, ...]]:
+    return [tuple(cells[start : start + size]) for start in range(0, len(cells), size)]
 
 
 def _run_many(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
