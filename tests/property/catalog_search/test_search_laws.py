@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.search import selection
-from mlcat_ingest.catalog.search.document import Source, make_document
+from mlcat_ingest.catalog.search.document import Source, figure, make_document
 from mlcat_ingest.catalog.search.query_text import parse_query
 from mlcat_ingest.catalog.search.request import (
     Condition,
@@ -171,3 +171,26 @@ def test_tokens_are_stable(text: str) -> None:
         assert not set(token) & set(' "=*^():+-')
         again = tokenize(token)
         assert again.parts == [token] or "".join(again.parts) == token or not token.isascii()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(alphabet='0123456789.,-+eE_[]{}": \\ntrufals', max_size=8),
+            st.floats().map(str),
+            st.integers().map(str),
+            st.sampled_from(
+                ["1e999", "-0", "9" * 400, "9" * 5000, "NaN", "null", "true", '1,"', '2"']
+            ),
+            st.one_of(st.floats(), st.integers(), st.booleans(), st.none(), st.just([1])),
+        ),
+        max_size=4,
+    )
+)
+def test_figures_are_read_together_as_each_alone(values: list[Any]) -> None:
+    metrics = [{"name": f"m{at}", "value": value} for at, value in enumerate(values)]
+    aspects: dict[str, Any] = {"mlModelProperties": {"trainingMetrics": metrics}}
+    document = make_document(Source(model("m"), "mlModel", 1, 1, aspects))
+    read = [value for figures in document.figures for value in figures.values]
+    assert read == [*map(figure, values)]
+    assert [*map(type, read)] == [type(figure(value)) for value in values]

@@ -99,18 +99,19 @@ def make_document(source: Source) -> Document:
 
 
 def _columns(found: Iterable[Found]) -> tuple[str, ...]:
-    streams: list[list[str]] = [[] for _ in COLUMNS]
+    streams: list[list[str]] = [[bound] for bound in BOUNDS]
     wholes: list[dict[str, None]] = [{} for _ in COLUMNS]
     for _, value, column, _ in found:
         if column is None:
             continue
         parts, whole = _tokens(value) if len(value) <= _CACHED_CHARS else _split(value)
         streams[column] += (parts, BOUNDS[column])
-        wholes[column].update(dict.fromkeys(whole))
+        if whole:
+            wholes[column].update(dict.fromkeys(whole))
     # Behind the last bound the wholes stand in nobody's way: the parts remain neighbours.
     return tuple(
-        " ".join([bound, *stream, *whole]) if stream else ""
-        for bound, stream, whole in zip(BOUNDS, streams, wholes, strict=True)
+        " ".join((*stream, *whole)) if len(stream) > 1 else ""
+        for stream, whole in zip(streams, wholes, strict=True)
     )
 
 

@@ -48,7 +48,9 @@ def tokenize(text: str) -> Tokens:
     runs = WORD.findall(plain)
     split = [*map(_pieces, runs)]
     parts = [*chain.from_iterable(split)]
-    wholes = [*filter(None, map(_whole, split))] if max(map(len, split), default=0) > 1 else []
+    # In ASCII every run has a part, so as many of both means that no run was split.
+    unsplit = len(parts) == len(runs) and plain.isascii()
+    wholes = [] if unsplit else [*filter(None, map(_whole, split))]
     return Tokens(parts, wholes)
 
 
