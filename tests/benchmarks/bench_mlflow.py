@@ -7,8 +7,9 @@
 Over HTTP every contender reads the same `mlflow server` (two workers, SQLite). With `--database`
 the same tables are read by SQL instead, beside a bare read of their rows, alone and with the
 batches of an ingest posted after it. Ours writes once into the embedded catalog and once into a
-service that only counts; `datahub ingest` into the latter. Prints medians: wall, CPU and peak
-memory of the contender, CPU of the MLflow server or of PostgreSQL.
+service that only counts; `datahub ingest` into the latter. What ours costs for one run alone is
+what starting costs. Prints medians: wall, CPU and peak memory of the contender, CPU of the MLflow
+server or of PostgreSQL.
 """
 
 import argparse
@@ -35,38 +36,38 @@ Write = Callable[[Path, Server, str], Cost]
 """Reads a store and writes to the address of a catalog."""
 
 
-def recipe(folder: Path, mlflow: str, server: str, connections: int, more: str = "") -> Path:
-    """Write a recipe of ours, with lines of `more`, and return its path."""
+def recipe(folder: Path, mlflow: str, server: str, config: str, more: str) -> Path:
+    """Write a recipe of ours, the source with `config`, with lines of `more`; return its path."""
     path = folder / "recipe.yml"
     path.write_text(
         f"name: benchmark\n"
         f"source:\n  type: mlflow\n"
-        f"  config: {{tracking_uri: '{mlflow}', connections: {connections}}}\n"
+        f"  config: {{tracking_uri: '{mlflow}', {config}}}\n"
         f"sink:\n  type: rest\n  config: {{server: '{server}'}}\n"
         f"limits: {{max_new_entities: 1000000}}\n{more}"
     )
     return path
 
 
-def ours(connections: int, more: str = "") -> Write:
-    """Return one ingest of ours, its recipe with lines of `more`."""
+def ours(config: str, more: str = "", *options: str) -> Write:
+    """Return one ingest of ours, its recipe with these lines, the command with `options`."""
 
     def ingest(folder: Path, mlflow: Server, catalog: str) -> Cost:
-        path = recipe(folder, mlflow.url, catalog, connections, more)
-        command = [sys.executable, "-m", "mlcat_ingest", "-q", str(path)]
+        path = recipe(folder, mlflow.url, catalog, config, more)
+        command = [sys.executable, "-m", "mlcat_ingest", "-q", str(path), *options]
         return run(command, server=mlflow, env=QUIET)
 
     return ingest
 
 
-def again(write: Write) -> Write:
-    """Return a second `write`, after one that is not measured: nothing has changed."""
+def after(write: Write, second: Write) -> Write:
+    """Return `second`, after a `write` that is not measured: nothing has changed."""
 
-    def second(folder: Path, mlflow: Server, catalog: str) -> Cost:
+    def both(folder: Path, mlflow: Server, catalog: str) -> Cost:
         write(folder, mlflow, catalog)
-        return write(folder, mlflow, catalog)
+        return second(folder, mlflow, catalog)
 
-    return second
+    return both
 
 
 def into_embedded(write: Write) -> Contender:
@@ -169,11 +170,14 @@ STORES: dict[str, Callable[[Path, int], AbstractContextManager[Server]]] = {
 
 def contenders_for(chosen: argparse.Namespace, batches: Path) -> dict[str, Contender]:
     """Return who contends, by name."""
-    ingest = ours(chosen.connections)
+    config = f"connections: {chosen.connections}"
+    ingest, full, one = ours(config), ours(config, "", "--full"), ours(f"{config}, limit: 1")
     contenders: dict[str, Contender] = {
         "mlcat-ingest, counting server": into_counting(ingest),
         "mlcat-ingest, embedded catalog": into_embedded(ingest),
-        "the same again, nothing changed": into_embedded(again(ingest)),
+        "the same again, nothing changed": into_embedded(after(ingest, ingest)),
+        "the same again, all of it read": into_embedded(after(ingest, full)),
+        "mlcat-ingest, one run alone": into_counting(one),
     }
     if chosen.database:
         yardsticks: dict[str, Contender] = {
@@ -207,7 +211,7 @@ def main() -> None:
             if "bare SQL read, batches posted" in contenders:
                 # Without the report, which is written over what was read of it: another catalog
                 # would refuse that.
-                unreported = ours(chosen.connections, "report_to_catalog: false\n")
+                unreported = ours("connections: 1", "report_to_catalog: false\n")
                 into_counting(unreported, "--record", str(batches))(folder, store)
             costs = compete(folder, contenders, store, rounds=chosen.rounds)
     finally:
