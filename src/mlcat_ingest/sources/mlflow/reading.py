@@ -183,7 +183,7 @@ class WorkspaceReading:
             registered=self._registered,
             models=self._models.of(run),
             children=children.get(run.run_id),
-            abandoned=self._selection.abandoned(run, self._reader.clock_ms()),
+            abandoned=self._selection.abandoned(run, self._reader.clock_ms),
         )
         if not versions or not is_removed(record):
             return self._files.with_files(record)

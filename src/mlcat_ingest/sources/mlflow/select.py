@@ -1,7 +1,7 @@
 """Which experiments and runs a recipe asks for."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,12 +59,15 @@ class Selection:
             select="all" if every else chosen.select,
         )
 
-    def abandoned(self, run: Run, now_ms: int) -> bool:
-        """Return whether a run has not ended for longer than the recipe gives it."""
+    def abandoned(self, run: Run, clock_ms: Callable[[], int]) -> bool:
+        """Return whether a run has not ended for longer than the recipe gives it.
+
+        The clock is asked only where it matters: for a database that is a transaction.
+        """
         after = self.config.runs.stale_running_after
         if after is None or run.status not in UNENDED or run.start_time_ms is None:
             return False
-        return now_ms - run.start_time_ms > 1000 * (seconds_in(after) or 0)
+        return clock_ms() - run.start_time_ms > 1000 * (seconds_in(after) or 0)
 
     @property
     def reads_changes(self) -> bool:
