@@ -4,7 +4,6 @@ The service has three error shapes: Rest.li's ``{"message", "status", …}``, Op
 ``{"error", "message"?}`` and plain text, among them a web container's HTML page.
 """
 
-import html
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -38,6 +37,9 @@ _TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DO
 
 def server_message(reply: Reply) -> str:
     """Return the service's own words about a refusal, on one line and cut to a length."""
+    # Half a MiB of names of characters, which a run without refusals never needs.
+    import html
+
     try:
         body = loads(reply.content)
     except CodecError:
