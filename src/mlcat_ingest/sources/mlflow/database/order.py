@@ -15,7 +15,7 @@ IDS_A_BLOCK: Final = 10_000
 """Ids held at a time: 1 MiB."""
 
 IDS_A_PAGE: Final = 100
-"""Ids named in one statement. More are no faster, and their records wait in memory."""
+"""Ids named in one statement. 200 take a tenth less CPU, and 3 MiB more: their records wait."""
 
 # Rows without a moment come last, whichever way the others are sorted.
 _LAST: Final[Mapping[bool, ColumnElement[int]]] = {
