@@ -176,7 +176,6 @@ def contenders_for(chosen: argparse.Namespace, batches: Path) -> dict[str, Conte
         "mlcat-ingest, counting server": into_counting(ingest),
         "mlcat-ingest, embedded catalog": into_embedded(ingest),
         "the same again, nothing changed": into_embedded(after(ingest, ingest)),
-        "the same again, all of it read": into_embedded(after(ingest, full)),
         "mlcat-ingest, one run alone": into_counting(one),
     }
     if chosen.database:
@@ -185,6 +184,7 @@ def contenders_for(chosen: argparse.Namespace, batches: Path) -> dict[str, Conte
             "our reader alone": script("read_database.py"),
             "bare SQL read, batches posted": into_embedded(bare_and_posting(batches)),
         }
+        contenders["the same again, all of it read"] = into_embedded(after(ingest, full))
         return {**yardsticks, **contenders}
     if chosen.datahub_venv:
         contenders["datahub ingest, counting server"] = into_counting(datahub(chosen.datahub_venv))
