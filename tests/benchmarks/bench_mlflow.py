@@ -138,6 +138,7 @@ def over_http(folder: Path, runs: int) -> Iterator[Server]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     url = f"http://127.0.0.1:{port}"
     with serving(command, url, env={**QUIET, "PATH": path}, log=folder / "mlflow.log") as mlflow:
+        mlflow.settle()
         yield mlflow
 
 

@@ -14,6 +14,9 @@ from pathlib import Path
 # As a package that is installed and has run before: its modules are compiled once, not each time.
 _COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 
+_IDLE_CPU_S = 0.1
+"""CPU that an idle server may spend in a second."""
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -68,6 +71,14 @@ class Server:
         """Return the CPU seconds of the process and its living descendants."""
         family = _family(self.pid) if self.pid else []
         return sum(_cpu_ticks(pid) for pid in family) / TICKS_PER_S
+
+    def settle(self) -> None:
+        """Wait, a minute at most, until all processes have started: MLflow starts many."""
+        for _ in range(60):
+            before = self.cpu_s()
+            time.sleep(1)
+            if self.cpu_s() - before < _IDLE_CPU_S:
+                return
 
     def peak_mib(self) -> float:
         """Return the most memory that the process itself has held, in MiB."""
