@@ -18,6 +18,7 @@ TINY = {
         "--rounds 1 --aspects 200 --models 200 --entities 400 --requests 40 --connections 2"
     ),
     "bench_mlflow.py": "--runs 200 --rounds 1",
+    "bench_emitter.py": "--proposals 400 --rounds 1",
     "bench_features.py": "--views 50 --features 3 --rounds 1",
 }
 
