@@ -129,7 +129,7 @@ def datahub(venv: Path) -> Write:
 
 
 @contextmanager
-def over_http(folder: Path, runs: int) -> Iterator[Server]:
+def over_http(folder: Path, runs: int, settle_s: int) -> Iterator[Server]:
     """Give an MLflow server of two workers over a store of so many runs."""
     database = generate(folder / "store", runs=runs)
     port = free_port()
@@ -138,18 +138,18 @@ def over_http(folder: Path, runs: int) -> Iterator[Server]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     url = f"http://127.0.0.1:{port}"
     with serving(command, url, env={**QUIET, "PATH": path}, log=folder / "mlflow.log") as mlflow:
-        mlflow.settle()
+        mlflow.settle(settle_s)
         yield mlflow
 
 
 @contextmanager
-def in_sqlite(folder: Path, runs: int) -> Iterator[Server]:
+def in_sqlite(folder: Path, runs: int, _settle_s: int) -> Iterator[Server]:
     """Give the address of an SQLite store of so many runs."""
     yield Server(f"sqlite:///{generate(folder / 'store', runs=runs)}", 0)
 
 
 @contextmanager
-def in_postgresql(_: Path, runs: int) -> Iterator[Server]:
+def in_postgresql(_folder: Path, runs: int, _settle_s: int) -> Iterator[Server]:
     """Give the address of such a store on this machine's PostgreSQL, with its first process."""
     import psycopg
 
@@ -162,7 +162,7 @@ def in_postgresql(_: Path, runs: int) -> Iterator[Server]:
         yield Server(url, int(parent))
 
 
-STORES: dict[str, Callable[[Path, int], AbstractContextManager[Server]]] = {
+STORES: dict[str, Callable[[Path, int, int], AbstractContextManager[Server]]] = {
     "http": over_http,
     "sqlite": in_sqlite,
     "postgresql": in_postgresql,
@@ -201,6 +201,9 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=3)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], help="read it by SQL")
     parser.add_argument("--only", default="", help="contenders whose name has this in it")
+    parser.add_argument(
+        "--settle", type=int, default=60, help="seconds for MLflow to start, at most"
+    )
     parser.add_argument("--datahub-venv", type=Path, help="a venv with acryl-datahub[mlflow]")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
@@ -208,7 +211,7 @@ def main() -> None:
     contenders = contenders_for(chosen, batches)
     contenders = {name: each for name, each in contenders.items() if chosen.only in name}
     try:
-        with STORES[chosen.database or "http"](folder, chosen.runs) as store:
+        with STORES[chosen.database or "http"](folder, chosen.runs, chosen.settle) as store:
             if "bare SQL read, batches posted" in contenders:
                 # Without the report, which is written over what was read of it: another catalog
                 # would refuse that.

@@ -72,9 +72,9 @@ class Server:
         family = _family(self.pid) if self.pid else []
         return sum(_cpu_ticks(pid) for pid in family) / TICKS_PER_S
 
-    def settle(self) -> None:
-        """Wait, a minute at most, until all processes have started: MLflow starts many."""
-        for _ in range(60):
+    def settle(self, most_s: int) -> None:
+        """Wait, so many seconds at most, until all processes have started: MLflow starts many."""
+        for _ in range(most_s):
             before = self.cpu_s()
             time.sleep(1)
             if self.cpu_s() - before < _IDLE_CPU_S:

@@ -17,7 +17,7 @@ TINY = {
     "bench_catalog.py": (
         "--rounds 1 --aspects 200 --models 200 --entities 400 --requests 40 --connections 2"
     ),
-    "bench_mlflow.py": "--runs 200 --rounds 1",
+    "bench_mlflow.py": "--runs 200 --rounds 1 --settle 0",
     "bench_emitter.py": "--proposals 400 --rounds 1",
     "bench_features.py": "--views 50 --features 3 --rounds 1",
 }
