@@ -27,10 +27,11 @@ def share_one_heap() -> None:
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Look for garbage every 2,000 objects inside the block, not every 700 as Python does.
+    """Look for garbage every 2,000 objects inside the block, as Python does from 3.13 on.
 
-    A chunk is thousands of objects that all live until it is written: looking among them finds
-    nothing, and is a tenth of the work of a run. Rarer still gains nothing and takes memory.
+    Before, it is every 700. A chunk is thousands of objects that all live until it is written:
+    looking among them finds nothing, and was a tenth of the work of a run. Rarer still gains
+    nothing and takes memory.
     """
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
