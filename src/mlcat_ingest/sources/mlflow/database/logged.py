@@ -4,9 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Select, TableClause, select
-
-from mlcat_ingest.sources.mlflow.database.access import IDS, Read, Row
+from mlcat_ingest.sources.mlflow.database.access import Read, Row, rows_of
 from mlcat_ingest.sources.mlflow.database.runs import by_owner
 from mlcat_ingest.sources.mlflow.database.tables import (
     LOGGED_MODEL_METRICS,
@@ -20,15 +18,10 @@ from mlcat_ingest.sources.mlflow.records import LoggedModel, Metric
 # Source: `LoggedModelStatus` of MLflow 3.
 _STATUSES: Final = {1: "PENDING", 2: "READY", 3: "FAILED"}
 
-
-def _of(table: TableClause) -> Select[Any]:
-    return select(table).where(table.c.model_id.in_(IDS))
-
-
-_INFOS: Final = _of(LOGGED_MODELS)
-_PARAMS: Final = _of(LOGGED_MODEL_PARAMS)
-_TAGS: Final = _of(LOGGED_MODEL_TAGS)
-_METRICS: Final = _of(LOGGED_MODEL_METRICS)
+_INFOS: Final = rows_of(LOGGED_MODELS, "model_id")
+_PARAMS: Final = rows_of(LOGGED_MODEL_PARAMS, "model_id")
+_TAGS: Final = rows_of(LOGGED_MODEL_TAGS, "model_id")
+_METRICS: Final = rows_of(LOGGED_MODEL_METRICS, "model_id")
 
 
 def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:

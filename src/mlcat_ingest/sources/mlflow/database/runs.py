@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any, Final
 
-from sqlalchemy import Select, TableClause, select
+from sqlalchemy import select
 
-from mlcat_ingest.sources.mlflow.database.access import IDS, Read, Row
+from mlcat_ingest.sources.mlflow.database.access import IDS, Read, Row, rows_of
 from mlcat_ingest.sources.mlflow.database.tables import (
     DATASETS,
     INPUT_TAGS,
@@ -23,14 +23,10 @@ from mlcat_ingest.sources.mlflow.records import DatasetInput, Metric, ModelOutpu
 _NAN: Final = float("nan")
 
 
-def _of(table: TableClause) -> Select[Any]:
-    return select(table).where(table.c.run_uuid.in_(IDS))
-
-
-_INFOS: Final = _of(RUNS)
-_PARAMS: Final = _of(PARAMS)
-_TAGS: Final = _of(TAGS)
-_METRICS: Final = _of(LATEST_METRICS)
+_INFOS: Final = rows_of(RUNS, "run_uuid")
+_PARAMS: Final = rows_of(PARAMS, "run_uuid")
+_TAGS: Final = rows_of(TAGS, "run_uuid")
+_METRICS: Final = rows_of(LATEST_METRICS, "run_uuid")
 
 _LINK: Final = (INPUTS.c.destination_id, INPUTS.c.source_id)
 _USED: Final = (INPUTS.c.destination_type == "RUN", INPUTS.c.destination_id.in_(IDS))
