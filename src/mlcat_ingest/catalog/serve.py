@@ -1,6 +1,5 @@
 """The catalog as a process that listens: `catalog serve`, and the child of the embedded sink."""
 
-import gc
 import os
 import signal
 import socket
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.process import collecting_every
 
 if TYPE_CHECKING:
     import uvicorn
@@ -25,8 +25,7 @@ _KEEP_ALIVE_S: Final = 75
 _SHUTDOWN_S: Final = 10
 _TERMINATED: Final = 128 + signal.SIGTERM
 
-# A batch is tens of thousands of objects that all live until it is written: looking among them for
-# garbage every 700, as Python does, is a tenth of the work and finds none.
+# Between two batches, as a rule.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
 
 
@@ -72,8 +71,7 @@ def serve(
                 ready(running)
 
         server = make_server(create_app(store, token=token, tasks=tasks), announce)
-        stack.callback(gc.set_threshold, *gc.get_threshold())
-        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+        stack.enter_context(collecting_every(_OBJECTS_BETWEEN_COLLECTIONS))
         if die_with_parent:
             threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
         with _terminating_cleanly():

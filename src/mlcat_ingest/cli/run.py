@@ -11,12 +11,12 @@ from mlcat_ingest.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from mlcat_ingest.cli.gate_options import GateFile, gate_options
 from mlcat_ingest.cli.hooks import drained_spool, spool_option, tell
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
-from mlcat_ingest.cli.process import seldom_collecting, share_one_heap
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.run_files import RunFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.process import collecting_every, share_one_heap
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report import Report
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _WORSE: Final = (EXIT_USAGE, EXIT_INTERRUPTED)
 """Exit statuses that a file which cannot be written does not change."""
+
+# Rarer still gains nothing here and takes memory.
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
 
 
 @click.command(
@@ -87,7 +90,7 @@ def _run(
         settings.tell(recipe_to_yaml(resolved.recipe).rstrip())
     as_lines = settings.log_format == "json"
     with (
-        seldom_collecting(),
+        collecting_every(_OBJECTS_BETWEEN_COLLECTIONS),
         stop_on_sigterm(),
         output.progress(quiet=settings.quiet, as_lines=as_lines) as progress,
     ):

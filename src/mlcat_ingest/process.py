@@ -1,4 +1,4 @@
-"""What a run asks of Python and the C library where the whole process is its own."""
+"""What is asked of Python and the C library where the whole process is ours."""
 
 import gc
 import os
@@ -8,8 +8,6 @@ from typing import Final
 
 _M_ARENA_MAX: Final = -8
 """The parameter of `mallopt(3)` that bounds how many heaps the C library keeps."""
-
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
 
 
 def share_one_heap() -> None:
@@ -26,15 +24,15 @@ def share_one_heap() -> None:
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
-    """Look for garbage every 2,000 objects inside the block, as Python does from 3.13 on.
+def collecting_every(objects: int) -> Iterator[None]:
+    """Look for garbage each time so many `objects` were made, inside the block.
 
-    Before, it is every 700. A chunk is thousands of objects that all live until it is written:
-    looking among them finds nothing, and was a tenth of the work of a run. Rarer still gains
-    nothing and takes memory.
+    Python does every 700, from 3.13 on every 2,000. A chunk or a batch is tens of thousands of
+    objects that all live until it is written: looking among them finds nothing, and was a tenth
+    of the work.
     """
     before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    gc.set_threshold(objects)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What a run asks of Python and the C library."""
+"""What is asked of Python and the C library."""
 
 import gc
 import subprocess
@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from mlcat_ingest.cli.process import seldom_collecting
+from mlcat_ingest.process import collecting_every
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="heaps are counted in /proc")
 def test_threads_share_one_heap_where_the_c_library_keeps_several() -> None:
     program = (
         "import sys, threading, pathlib\n"
-        "from mlcat_ingest.cli.process import share_one_heap\n"
+        "from mlcat_ingest.process import share_one_heap\n"
         "if sys.argv[1] == 'one': share_one_heap()\n"
         "both = threading.Barrier(4)\n"
         "def take():\n"
@@ -32,11 +32,11 @@ def test_threads_share_one_heap_where_the_c_library_keeps_several() -> None:
     assert reserved["one"] < reserved["several"]
 
 
-def test_garbage_is_looked_for_less_often_only_while_a_run_lasts() -> None:
+def test_garbage_is_looked_for_less_often_only_inside_the_block() -> None:
     before = gc.get_threshold()
     gc.set_threshold(100)
     try:
-        with seldom_collecting():
+        with collecting_every(2_000):
             assert gc.get_threshold()[0] == 2_000
         assert gc.get_threshold()[0] == 100
     finally:
