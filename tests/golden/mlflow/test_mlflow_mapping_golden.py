@@ -38,6 +38,8 @@ def test_what_a_record_gives_can_be_sent_and_is_valid(case: Path) -> None:
         kind = entity_type_of(entity.urn)
         if kind in {"mlModel", "mlModelGroup"}:
             assert list(entity.aspects)[-1] == f"{kind}Properties"
+            # Empty where MLflow has none, so that what a rule added goes when the rule goes.
+            assert {"ownership", "globalTags"} <= entity.aspects.keys()
         for proposal in written(entity):
             assert validate_aspect(kind, proposal.aspect_name, proposal.aspect) == []
             value = proposal.wire()["aspect"]["value"]

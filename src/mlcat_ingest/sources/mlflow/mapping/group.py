@@ -6,6 +6,7 @@ from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
+    NO_TAGS,
     common_properties,
     display_name,
     first_aspects,
@@ -44,6 +45,7 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)
     owner = next(filter(None, named), None)
     aspects["ownership"] = scope.owners.ownership(owner)
+    aspects["globalTags"] = NO_TAGS
     custom = common_properties(scope, name, notes)
     if experiment.experiment_id:
         custom["mlflow.experiment_id"] = fit(experiment.experiment_id, limit, notes, "id")
@@ -91,6 +93,9 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     properties["version"] = None if newest is None else {"versionTag": newest}
     properties["externalUrl"] = scope.links.registered_model(model.name)
     aspects = first_aspects(scope, removed=False)
+    # MLflow knows no owners and no catalog tags of it: what rules added goes when they go.
+    aspects["ownership"] = scope.owners.ownership(None)
+    aspects["globalTags"] = NO_TAGS
     aspects["mlModelGroupProperties"] = sized(properties, scope.limits, notes)
     entities = [Entity(name.urn, aspects, notes=tuple(notes))]
     if newest is not None:
