@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.metadata.entities import ENTITIES
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.entities import allows
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge import MergeRules, merge_aspect, properties_aspect
 from mlcat_ingest.recipe.enrich import EnrichRule, Match, OwnerRule
@@ -27,18 +27,45 @@ _ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
 """Aspects that no source says anything about: without a rule for them they are empty."""
 
 
+_KEYS: Final[Mapping[str, str]] = {
+    "globalTags": "add_tags",
+    "glossaryTerms": "add_terms",
+    "domains": "set_domain",
+    "ownership": "add_owners",
+    "structuredProperties": "structured_properties",
+}
+"""What a rule says to an aspect in."""
+
+
+class _Fitted(NamedTuple):
+    """One rule as it is for one type of entity; `notes` name what that type cannot have."""
+
+    holds: Callable[[Facts], bool]
+    additions: Mapping[str, Aspect]
+    notes: tuple[Note, ...]
+
+
+class _Type(NamedTuple):
+    """What the rules come to for one type of entity."""
+
+    empty: Mapping[str, Aspect]
+    rules: Sequence[_Fitted]
+
+
 class Enricher:
     """Applies rules, in their order, to every entity that they match."""
 
     def __init__(self, rules: Sequence[EnrichRule]) -> None:
         """Compile the rules."""
         self._rules = [(_condition(rule.match), _additions(rule)) for rule in rules]
+        self._types: dict[str, _Type] = {}
 
     def apply(self, entities: Iterable[Entity]) -> Iterator[Entity]:
         """Yield `entities` with what the rules add, each with the tags before it that it got.
 
         What no rule adds any more is said to be empty, so that the merge takes it back. An entity
-        that is merely referred to, or that only says whether it is there, gets nothing.
+        that is merely referred to, or that only says whether it is there, gets nothing. What a rule
+        adds that the entity's type cannot have is a note.
         """
         for entity in entities:
             entity_type = entity_type_of(entity.urn)
@@ -48,19 +75,40 @@ class Enricher:
                 yield from self._enriched(entity, entity_type)
 
     def _enriched(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
-        aspects = {**_ONLY_FROM_RULES, **entity.aspects}
-        for holds, additions in self._rules:
+        empty, rules = self._types.get(entity_type) or self._fitted(entity_type)
+        aspects = {**empty, **entity.aspects}
+        notes = entity.notes
+        for holds, additions, unfit in rules:
             if not holds((entity_type, entity)):
                 continue
+            notes += unfit
             for entry in additions.get("globalTags", {}).get("tags", ()):
                 (name,) = parse(entry["tag"]).parts
                 yield Entity(entry["tag"], {"tagProperties": {"name": name}}, only_if_absent=True)
             for name, added in additions.items():
                 said = merge_aspect(name, aspects.get(name), added, _UNION).value
                 aspects[name] = added if said is None else said
-        allowed = ENTITIES[entity_type].aspects
-        fitting = {name: value for name, value in aspects.items() if name in allowed}
-        yield replace(entity, aspects=fitting)
+        yield replace(entity, aspects=aspects, notes=notes)
+
+    def _fitted(self, entity_type: str) -> _Type:
+        """Return what the rules come to for a type, and remember it."""
+        rules = [
+            _Fitted(
+                holds,
+                {name: value for name, value in added.items() if allows(entity_type, name)},
+                tuple(
+                    Note("rule_does_not_fit", f"enrich[{i}].{_KEYS[name]}: no {entity_type} has it")
+                    for name in added
+                    if not allows(entity_type, name)
+                ),
+            )
+            for i, (holds, added) in enumerate(self._rules)
+        ]
+        empty = {
+            name: value for name, value in _ONLY_FROM_RULES.items() if allows(entity_type, name)
+        }
+        found = self._types[entity_type] = _Type(empty, rules)
+        return found
 
 
 def _condition(match: Match) -> Callable[[Facts], bool]:

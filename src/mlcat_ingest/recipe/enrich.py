@@ -59,7 +59,11 @@ class OwnerRule(RecipeModel):
 
 
 class EnrichRule(RecipeModel):
-    """What is added to the entities that match; what others put there stays."""
+    """What is added to the entities that match; what others put there stays.
+
+    It goes when the rule goes. What an entity's type cannot have is the note `rule_does_not_fit` in
+    the report.
+    """
 
     key_hints: ClassVar[Mapping[str, str]] = {
         "remove_tags": "is not offered: rules add, and the merge removes what a rule stops adding",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
 from mlcat_ingest.recipe.enrich import EnrichRule
@@ -119,6 +119,32 @@ def test_rules_add_to_the_source_and_to_each_other() -> None:
 )
 def test_what_is_only_referred_to_or_only_there_gets_nothing(entity: Entity) -> None:
     assert list(Enricher([a_rule(add_tags="x")]).apply([entity])) == [entity]
+
+
+DEPLOYMENT = "urn:li:mlModelDeployment:(urn:li:dataPlatform:sagemaker,blue,PROD)"
+
+
+def test_what_a_type_cannot_have_is_noted_and_the_rest_of_the_rule_added() -> None:
+    held = Entity(DEPLOYMENT, {"mlModelDeploymentProperties": {"customProperties": {}}})
+    rules = [a_rule(match={"name": "green"}, set_domain="x"), a_rule(set_domain="x", add_tags="y")]
+    deployment = enriched(held, *rules)
+    assert [*deployment.aspects] == ["mlModelDeploymentProperties", "globalTags"]
+    assert deployment.notes == (
+        Note("rule_does_not_fit", "enrich[1].set_domain: no mlModelDeployment has it"),
+    )
+
+
+def test_a_tag_that_a_type_cannot_have_is_not_made() -> None:
+    held = Entity("urn:li:versionSet:(v,mlModel)", {"versionSetProperties": {"latest": "x"}})
+    assert [one.urn for one in Enricher([a_rule(add_tags="y")]).apply([held])] == [held.urn]
+
+
+def test_what_a_source_says_is_not_held_against_the_table_of_types() -> None:
+    held: dict[str, Aspect] = {
+        "mlModelDeploymentProperties": {"customProperties": {}},
+        "domains": {"domains": ["x"]},
+    }
+    assert enriched(Entity(DEPLOYMENT, held)).aspects == held
 
 
 def test_what_a_rule_stops_adding_goes_and_what_people_added_stays() -> None:
