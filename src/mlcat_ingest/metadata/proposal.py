@@ -80,11 +80,13 @@ class Entity:
     either complete or left out. Complete: the source has exactly this, and null or an empty
     collection says that it has nothing there, so that what came from it before goes. Left out: not
     read, or not all of it was, in this pass; what is stored stays. The same holds of whole aspects.
-    An entity that is `only_if_absent` is merely referred to: it is created where the catalog has
-    none and never changed.
+    To an aspect that `adds_only` names, which was not read but gets something all the same, that is
+    added, and nothing in it is taken away. An entity that is `only_if_absent` is merely referred
+    to: it is created where the catalog has none and never changed.
     """
 
     urn: str
     aspects: Mapping[str, Aspect]
     only_if_absent: bool = False
     notes: tuple[Note, ...] = ()
+    adds_only: frozenset[str] = frozenset()

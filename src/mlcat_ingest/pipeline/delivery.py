@@ -8,6 +8,7 @@ until the one at fault stands alone.
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError
@@ -148,7 +149,7 @@ class Delivery:
         for name in names:
             fresh = one.entity.aspects.get(name)
             if fresh is not None:
-                refusals.extend(self._deliver_alone(Entity(one.urn, {name: fresh})))
+                refusals.extend(self._deliver_alone(replace(one.entity, aspects={name: fresh})))
             if refusals and name == home:
                 return _refused(one, errors, attempt)
         return Delivered(one, tuple(refusals))

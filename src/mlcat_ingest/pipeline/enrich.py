@@ -77,7 +77,7 @@ class Enricher:
     def _enriched(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
         empty, rules = self._types.get(entity_type) or self._fitted(entity_type)
         aspects = {**empty, **entity.aspects}
-        notes = entity.notes
+        notes, adds_only = entity.notes, entity.adds_only
         for holds, additions, unfit in rules:
             if not holds((entity_type, entity)):
                 continue
@@ -85,10 +85,12 @@ class Enricher:
             for entry in additions.get("globalTags", {}).get("tags", ()):
                 (name,) = parse(entry["tag"]).parts
                 yield Entity(entry["tag"], {"tagProperties": {"name": name}}, only_if_absent=True)
+            # What the source did not read is not known to be empty.
+            adds_only |= additions.keys() - aspects.keys()
             for name, added in additions.items():
                 said = merge_aspect(name, aspects.get(name), added, _UNION).value
                 aspects[name] = added if said is None else said
-        yield replace(entity, aspects=aspects, notes=notes)
+        yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
 
     def _fitted(self, entity_type: str) -> _Type:
         """Return what the rules come to for a type, and remember it."""

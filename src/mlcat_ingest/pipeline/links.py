@@ -146,7 +146,7 @@ class Linker:
         if links.complete:
             properties["mlFeatures"] = list(links.urns)
         aspects = {**model.aspects, _PROPERTIES: properties}
-        return Entity(model.urn, aspects, model.only_if_absent, tuple(notes))
+        return Entity(model.urn, aspects, model.only_if_absent, tuple(notes), model.adds_only)
 
 
 def _held(claim: Claim) -> Exists:

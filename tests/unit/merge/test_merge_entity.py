@@ -240,3 +240,14 @@ def test_a_reference_adds_nothing_to_an_entity() -> None:
     reference = Entity(URN, {HOME: {"name": "other"}}, only_if_absent=True)
     assert fold(full, reference) is full
     assert fold(reference, full) is full
+
+
+def test_what_only_adds_takes_nothing_from_what_was_said_before_it() -> None:
+    tags = [{"tags": [{"tag": name}]} for name in "ab"]
+    read = Entity(URN, {"globalTags": tags[0]})
+    unread = Entity(URN, {"globalTags": tags[1]}, adds_only=frozenset({"globalTags"}))
+    both = fold(read, unread)
+    assert both.aspects == {"globalTags": {"tags": [{"tag": "a"}, {"tag": "b"}]}}
+    assert both.adds_only == frozenset()
+    assert fold(unread, read) == read
+    assert fold(unread, unread) == unread

@@ -164,6 +164,18 @@ def test_what_a_rule_stops_adding_goes_and_what_people_added_stays() -> None:
     assert after["structuredProperties"].value == {"properties": []}
 
 
+def test_a_rule_takes_nothing_from_what_the_source_could_not_read() -> None:
+    """A source that lacks the permission for tags leaves them out."""
+    said = a_model(globalTags={"tags": [{"tag": "urn:li:tag:of-the-source"}]})
+    stored = stored_after(enriched(said, a_rule(add_tags=["old"])), None)
+    stored = stored_after(enriched(a_model(), a_rule(add_tags=["new"])), stored)
+    tags = stored["globalTags"].value["tags"]
+    assert [one["tag"].rpartition(":")[2] for one in tags] == ["of-the-source", "old", "new"]
+    stored = stored_after(enriched(said, a_rule(add_tags=["new"])), stored)
+    tags = stored["globalTags"].value["tags"]
+    assert [one["tag"].rpartition(":")[2] for one in tags] == ["of-the-source", "new"]
+
+
 def test_a_domain_that_people_chose_stays_first() -> None:
     chosen: Sequence[str] = ["urn:li:domain:theirs"]
     stored = {"domains": StoredAspect({"domains": chosen}, "1")}

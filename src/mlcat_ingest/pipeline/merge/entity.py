@@ -179,7 +179,8 @@ class _Merge:
         if before is None and not ours and not others:
             merged = first_aspect(name, fresh)
         else:
-            merged = merge_aspect(name, before, fresh, self._rules, ours, others)
+            rules = self._rules.adding() if name in self._entity.adds_only else self._rules
+            merged = merge_aspect(name, before, fresh, rules, ours, others)
         if merged.claims:
             self._claims[name] = merged.claims
         if merged.kept:

@@ -1,7 +1,13 @@
 """One entity out of two that say something of the same URN, before any of it is merged."""
 
+from typing import Final
+
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.merge.aspects import merge_aspect
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.sources import custom_properties, with_all_sources
+
+_UNION: Final = MergeRules(writer=None)
 
 
 def fold(earlier: Entity, later: Entity) -> Entity:
@@ -19,6 +25,17 @@ def fold(earlier: Entity, later: Entity) -> Entity:
     aspects = dict(earlier.aspects)
     for name, fresh in later.aspects.items():
         known = aspects.get(name, {})
-        said = with_all_sources(earlier.urn, fresh, custom_properties(known))
-        aspects[name] = {**known, **said}
-    return Entity(earlier.urn, aspects, notes=(*earlier.notes, *later.notes))
+        if known and name in later.adds_only:
+            added = merge_aspect(name, known, fresh, _UNION).value
+            aspects[name] = fresh if added is None else added
+        else:
+            said = with_all_sources(earlier.urn, fresh, custom_properties(known))
+            aspects[name] = {**known, **said}
+    unread = {one for entity in (earlier, later) for one in entity.adds_only}
+    read = (entity.aspects.keys() - entity.adds_only for entity in (earlier, later))
+    return Entity(
+        earlier.urn,
+        aspects,
+        notes=(*earlier.notes, *later.notes),
+        adds_only=frozenset(unread.difference(*read)),
+    )

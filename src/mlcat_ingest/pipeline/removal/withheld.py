@@ -48,7 +48,7 @@ class Withheld:
                 return
             self._urns[entity.urn] = None
             try:
-                line = dumps([entity.urn, entity.aspects])
+                line = dumps([entity.urn, entity.aspects, sorted(entity.adds_only)])
             except CodecError:
                 self._odd.append(entity)  # the catalog will refuse it, in its own words
             else:
@@ -59,8 +59,8 @@ class Withheld:
         self._open = True
         self._file.seek(0)
         for line in self._file:
-            urn, aspects = loads(line)
-            yield Entity(urn, aspects)
+            urn, aspects, adds_only = loads(line)
+            yield Entity(urn, aspects, adds_only=frozenset(adds_only))
         yield from self._odd
 
     def restart(self) -> None:
