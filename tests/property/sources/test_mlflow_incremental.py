@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.pipeline.removal.rename import RENAMED_TO
+from mlcat_ingest.pipeline.merge.base import RENAMED_TO
 from support.mlflow_history import TOLD, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
@@ -51,6 +51,11 @@ configs: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     ],
     config={},
 )
+# Versions have models of their own only while their runs cannot be read.
+@example(
+    history=[[("delete_experiment", 2)], [("restore_experiment", 8)]],
+    config={"incremental": {"enabled": False}},
+)
 def test_what_changed_is_as_good_as_everything(history: Steps, config: dict[str, Any]) -> None:
     server = Server.in_use()
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
@@ -67,7 +72,7 @@ def test_what_changed_is_as_good_as_everything(history: Steps, config: dict[str,
             assert removed(changed) >= expected
             proved = removed(changed) - expected
             assert not proved or config in READS_ALL
-            assert proved.isdisjoint(versions_of(server))
+            assert not proved or proved.isdisjoint(made_afresh(server, config))
         (last,) = changed.ingest().passes
         assert not last.full
 
@@ -112,6 +117,8 @@ def said(recipe: Recipe, without: Collection[str] | None = None) -> dict[str, di
     }
 
 
-def versions_of(server: Server) -> set[str]:
-    names = (f"{one.name}_{one.version}" for one in server.store.versions)
-    return {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{name},PROD)" for name in names}
+def made_afresh(server: Server, config: dict[str, Any]) -> set[str]:
+    """Return what a first ingest into an empty catalog writes, but for what it says is removed."""
+    recipe = Recipe(server, config=config)
+    recipe.ingest()
+    return recipe.sink.stored.keys() - removed(recipe)

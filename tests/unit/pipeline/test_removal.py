@@ -222,6 +222,19 @@ def test_what_the_new_group_has_already_is_not_overwritten(server: Server, recip
     assert tags == ["urn:li:tag:newer", "urn:li:tag:theirs"]
 
 
+def test_a_name_given_back_and_taken_again_takes_along_what_was_put_on_it_meanwhile(
+    server: Server, recipe: Recipe
+) -> None:
+    old, new = group_urn("fraud"), group_urn("renamed 1")
+    for at, name in enumerate(("renamed 1", "fraud", "renamed 1")):
+        recipe.sink.put(old, "domains", {"domains": [f"urn:li:domain:{at}"]})
+        server.experiment(1, name=name)
+        recipe.ingest()
+    assert removed(recipe.sink) == {old}
+    assert "urn:li:domain:2" in recipe.sink.stored[new]["domains"]["domains"]
+    assert "mlcat.renamed_to" not in properties(recipe.sink, new)
+
+
 # --- plans ----------------------------------------------------------------------------------------
 
 

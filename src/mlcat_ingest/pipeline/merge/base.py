@@ -25,6 +25,10 @@ no entities for them: they come and go as entries do."""
 
 APPLIED_PREFIX: Final = "mlcat.applied."
 
+RENAMED_TO: Final = "mlcat.renamed_to"
+"""Custom property of a group whose experiment has another name: what people put on the group was
+copied to this one. It goes once there is an experiment of that name again."""
+
 Claims = Mapping[str, str]
 """Field name to the text of the marks of its entries."""
 

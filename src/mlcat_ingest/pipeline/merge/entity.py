@@ -14,6 +14,7 @@ from mlcat_ingest.pipeline.merge.aspects import (
 )
 from mlcat_ingest.pipeline.merge.base import (
     NOTHING,
+    RENAMED_TO,
     Base,
     Bases,
     Claims,
@@ -210,9 +211,14 @@ class _Merge:
             if name not in self._entity.aspects:
                 self._claims[name] = claims
         key, text = applied_key(writer), encode(self._claims)
-        if self._properties.get(key) == text:
+        came_back = RENAMED_TO in self._properties and self._home in self._entity.aspects
+        if self._properties.get(key) == text and not came_back:
             return value
-        return {**value, CUSTOM: {**custom_properties(value), key: text}}
+        custom = {**custom_properties(value), key: text}
+        if came_back:
+            # Or what people put on it from now on would stay behind with the next renaming.
+            del custom[RENAMED_TO]
+        return {**value, CUSTOM: custom}
 
     def _propose(self, name: str, value: Aspect | None) -> None:
         header = condition(self._stored.get(name))

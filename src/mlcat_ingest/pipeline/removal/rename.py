@@ -8,14 +8,11 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivery import Delivers
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity, properties_aspect, without_claims
-from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX, Base, read_bases
+from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX, RENAMED_TO, Base, read_bases
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
 from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 log = logging.getLogger(__name__)
-
-RENAMED_TO: Final = "mlcat.renamed_to"
-"""Custom property of a group that had to stay: what was put on it was copied to this one."""
 
 _LISTS: Final[Mapping[str, str]] = {
     "ownership": "owners",
