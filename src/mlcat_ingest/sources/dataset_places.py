@@ -22,7 +22,7 @@ LEVELS: Final[Mapping[str, int]] = MappingProxyType(
 """Platforms of tables, and how many parts the full name of a table has there."""
 
 DATABASES: Final[Mapping[str, str]] = MappingProxyType(
-    {**{name: name for name in LEVELS}, "postgresql": "postgres"}
+    {**{name: name for name in LEVELS}, "postgresql": "postgres", "sqlserver": "mssql"}
 )
 """URI scheme, without a driver, to the platform of tables."""
 
@@ -40,7 +40,8 @@ _HUB_HOSTS: Final = {
     **dict.fromkeys(("kaggle.com", "www.kaggle.com"), "kaggle"),
 }
 _HUB_VIEWS: Final = frozenset({"blob", "resolve", "tree", "viewer"})
-_SCHEME_ALONE: Final = ("file:", "dbfs:", "hdfs:", "runs:", "models:", "jdbc:")
+_OF_MLFLOW: Final = ("runs:", "models:", "mlflow-artifacts:")
+_SCHEME_ALONE: Final = ("file:", "dbfs:", "hdfs:", "jdbc:", *_OF_MLFLOW)
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
 
@@ -77,21 +78,30 @@ def place_of_uri(uri: str) -> Place | None:
     rest = uri.partition("://")[2]
     if found.scheme in _OBJECT_STORES:
         # Keys may hold "?" and "#", which are no query and no fragment here.
-        return _named(_OBJECT_STORES[found.scheme], rest)
+        bucket, slash, key = rest.partition("/")
+        name = f"{bucket.rpartition('@')[2]}{slash}{key}"
+        return _named(_OBJECT_STORES[found.scheme], name)
     if found.scheme in _AZURE:
         container, at, _ = rest.partition("@")
         return _named("abs", f"{container}{found.path}") if at else None
     if found.scheme in DATABASES:
         platform = DATABASES[found.scheme]
-        return _named(platform, _table(platform, found))
+        table = _table(platform, found)
+        return None if table is None else _named(platform, table)
     of_scheme = _BY_SCHEME.get(found.scheme)
     return None if of_scheme is None else of_scheme(found)
 
 
-def _table(platform: str, uri: Uri) -> str:
-    """Return the name of a table whose address is all there is; the host may be its first part."""
+def _table(platform: str, uri: Uri) -> str | None:
+    """Return the name of a table whose address is all there is; the host may be its first part.
+
+    None where it is the address of a server, with a port, or with settings, and of no table in it.
+    """
     names = [name for part in uri.path.split("/") for name in part.split(".") if name]
-    return ".".join(names if len(names) >= LEVELS[platform] else filter(None, (uri.host, *names)))
+    if len(names) >= LEVELS[platform]:
+        return ".".join(names)
+    is_server = ":" in uri.host or ";" in uri.host
+    return None if is_server else ".".join(filter(None, (uri.host, *names)))
 
 
 def _web(uri: Uri) -> Place | None:

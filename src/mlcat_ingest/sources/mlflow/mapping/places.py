@@ -1,6 +1,7 @@
 """Where a dataset is: from the source that MLflow logged to a platform and a name on it."""
 
 import json
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -8,6 +9,10 @@ from typing import Any, Final
 from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
 
 _UC_PARTS: Final = 3
+_OF_SPARK: Final = ("spark", "delta", "databricks")
+"""How source types begin whose tables are in a metastore, or in Unity Catalog."""
+_SETTING: Final = re.compile(r";\s*database(?:name)?\s*=\s*([^;]+)", re.IGNORECASE)
+"""Where the address of an SQL Server has its database."""
 _SESSION_CATALOG: Final = "spark_catalog"
 _HUBS: Final = {"hugging_face": "huggingface", "huggingface": "huggingface", "kaggle": "kaggle"}
 _JSON: Final = ("{", "[", '"')
@@ -48,7 +53,11 @@ def place_of(
     if not facts and source.strip() != "null" and not source.lstrip().startswith(_JSON):
         uri = source.strip()
     if table:
-        return _table_place(told or DATABASES.get(kind), table, facts, uri)
+        platform = told or DATABASES.get(kind) or DATABASES.get(split(uri).scheme)
+        if platform is not None:
+            return platform, _full_name(platform, table, facts, uri)
+        unity = facts.get("is_databricks_uc_table") is True
+        return _of_spark(table, unity) if unity or kind.startswith(_OF_SPARK) else None
     if not uri or uri in _NO_PLACE:
         return None
     place = place_of_uri(uri)
@@ -63,21 +72,31 @@ def _text(facts: Mapping[str, Any], *keys: str) -> str | None:
     return next((v.strip() for k in keys if isinstance(v := facts.get(k), str) and v.strip()), None)
 
 
-def _table_place(
-    platform: str | None, table: str, facts: Mapping[str, Any], uri: str | None
-) -> Place:
-    found = split(uri)
-    platform = platform or DATABASES.get(found.scheme)
-    parts = [part.strip('`"[]') for part in table.split(".")]
-    if platform is None:
-        # A table that Spark or Delta names: three levels are a catalog, two the metastore.
-        if len(parts) == _UC_PARTS and parts[0] == _SESSION_CATALOG:
-            return ("hive", ".".join(parts[1:]))
-        unity = facts.get("is_databricks_uc_table") is True or len(parts) == _UC_PARTS
-        return ("databricks" if unity else "hive", ".".join(parts))
+def _parts(table: str) -> list[str]:
+    return [part.strip('`"[]') for part in table.split(".")]
+
+
+def _of_spark(table: str, unity: bool) -> Place:
+    """Return the place of a table that Spark or Delta names.
+
+    Three levels are a catalog, two the metastore.
+    """
+    parts = _parts(table)
+    if len(parts) == _UC_PARTS and parts[0] == _SESSION_CATALOG:
+        return ("hive", ".".join(parts[1:]))
+    return ("databricks" if unity or len(parts) == _UC_PARTS else "hive", ".".join(parts))
+
+
+def _full_name(platform: str, table: str, facts: Mapping[str, Any], uri: str | None) -> str:
+    parts = _parts(table)
     levels = LEVELS.get(platform, len(parts))
     if len(parts) < levels:
-        schema = _text(facts, "schema") if len(parts) == 1 else None
-        database = _text(facts, "database", "catalog", "project") or found.path.strip("/")
+        schema = _text(facts, "schema", "dataset") if len(parts) == 1 else None
+        database = _text(facts, "database", "catalog", "project") or _database(uri)
         parts = [part for part in (database, schema, *parts) if part][-levels:]
-    return platform, ".".join(parts)
+    return ".".join(parts)
+
+
+def _database(uri: str | None) -> str:
+    found = _SETTING.search(uri or "")
+    return found[1].strip() if found else split(uri).path.strip("/")
