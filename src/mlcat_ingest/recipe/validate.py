@@ -3,6 +3,7 @@
 Pydantic's own text is not used: it repeats input values, and a recipe's values may be secrets.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -142,11 +143,11 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
 
 def _scrubbed(sentence: str, value: Any, raw: Any) -> str:
     """Return a validator's sentence without the secrets and the value that it was about."""
-    hidden = set(_secrets(raw))
-    if isinstance(value, str) and len(value) >= SHORTEST_MASKED:
-        hidden.add(str(value))
-    for text in sorted(hidden, key=len, reverse=True):
+    for text in sorted(set(_secrets(raw)), key=len, reverse=True):
         sentence = sentence.replace(text, MASK)
+    if isinstance(value, str) and len(value) >= SHORTEST_MASKED:
+        # Inside a longer word it is one of our own words, such as a choice that was meant.
+        sentence = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, sentence)
     return mask(sentence)
 
 

@@ -30,6 +30,10 @@ def repeats(text: str) -> str:
     raise ValueError(f"no good: {text}")
 
 
+def wants_a_choice(text: str) -> str:
+    raise ValueError(f"{text} is none of TECHNICAL_OWNER, DATAOWNER")
+
+
 class Inner(RecipeModel):
     key_hints: ClassVar[Mapping[str, str]] = {"old": "went away; delete it"}
     size: int = Field(default=1, ge=1, le=9)
@@ -55,6 +59,7 @@ class Model(RecipeModel):
     token: OptionalSecret = None
     server: ServiceUrl = "http://h"
     bad: Annotated[str, AfterValidator(repeats)] | None = None
+    kind: Annotated[str, AfterValidator(wants_a_choice)] | None = None
     raw: Any = None
     waits: float = Field(default=1, validation_alias=AliasChoices("waits_s", "waits_sec"))
 
@@ -118,6 +123,7 @@ def problems(raw: dict[str, Any], **origin: Any) -> list[str]:
         ({"server": "http://[x"}, "c.server: is not a usable address"),
         ({"bad": "the value"}, "c.bad: no good: ***"),
         ({"bad": "no"}, "c.bad: no good: no"),
+        ({"kind": "OWNER"}, "c.kind: *** is none of TECHNICAL_OWNER, DATAOWNER"),
         ({"raw": ["a"], "token": "sesame"}, "c: no good: ['a']"),
         ({"raw": Substituted("v", "${V}", ("v", ""))}, "c: no good: ***"),
         ({"raw": {"password": ["v1"]}}, "c: no good: {'password': ['***']}"),

@@ -57,7 +57,7 @@ def place_of(
         if platform is not None:
             return platform, _full_name(platform, table, facts, uri)
         unity = facts.get("is_databricks_uc_table") is True
-        return _of_spark(table, unity) if unity or kind.startswith(_OF_SPARK) else None
+        return _of_spark(table, unity=unity) if unity or kind.startswith(_OF_SPARK) else None
     if not uri or uri in _NO_PLACE:
         return None
     place = place_of_uri(uri)
@@ -76,7 +76,7 @@ def _parts(table: str) -> list[str]:
     return [part.strip('`"[]') for part in table.split(".")]
 
 
-def _of_spark(table: str, unity: bool) -> Place:
+def _of_spark(table: str, *, unity: bool) -> Place:
     """Return the place of a table that Spark or Delta names.
 
     Three levels are a catalog, two the metastore.
