@@ -66,7 +66,7 @@ class DeadLetters:
             if file is not None:
                 file.close()
             elif complete and self.path is not None and not self.written and not self._add:
-                self.path.unlink(missing_ok=True)
+                _take_away(self.path)
 
     def _write(
         self,
@@ -102,6 +102,14 @@ class DeadLetters:
             except OSError as error:
                 log.warning("dead letters cannot be kept in %s: %s", self.path, error.strerror)
                 self.path = None
+
+
+def _take_away(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        # Nothing was refused, so nothing is lost, and the run is as good as it was.
+        log.warning("the dead-letter file %s cannot be removed: %s", path, error.strerror)
 
 
 def _line(letter: dict[str, Any], proposal: Proposal | None) -> str:

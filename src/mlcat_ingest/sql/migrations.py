@@ -18,6 +18,7 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
 )
 
 from mlcat_ingest.errors import RecipeError
@@ -100,12 +101,15 @@ def pending(
         )
     )
     if done != known[: len(done)]:
-        raise _newer(connection.engine, component, [name for name in done if name not in known])
+        raise _newer(connection, component, [name for name in done if name not in known])
     return migrations[len(done) :]
 
 
-def _newer(engine: Engine, component: str, foreign: list[str]) -> RecipeError:
-    shown = engine.url.render_as_string(hide_password=True)
+def _newer(connection: Connection, component: str, foreign: list[str]) -> RecipeError:
+    shown = connection.engine.url.set(query={}).render_as_string(hide_password=True)
+    if connection.dialect.name == "sqlite":
+        # An engine that only reads has no address: it opens its file in a way of its own.
+        shown = str(connection.scalar(text("SELECT file FROM pragma_database_list")) or shown)
     steps = ", ".join(repr(name) for name in foreign) or "steps in another order"
     return RecipeError(
         f"the {component} database {shown} was made by a newer version of mlcat-ingest: "

@@ -1,5 +1,7 @@
 """What a plan copies of the state, from the databases that may hold it; these stay as they are."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from sqlalchemy import text
 
 from mlcat_ingest.errors import RecipeError, StateUnavailableError
 from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.parts import Counts, PartKey
@@ -31,6 +34,10 @@ def fill(url: str) -> None:
         found = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(2_500)]
         rows.save(engine, found)
     engine.dispose()
+
+
+def name_of(url: str) -> str:
+    return re.escape(url.rpartition("/")[2])
 
 
 def test_one_recipe_is_copied_whole(url: str, tmp_path: Path) -> None:
@@ -65,8 +72,11 @@ def test_a_newer_database_is_refused_and_an_older_one_not_brought_up(
     engine = open_state(url)
     with write_transaction(engine) as connection:
         connection.execute(text("UPDATE mlcat_migration SET name = 'new' WHERE position = 0"))
-    with pytest.raises(RecipeError, match="newer version"):
+    with pytest.raises(RecipeError, match=rf"{name_of(url)} was made by a newer version"):
         copy_recipe(url, "r", f"sqlite:///{tmp_path}/1.db")
+    (found,) = state_findings(url, "r")
+    assert (found.what, found.outcome) == ("state database", "failed")
+    assert "newer version" in found.detail
     with write_transaction(engine) as connection:
         connection.execute(text("DELETE FROM mlcat_migration"))
     copy_recipe(url, "r", f"sqlite:///{tmp_path}/2.db")
@@ -91,3 +101,16 @@ def test_a_damaged_or_unreachable_database_is_one_sentence(tmp_path: Path) -> No
         copy_recipe(f"sqlite:///{tmp_path}/state.db", "r", f"sqlite:///{tmp_path}/1.db")
     with pytest.raises(StateUnavailableError, match="cannot be used"):
         copy_recipe("postgresql://nobody@127.0.0.1:1/none", "r", f"sqlite:///{tmp_path}/2.db")
+
+
+def test_a_file_that_may_not_be_read_is_planned_without_as_a_run_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    fill(url)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    state = ScratchState(url, MemoryOptions("r"))
+    state.open(FakeSink(place="http://catalog"))
+    assert state.tracker.remembers
+    state.close()
+    assert "planning without state, so reading everything: the database" in caplog.text

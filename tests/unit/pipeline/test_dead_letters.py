@@ -94,6 +94,15 @@ def test_a_file_that_cannot_be_written_costs_a_warning(
     assert (report.dead_letters, report.dead_letter_file, report.exit_code) == (1, None, 4)
 
 
+def test_a_file_that_cannot_be_removed_costs_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    report = run(tmp_path / "file" / "d", model("a"))
+    assert "cannot be removed: Not a directory" in caplog.text
+    assert report.exit_code == 0
+
+
 def test_the_recipe_says_where_they_go(tmp_path: Path) -> None:
     def file_of(text: str) -> Path:
         recipe = Recipe.parse(f"{{sources: [{{type: mlflow}}]{text}}}", base_dir=tmp_path)

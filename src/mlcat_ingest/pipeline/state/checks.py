@@ -9,9 +9,11 @@ from sqlalchemy import Engine, text
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.pipeline.state import tables
 from mlcat_ingest.pipeline.state.database import file_of, shown, told
 from mlcat_ingest.pipeline.state.lock import holder, lock_file
 from mlcat_ingest.sql.engine import database_url, open_engine
+from mlcat_ingest.sql.migrations import pending
 
 _STATE: Final = "state database"
 _LOCK: Final = "state lock"
@@ -73,6 +75,8 @@ def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
         else:
             connection.scalar(text("SELECT count(*) FROM sqlite_master"))
             allowed = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
+        # One that a newer version made is refused here as it is by a run.
+        pending(connection, tables.COMPONENT, tables.MIGRATIONS)
     if not allowed:
         return Finding(_STATE, "failed", f"{shown(url)} may not be written", hint)
     return Finding(_STATE, "ok", shown(url))

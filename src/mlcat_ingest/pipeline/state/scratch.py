@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import Connection, Engine, insert, select
 
+from mlcat_ingest.errors import NotAuthorizedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.pipeline.state.database import open_state, shown, told
+from mlcat_ingest.pipeline.state.database import file_of, open_state, shown, told
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.state.summary import is_missing
@@ -40,14 +41,20 @@ class ScratchState(State):
 
         Raises:
             RecipeError: the database is damaged, or a newer version made it.
-            StateUnavailableError: it does not answer.
+            StateUnavailableError: it is a server's, and does not answer.
         """
         del always  # nothing is evaluated
         if sink.address() is None:
             return
         self._folder = TemporaryDirectory(prefix="mlcat-plan-")
         self._url = f"sqlite:///{Path(self._folder.name) / 'state.db'}"
-        copy_recipe(self._original, self._recipe, self._url)
+        try:
+            copy_recipe(self._original, self._recipe, self._url)
+        except (NotAuthorizedError, StateUnavailableError) as error:
+            if file_of(self._original) is None:
+                raise
+            # A run warns and goes on, so a plan does.
+            log.warning("planning without state, so reading everything: %s", error)
         super().open(sink)
 
     def close(self) -> None:
