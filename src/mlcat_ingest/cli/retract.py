@@ -40,8 +40,9 @@ def command(recipe: str, to: str | None, *, yes: bool, as_json: bool) -> int:
     are left alone. What the recipe wrote is known from what it remembers and from a search of the
     catalog; where there is neither, nothing is done.
 
-    Exit status: 0 it is gone, or there was nothing; 1 a side failed, a run is at work, or nobody
-    agreed; 2 the command or the recipe is at fault; 4 the catalog refused some; 130 interrupted.
+    Exit status: 0 it is gone, or there was nothing; 1 a side failed, a run is at work, or the
+    answer was no; 2 the command or the recipe is at fault, or nobody is there to answer; 4 the
+    catalog refused some; 130 interrupted.
     """
     from mlcat_ingest.pipeline.pipeline import Pipeline
 

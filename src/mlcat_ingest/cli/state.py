@@ -62,8 +62,8 @@ def reset(recipe: str, *, yes: bool) -> int:
 
     The catalog is not touched, other recipes in the same database neither.
 
-    Exit status: 0, also where nothing was remembered; 1 a run of it is at work, or nobody agreed;
-    2 the recipe or the database is at fault.
+    Exit status: 0, also where nothing was remembered; 1 a run of it is at work, or the answer
+    was no; 2 the recipe or the database is at fault, or nobody is there to answer.
     """
     from mlcat_ingest.pipeline.state.database import shown
     from mlcat_ingest.pipeline.state.summary import reset as forget

@@ -45,7 +45,7 @@ class Match(RecipeModel):
     """A regular expression for the URN."""
 
     properties: dict[PublicStr, Pattern] = Field(default_factory=dict)
-    """Regular expressions for custom properties, by key, such as `mlflow.tag.team: growth`."""
+    """Regular expressions for custom properties, by key, such as `team: growth` for that tag."""
 
 
 class OwnerRule(RecipeModel):

@@ -21,7 +21,7 @@ def a_rule(**values: Any) -> EnrichRule:
 
 
 def a_model(name: str = "churn 1", **aspects: Aspect) -> Entity:
-    properties = {"name": name, "customProperties": {"mlflow.tag.team": "growth"}}
+    properties = {"name": name, "customProperties": {"team": "growth"}}
     return Entity(MODEL, {**aspects, "mlModelProperties": properties})
 
 
@@ -86,8 +86,8 @@ def test_everything_a_rule_can_add() -> None:
         ({"name": "hurn"}, False),
         ({"urn": ".*,run-1,PROD"}, True),
         ({"urn": ".*DEV"}, False),
-        ({"properties": {"mlflow.tag.team": "gro"}}, True),
-        ({"properties": {"mlflow.tag.team": "gro$"}}, False),
+        ({"properties": {"team": "gro"}}, True),
+        ({"properties": {"team": "gro$"}}, False),
         ({"properties": {"nothing": ".+"}}, False),
         ({"entity": "mlModel", "name": "churn", "urn": "nothing"}, False),
     ],
