@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StrictFloat, model_validator
 
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.values import (
@@ -91,9 +91,11 @@ class EnrichRule(RecipeModel):
     """Owners: names of users, URNs, or `{owner: …, type: …}`."""
 
     structured_properties: dict[
-        PropertyRef, Annotated[tuple[float | str, ...], BeforeValidator(_several)]
+        PropertyRef,
+        Annotated[tuple[StrictFloat | str, ...], Field(min_length=1), BeforeValidator(_several)],
     ] = Field(default_factory=dict)
-    """Values of structured properties, by the property's qualified name or URN."""
+    """Values of structured properties, texts and numbers, by the property's qualified name or URN.
+    Of several rules that match, the last one says the values of a property."""
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:

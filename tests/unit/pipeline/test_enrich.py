@@ -109,6 +109,13 @@ def test_rules_add_to_the_source_and_to_each_other() -> None:
     assert [entry["tag"] for entry in tags] == [f"urn:li:tag:{name}" for name in ("source", *"ab")]
 
 
+def test_the_last_rule_says_the_values_of_a_structured_property() -> None:
+    rules = [a_rule(structured_properties={"tier": value}) for value in (1, "gold")]
+    assert enriched(a_model(), *rules).aspects["structuredProperties"]["properties"] == [
+        {"propertyUrn": "urn:li:structuredProperty:tier", "values": [{"string": "gold"}]}
+    ]
+
+
 @pytest.mark.parametrize(
     "entity",
     [

@@ -49,6 +49,11 @@ def test_urns_stay_as_they_are() -> None:
         ("{add_tags: ['urn:li:tag:(']}", "enrich[0].add_tags[0]: cannot be a tag"),
         ("{add_owners: [{owner: j, type: BOSS}]}", "add_owners[0].type: is not a kind of owner"),
         ("{add_domain: x}", "enrich[0].add_domain: is called `set_domain`"),
+        (
+            "{structured_properties: {p: true}}",
+            "structured_properties.p: has to be a number, or has to be text; put quotes round it",
+        ),
+        ("{structured_properties: {p: []}}", "structured_properties.p: has to have 1 entries"),
         ("{type: add_tags}", "enrich[0].type: is a list of rules here"),
     ],
 )
