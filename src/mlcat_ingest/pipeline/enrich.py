@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from mlcat_ingest.metadata.entities import allows
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.pipeline.merge import MergeRules, merge_aspect, properties_aspect
+from mlcat_ingest.pipeline.merge import UNION, merge_aspect, properties_aspect
 from mlcat_ingest.recipe.enrich import EnrichRule, Match, OwnerRule
 
 Facts = tuple[str, Entity]
@@ -16,8 +16,6 @@ Facts = tuple[str, Entity]
 
 # The record demands a stamp. A time of its own for every run would be a change in every run.
 _NO_TIME: Final = {"time": 0, "actor": "urn:li:corpuser:unknown"}
-
-_UNION: Final = MergeRules(writer=None)
 
 _ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
     "glossaryTerms": {"terms": []},
@@ -88,7 +86,7 @@ class Enricher:
             # What the source did not read is not known to be empty.
             adds_only |= additions.keys() - aspects.keys()
             for name, added in additions.items():
-                said = merge_aspect(name, aspects.get(name), added, _UNION).value
+                said = merge_aspect(name, aspects.get(name), added, UNION).value
                 aspects[name] = added if said is None else said
         yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
 

@@ -30,14 +30,14 @@ from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
 from mlcat_ingest.pipeline.lineage import LineageCheck
 from mlcat_ingest.pipeline.links import Linker
-from mlcat_ingest.pipeline.merge import Merge, MergeRules, merge_entity
+from mlcat_ingest.pipeline.merge import UNION, Merge, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages
 from mlcat_ingest.pipeline.removal import Removal, RemovalOptions, Withheld
-from mlcat_ingest.pipeline.removal.rename import UNION, Copier
+from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.report import Progress, Report
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.tally import Mask, Tally
@@ -129,14 +129,7 @@ class Run:
         self._tally = Tally(options.name, options.mask, letters)
         self._linker = Linker(sink, self._tally, self._gate)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
-        self._mapper = PageMapper(
-            Enricher(options.enrich),
-            self._keys,
-            self._linker,
-            options.state.tracker,
-            self._tally,
-            self._pass_over,
-        )
+        self._mapper = self._mapping(options)
         self._chunker, self._withheld = Chunker(self._tally), Withheld()
         self._lineage = LineageCheck(sink, self._tally, self._gate, enabled=options.check_lineage)
         # One chunk waits while the workers are busy: more would only take memory.
@@ -157,6 +150,17 @@ class Run:
             listing=options.listing,
         )
         self._threads: list[Future[None]] = []
+
+    def _mapping(self, options: RunOptions) -> PageMapper:
+        """Return the stage from records to entities."""
+        return PageMapper(
+            Enricher(options.enrich),
+            self._keys,
+            self._linker,
+            options.state.tracker,
+            self._tally,
+            self._pass_over,
+        )
 
     def _writing(
         self, options: RunOptions, delivery: MakeDelivery

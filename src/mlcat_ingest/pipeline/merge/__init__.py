@@ -16,11 +16,12 @@ from mlcat_ingest.pipeline.merge.entity import (
 from mlcat_ingest.pipeline.merge.fold import fold
 from mlcat_ingest.pipeline.merge.rebase import rebase_aspect, with_claims_of
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
-from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
 
 __all__ = [
     "IF_VERSION_MATCH",
+    "UNION",
     "Merge",
     "MergeRules",
     "MergedEntity",

@@ -1,13 +1,9 @@
 """One entity out of two that say something of the same URN, before any of it is merged."""
 
-from typing import Final
-
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
-from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.merge.rules import UNION
 from mlcat_ingest.pipeline.merge.sources import custom_properties, with_all_sources
-
-_UNION: Final = MergeRules(writer=None)
 
 
 def fold(earlier: Entity, later: Entity) -> Entity:
@@ -26,7 +22,7 @@ def fold(earlier: Entity, later: Entity) -> Entity:
     for name, fresh in later.aspects.items():
         known = aspects.get(name, {})
         if known and name in later.adds_only:
-            added = merge_aspect(name, known, fresh, _UNION).value
+            added = merge_aspect(name, known, fresh, UNION).value
             aspects[name] = fresh if added is None else added
         else:
             said = with_all_sources(earlier.urn, fresh, custom_properties(known))

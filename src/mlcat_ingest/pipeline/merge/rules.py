@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 from mlcat_ingest.pipeline.merge.base import NOTHING
 from mlcat_ingest.recipe.merge import Policy
@@ -28,3 +28,7 @@ class MergeRules:
     def adding(self) -> Self:
         """Return the rules of this writer by which nothing is taken away."""
         return replace(self, policies=NOTHING, adds_only=True)
+
+
+UNION: Final = MergeRules(writer=None)
+"""The rules of nobody in particular: nothing is taken away, and no base is kept."""

@@ -7,7 +7,13 @@ from typing import Any, Final
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivery import Delivers
-from mlcat_ingest.pipeline.merge import MergeRules, merge_entity, properties_aspect, without_claims
+from mlcat_ingest.pipeline.merge import (
+    UNION,
+    MergeRules,
+    merge_entity,
+    properties_aspect,
+    without_claims,
+)
 from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX, RENAMED_TO, Base, read_bases
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
 from mlcat_ingest.sinks.base import Sink, StoredEntity
@@ -26,15 +32,12 @@ _LISTS: Final[Mapping[str, str]] = {
 
 _DOCS: Final = "editableMlModelGroupProperties"
 
-UNION: Final = MergeRules(None)
-"""Copies are nobody's entries: no recipe takes them away again."""
-
 
 class Copier:
     """Copies what is not ours from one group to another."""
 
     def __init__(self, sink: Sink, delivery: Delivers) -> None:
-        """Read from `sink`; `delivery` merges by `UNION`."""
+        """Read from `sink`; `delivery` merges by `UNION`: copies are nobody's entries."""
         self._sink = sink
         self._delivery = delivery
 
