@@ -139,7 +139,7 @@ class Http(Closing):
         self._verify = verify
         self._session.cert = cert
         self._proxies = loopback_without_proxy(self.base_url)
-        self._adapter = BudgetedAdapter(connections, backoff_s)
+        self._adapter = BudgetedAdapter(peer, connections, backoff_s)
         self._session.mount("http://", self._adapter)
         self._session.mount("https://", self._adapter)
         if verify is False:

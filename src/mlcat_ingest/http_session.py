@@ -1,6 +1,7 @@
 """The requests session behind `http.py`: whose credentials, which proxies, how often again."""
 
 import ipaddress
+import logging
 import threading
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, Self
@@ -15,6 +16,12 @@ from urllib3.util.retry import Retry
 RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
 MAX_RETRY_AFTER_S: Final = 60
 MAX_BACKOFF_S: Final = 30
+
+
+LONG_WAIT_S: Final = 5
+"""Seconds from which on a wait that a server asks for is said."""
+
+log = logging.getLogger(__name__)
 
 
 class NoAuth(AuthBase):
@@ -41,7 +48,8 @@ class OwnSession(requests.Session):
 class CountedRetry(Retry):
     """Retries connects and statuses, and waits no longer than `MAX_RETRY_AFTER_S` when asked to."""
 
-    # Every retry makes a new object, so what a thread's failures were is kept beside them.
+    # Every retry makes a new object, so what a thread's failures were is kept beside them, and of
+    # whom it asks.
     failures: ClassVar[threading.local] = threading.local()
 
     def increment(
@@ -65,12 +73,26 @@ class CountedRetry(Retry):
         asked = super().get_retry_after(response)
         return None if asked is None else min(asked, MAX_RETRY_AFTER_S)
 
+    def sleep_for_retry(self, response: Any) -> bool:
+        """Wait as long as the server asks for, and say so where that is long."""
+        asked = self.get_retry_after(response) or 0
+        if asked >= LONG_WAIT_S:
+            peer = self.failures.peer
+            log.warning(
+                "%s answers %d and asks to be left alone for %d s", peer, response.status, asked
+            )
+        return super().sleep_for_retry(response)
+
 
 class BudgetedAdapter(HTTPAdapter):
     """An adapter whose retries each thread sets before it sends."""
 
-    def __init__(self, connections: int, backoff_s: float) -> None:
-        """Keep the first pause between attempts; a pool of `connections` blocks when used up."""
+    def __init__(self, peer: str, connections: int, backoff_s: float) -> None:
+        """Keep who is asked, and the first pause between attempts.
+
+        A pool of `connections` blocks when used up.
+        """
+        self._peer = peer
         self._budget = threading.local()
         self._backoff_s = backoff_s
         super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
@@ -79,6 +101,7 @@ class BudgetedAdapter(HTTPAdapter):
         """Let this thread's next request be tried again `attempts` times."""
         self._budget.attempts = attempts
         CountedRetry.failures.count = 0
+        CountedRetry.failures.peer = self._peer
 
     def failures(self) -> int:
         """Return how many attempts of this thread failed since `allow`."""

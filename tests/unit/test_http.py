@@ -86,6 +86,20 @@ def test_a_server_may_ask_to_wait_but_not_for_ever(
     assert naps == [waited]
 
 
+@pytest.mark.parametrize(("asked", "said"), [("1", False), ("7200", True)])
+def test_a_long_wait_that_a_server_asks_for_is_said(
+    asked: str,
+    said: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", lambda _: None)
+    with flaky([Answer(503, headers={"Retry-After": asked}), Answer()]) as server:
+        assert client(server.url).request("POST", "/", body=b"{}").ok
+    expected = ["the service answers 503 and asks to be left alone for 60 s"] if said else []
+    assert [one.message for one in caplog.records if one.name.startswith("mlcat")] == expected
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import IO, Final, NoReturn, cast
 
 import click
@@ -131,6 +132,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its status."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         _never_fail_on_a_character(stream)
     code = call(args)
@@ -163,6 +165,17 @@ def call(args: Sequence[str] | None = None) -> int:
         settings.complain(f"unexpected {type(error).__name__}: {error}{cure}", error)
         return EXIT_FAILED
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _open_what_is_closed() -> None:
+    """Let standard streams that the caller closed lead nowhere.
+
+    Their numbers would else go to the first files and sockets that are opened.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - to the end
+            setattr(sys, name, nowhere)
 
 
 def _never_fail_on_a_character(stream: IO[str]) -> None:

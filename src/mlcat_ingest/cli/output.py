@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli.logs import PROGRESS
+from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.pipeline.report import Progress
 from mlcat_ingest.recipe.secrets import mask
 
@@ -30,13 +31,24 @@ OnProgress = Callable[[Progress], None]
 ShownProgress = AbstractContextManager[OnProgress | None]
 
 
+class StdoutError(MlcatError):
+    """What was asked for cannot be written to standard output."""
+
+
 def out(text: str) -> None:
-    """Write a result to stdout; where nobody reads it any more, it is dropped."""
+    """Write a result to stdout; where nobody reads it any more, it is dropped.
+
+    Raises:
+        StdoutError: it cannot be written, as on a full disk.
+    """
     try:
         click.echo(text)
         sys.stdout.flush()
     except BrokenPipeError:
         drop_stdout()
+    except OSError as error:
+        drop_stdout()
+        raise StdoutError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def out_lines(lines: "Iterable[Line]") -> None:

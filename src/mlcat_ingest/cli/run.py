@@ -102,8 +102,11 @@ def _run(
             gate=gate.options(resolved.recipe.name),
         )
         drained = _drain(resolved, reading, spool, settings) if report.failure is None else EXIT_OK
-    _tell(report, settings)
-    failed = max(files.finish(report), gate.finish())
+    try:
+        _tell(report, settings)
+    finally:
+        # Also where standard output takes nothing more.
+        failed = max(files.finish(report), gate.finish())
     if boxed and report.failure is None:
         settings.tell(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
     if report.exit_code in _WORSE:

@@ -4,6 +4,8 @@ import json
 
 import click
 
+from mlcat_ingest.cli import output
+
 
 @click.command(epilog="\b\nExample:\n  mlcat-ingest schema > recipe.schema.json")
 @click.argument("what", type=click.Choice(["recipe", "definitions"]), default="recipe")
@@ -17,4 +19,4 @@ def command(what: str) -> None:
     from mlcat_ingest.pipeline.schema import definitions_schema, json_schema
 
     schema = json_schema() if what == "recipe" else definitions_schema()
-    click.echo(json.dumps(schema, indent=2, ensure_ascii=False))
+    output.out(json.dumps(schema, indent=2, ensure_ascii=False))

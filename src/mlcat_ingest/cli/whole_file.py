@@ -38,6 +38,10 @@ def write_whole(path: Path, pieces: Iterable[str]) -> None:
         return
     target = path.resolve()
     partial = target.with_name(f"{target.name}.partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.writelines(pieces)
-    partial.replace(target)
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

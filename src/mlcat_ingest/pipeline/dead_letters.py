@@ -1,5 +1,6 @@
 """Dead letters: what a run could not bring into the catalog, a JSON object a line."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -100,8 +101,17 @@ class DeadLetters:
                 self._file.write(f"{line}\n")
                 self._file.flush()
             except OSError as error:
-                log.warning("dead letters cannot be kept in %s: %s", self.path, error.strerror)
+                log.error("dead letters cannot be kept in %s: %s", self.path, error.strerror)  # noqa: TRY400 - no fault of the program
                 self.path = None
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Close a file that could not be written."""
+        file, self._file = self._file, None
+        if file is not None:
+            # It tries once more to write what is left in its buffer; that was said already.
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 def _take_away(path: Path) -> None:

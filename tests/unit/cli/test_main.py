@@ -301,6 +301,23 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "{", "")
 
 
+@pytest.mark.parametrize("closed", ["1", "2", "1 2"])
+def test_streams_that_the_caller_closed_are_no_error(closed: str) -> None:
+    shut = " ".join(f"{number}>&-" for number in closed.split())
+    script = f"{sys.executable} -m mlcat_ingest schema {shut}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_standard_output_on_a_full_disk_is_an_error_with_its_place() -> None:
+    script = f"{sys.executable} -m mlcat_ingest schema > /dev/full"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    said = "mlcat-ingest: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 def test_characters_that_a_terminal_lacks_are_escaped() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mlcat_ingest", "wörd→"],

@@ -1,13 +1,16 @@
 """The file of `--report`: whole at any moment, and never in the place of a device."""
 
+import errno
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.cli.report_file import ReportFile
+from mlcat_ingest.cli.whole_file import write_whole
 from mlcat_ingest.pipeline.report import Report
 
 GOING_ON = Report("t", 1_000, 2_000, finished=False)
@@ -65,3 +68,17 @@ def test_what_cannot_be_written_is_said_in_the_end(
     assert capsys.readouterr().err == ""
     assert file.finish(ENDED) == 1
     assert "the report cannot be written" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_leaves_nothing_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text("before")
+
+    def pieces() -> Iterator[str]:
+        yield "half"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left"):
+        write_whole(path, pieces())
+    assert [one.name for one in tmp_path.iterdir()] == ["r.json"]
+    assert path.read_text() == "before"

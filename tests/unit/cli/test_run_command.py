@@ -114,6 +114,19 @@ def test_the_report_as_a_file(invoke: Invoke, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("sides")
+def test_the_report_is_a_file_also_where_standard_output_takes_nothing(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: str) -> None:
+        raise output.StdoutError("standard output cannot be written: No space left on device")
+
+    monkeypatch.setattr(output, "out", full)
+    result = invoke("recipe.yml", "--report", str(tmp_path / "r.json"))
+    assert (result.code, result.err.count("standard output cannot be written")) == (1, 1)
+    assert json.loads((tmp_path / "r.json").read_text())["finished"] is True
+
+
+@pytest.mark.usefixtures("sides")
 def test_the_report_as_json_on_standard_output(invoke: Invoke) -> None:
     result = invoke("recipe.yml", "-q", "--report", "-")
     assert json.loads(result.out)["exit_code"] == 0

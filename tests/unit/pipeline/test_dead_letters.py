@@ -103,6 +103,18 @@ def test_a_file_that_cannot_be_removed_costs_a_warning(
     assert report.exit_code == 0
 
 
+def test_a_full_disk_costs_a_message_and_not_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "d"
+    path.symlink_to("/dev/full")
+    report = run(path, model("a"), model("b"), refuse={model_urn("a")})
+    [said] = [one for one in caplog.records if "dead letters cannot be kept" in one.message]
+    assert str(path) in said.message
+    assert said.levelname == "ERROR"  # what is lost is said to those who asked for quiet, too
+    assert (report.dead_letters, report.dead_letter_file, report.exit_code) == (1, None, 4)
+
+
 def test_the_recipe_says_where_they_go(tmp_path: Path) -> None:
     def file_of(text: str) -> Path:
         recipe = Recipe.parse(f"{{sources: [{{type: mlflow}}]{text}}}", base_dir=tmp_path)
