@@ -95,9 +95,14 @@ def _condition(client: CatalogClient, urn: str) -> Finding:
 def _removed(client: CatalogClient, urn: str) -> Finding:
     try:
         client.delete_entity(urn)
-        left = client.read_many([urn], [ASPECT, "status"])
     except MlcatError as error:
         return _hidden(client, urn, error)
+    try:
+        left = client.read_many([urn], [ASPECT, "status"])
+    except MlcatError as error:
+        # To mark it as removed would make it anew.
+        told = f"{urn} was deleted; whether it is gone cannot be read: {error.message}"
+        return Finding(_DELETE, "warning", told, error.hint)
     if urn in left:
         return Finding(_DELETE, "failed", f"{urn} was deleted and is still there", _by_hand(urn))
     return Finding(_DELETE, "ok", f"the probe is deleted for good: {urn}")

@@ -134,6 +134,15 @@ def test_a_probe_that_may_not_be_deleted_is_hidden_and_named(lenient: Lenient) -
     assert found[DELETE].hint == f'delete it by hand: datahub delete --urn "{urn}" --hard'
 
 
+def test_a_probe_is_not_made_anew_where_nobody_may_see_that_it_is_gone(lenient: Lenient) -> None:
+    batch_get = "/openapi/v3/entity/mlModel/batchGet"
+    lenient.service.on("POST", batch_get, Answer(403, {"message": "no reading"}))
+    found = probed(lenient.service.server)
+    assert lenient.stored == {}
+    assert found[DELETE].outcome == "warning"
+    assert "was deleted; whether it is gone cannot be read" in found[DELETE].detail
+
+
 def test_a_deletion_that_leaves_it_there(lenient: Lenient) -> None:
     lenient.service.on("POST", "/entities", Answer(body={"value": {}}))
     found = probed(lenient.service.server)
