@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +12,10 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import lock
+from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import open_state, told
 from mlcat_ingest.pipeline.state.parts import PartKey, begin
+from mlcat_ingest.pipeline.state.scratch import copy_recipe
 from mlcat_ingest.sql import filelock
 
 KEY = PartKey("r", "s", "mlflow:0:default", "")
@@ -55,7 +58,11 @@ def test_a_damaged_page_is_told_with_the_cure(tmp_path: Path) -> None:
         ("nonsense://user:verysecret@h", "cannot be kept"),
     ],
 )
-def test_databases_that_cannot_hold_state_are_refused(url: str, said: str) -> None:
+def test_databases_that_cannot_hold_state_are_refused(tmp_path: Path, url: str, said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        copy_recipe(url, "r", url_of(tmp_path / "copy.db"))
+    (found,) = state_findings(url, "r")
+    assert re.search(said, found.detail)
     with pytest.raises(RecipeError, match=said) as caught:
         open_state(url)
     assert "verysecret" not in str(caught.value)

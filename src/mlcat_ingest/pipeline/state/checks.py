@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.pipeline.state.database import file_of, shown, told
+from mlcat_ingest.pipeline.state.database import file_of, lasting_address, shown, told
 from mlcat_ingest.pipeline.state.lock import holder, lock_file
 from mlcat_ingest.sql.engine import database_url, open_engine
 from mlcat_ingest.sql.migrations import pending
@@ -35,12 +35,13 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
 
     Nothing is made: a database that does not exist yet needs a folder that can be written.
     """
-    path = file_of(url)
-    if path is not None and not path.exists():
-        yield _place(_STATE, path, "name another one in `state: {url: …}`", "made by the first run")
-        return
     engine: Engine | None = None
     try:
+        path = file_of(lasting_address(url))
+        if path is not None and not path.exists():
+            hint = "name another one in `state: {url: …}`"
+            yield _place(_STATE, path, hint, "made by the first run")
+            return
         engine = open_engine(_hurried(url))
         with told(url):
             found = _usable(engine, url, path)

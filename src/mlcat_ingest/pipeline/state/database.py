@@ -30,26 +30,36 @@ def open_state(url: str) -> Engine:
         MissingExtraError: it is PostgreSQL's, and the driver is not installed.
         StateUnavailableError: it cannot be made, written or reached.
     """
-    address = database_url(url)
-    if address.get_backend_name() not in DIALECTS:
-        raise RecipeError(
-            f"state cannot be kept in {shown(url)}",
-            hint="name an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
-        )
-    path = file_of(url)
+    address = lasting_address(url)
+    path = file_of(address)
     if path is not None:
         _make_folder(path.parent)
-    elif address.get_backend_name() == "sqlite":
-        raise RecipeError(
-            "state in memory would be forgotten with the run",
-            hint="name a file: sqlite:///.mlcat/state.db",
-        )
     engine = open_engine(address.render_as_string(hide_password=False))
     with ExitStack() as unless_open, told(url):
         unless_open.callback(engine.dispose)
         migrate(engine, COMPONENT, MIGRATIONS)
         unless_open.pop_all()
     return engine
+
+
+def lasting_address(url: str) -> URL:
+    """Return the address of a database that can hold state; nothing is contacted.
+
+    Raises:
+        RecipeError: it is of another kind, or is forgotten with the process.
+    """
+    address = database_url(url)
+    if address.get_backend_name() not in DIALECTS:
+        raise RecipeError(
+            f"state cannot be kept in {shown(url)}",
+            hint="name an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
+        )
+    if address.get_backend_name() == "sqlite" and file_of(address) is None:
+        raise RecipeError(
+            "state in memory would be forgotten with the run",
+            hint="name a file: sqlite:///.mlcat/state.db",
+        )
+    return address
 
 
 def file_of(url: str | URL) -> Path | None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, insert, select
 
 from mlcat_ingest.errors import NotAuthorizedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.pipeline.state.database import file_of, open_state, shown, told
+from mlcat_ingest.pipeline.state.database import file_of, lasting_address, open_state, shown, told
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.pipeline.state.summary import is_missing
@@ -70,11 +70,12 @@ def copy_recipe(url: str, recipe: str, to_url: str) -> None:
     A database of an older version is not brought up to date for that: nothing is copied.
 
     Raises:
-        RecipeError: the database is damaged, or a newer version made it.
+        RecipeError: the database cannot hold state, is damaged, or a newer version made it.
         StateUnavailableError: it cannot be reached, or the copy cannot be made.
 
     Cost: a statement a table; memory for a thousand rows.
     """
+    lasting_address(url)
     target = open_state(to_url)
     try:
         if is_missing(url):
