@@ -54,19 +54,20 @@ class FakeReader:
     pages: Counter[str] = field(default_factory=Counter)
     closed: int = 0
     now_ms: int = 0
+    id: str = "0123456789ab"
 
     @property
     def store(self) -> FakeStore:
         return self.stores[self.workspace]
 
     def server_id(self) -> str:
-        return "0123456789ab"
+        return self.id
 
     def workspaces(self) -> Sequence[str]:
         return list(self.stores)
 
     def in_workspace(self, name: str) -> Self:
-        return type(self)(self.stores, name, self.page, self.calls, self.filters)
+        return type(self)(self.stores, name, self.page, self.calls, self.filters, id=self.id)
 
     def _pages(self, name: str, items: Sequence[ItemT]) -> Iterator[list[ItemT]]:
         self.calls.append((self.workspace, name))

@@ -253,6 +253,8 @@ class Recipe:
     sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://catalog"))
     config: dict[str, Any] = field(default_factory=dict)
     max_removed_ratio: float = 1.0
+    beside: Server | None = None
+    """Another server that the recipe reads after the first one."""
 
     def ingest(self, *, full: bool = False) -> Report:
         """Run once, without a failure."""
@@ -264,19 +266,21 @@ class Recipe:
     def report(self, *, full: bool = False) -> Report:
         """Run once."""
         state = State() if self.url is None else State(self.url, _memory(full=full))
-        return PipelineRun([self._source()], self.sink, self._options(state)).execute()
+        return PipelineRun(self._sources(), self.sink, self._options(state)).execute()
 
     def plan(self, *, full: bool = False) -> Plan:
         """Find what `report` would write."""
         spool = Spool()
         options = self._options(ScratchState(self.url or "", _memory(full=full)))
         sink = PlannedSink(self.sink, spool)
-        run = PipelineRun([self._source()], sink, options, lambda *_: PlannedDelivery(spool))
+        run = PipelineRun(self._sources(), sink, options, lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
 
-    def _source(self) -> MlflowSource:
-        reader = FakeReader({"default": self.server.store}, page=50, now_ms=self.server.now_ms)
-        return a_source(reader, **self.config)
+    def _sources(self) -> list[MlflowSource]:
+        sources = [a_source(_reader(self.server), **self.config)]
+        if self.beside is not None:
+            sources.append(a_source(_reader(self.beside, id="another"), instance="b"))
+        return sources
 
     def _options(self, state: State) -> RunOptions:
         return RunOptions(
@@ -285,6 +289,10 @@ class Recipe:
             state=state,
             max_removed_ratio=self.max_removed_ratio,
         )
+
+
+def _reader(server: Server, **options: Any) -> FakeReader:
+    return FakeReader({"default": server.store}, page=50, now_ms=server.now_ms, **options)
 
 
 def _memory(*, full: bool) -> MemoryOptions:

@@ -283,6 +283,8 @@ class Run:
                     self._evaluator.catch_up(parts)
                 self._state.commit()
         except LimitError:
+            # Or the checkpoint would count with that of the next source.
+            self._state.tracker.reopen(self._state.parts()[read_before:])
             raise
         except MlcatError as error:
             return error

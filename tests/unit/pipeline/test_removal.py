@@ -144,6 +144,22 @@ def test_the_trash_counts_too_also_in_a_pass_over_changes(server: Server, recipe
     assert removed(recipe.sink) == set()
 
 
+@pytest.mark.parametrize("beside", [None, Server()])
+def test_what_is_over_the_limit_is_said_again_by_whatever_run_comes_next(
+    server: Server, recipe: Recipe, beside: Server | None
+) -> None:
+    recipe.beside = beside
+    recipe.ingest()
+    del server.store.runs[:15]
+    over_limit(recipe, full=True)
+    over_limit(recipe)
+    recipe.max_removed_ratio = 0.5
+    report = recipe.ingest()
+    assert [one.full for one in report.passes] == [True, False][: len(report.passes)]
+    assert removed(recipe.sink) == run_urns(*range(1, 16))
+    assert not any(one.full for one in recipe.ingest().passes)
+
+
 # --- renaming -------------------------------------------------------------------------------------
 
 THEIRS: dict[str, Aspect] = {

@@ -125,6 +125,12 @@ class PartPass:
             self.finished = None
             self.current_at_ms = self.began_at_ms
 
+    def reopen(self, engine: Engine) -> None:
+        """Keep nothing of this pass; if it read everything, the next one has to do so again."""
+        self.finished = None
+        if self.full is not None:
+            parts.reopen(engine, self.key)
+
 
 class StateMemory:
     """A `sources.base.Memory` in a database, of one run of one recipe into one catalog."""
@@ -207,7 +213,9 @@ class StateMemory:
             return "everything, as asked for"
         if row.checkpoint is None:
             return "everything: nothing is remembered of it, or the recipe has changed"
-        age_s = time.time() - (row.full_at_ms or 0) / 1000
+        if row.full_at_ms is None:
+            return "everything: the last pass over all of it was not completed"
+        age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
             return "everything: the last time was longer ago than state.full_every"
         if sum(found.dirty for found in parts.counts(self._engine, row.key).values()) > DIRTY:

@@ -100,6 +100,12 @@ def finish(
         _update(connection, key, values)
 
 
+def reopen(engine: Engine, key: PartKey) -> None:
+    """Keep that the last pass over all of the part was not completed."""
+    with write_transaction(engine) as connection:
+        _update(connection, key, {"full_at_ms": None})
+
+
 def parts_of(engine: Engine, recipe: str) -> list[PartRow]:
     """Return all parts of a recipe, for whichever catalog."""
     with engine.connect() as connection:

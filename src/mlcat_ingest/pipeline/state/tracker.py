@@ -248,6 +248,11 @@ class Tracker:
             for one in passes:
                 self._tried(one.commit)
 
+    def reopen(self, passes: Iterable[PartPass]) -> None:
+        """Have the next run come upon all that `passes` came upon."""
+        for one in passes:
+            self._tried(one.reopen)
+
     def _keep(self, ready: Sequence[Row]) -> None:
         with self._lock:
             self._rows.extend(ready)
