@@ -212,7 +212,7 @@ def memory_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> MemoryOpt
     """Return how far a run believes what is remembered."""
     return MemoryOptions(
         recipe=recipe.name,
-        settings=content_hash(recipe.model_dump(mode="json", exclude=set(_NOT_OF_CONTENT))),
+        settings=content_hash(secrets.comparable(recipe.model_dump(exclude=set(_NOT_OF_CONTENT)))),
         full_every_s=seconds_in(recipe.state.full_every) or 0,
         full=full,
         accept_renaming=accept_renaming,

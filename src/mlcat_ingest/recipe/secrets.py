@@ -137,6 +137,21 @@ def mask_tree(value: Any, *, secret: bool = False) -> Any:
     return mask(value) if isinstance(value, str) else value
 
 
+def comparable(value: Any) -> Any:
+    """Return a copy of a configuration, dumped as Python values, to tell whether it has changed.
+
+    A secret is masked where it is one; a name that sounds like one hides nothing: what stands under
+    a property called `token` is as good as any other.
+    """
+    if isinstance(value, Mapping):
+        return {key: comparable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [comparable(item) for item in value]
+    if hasattr(value, "get_secret_value"):
+        return MASK if value.get_secret_value() else ""
+    return mask(str(value)) if isinstance(value, str | PurePath) else value
+
+
 def _shown(value: Substituted, *, secret: bool) -> str:
     """Return the template; under a secret name only `${NAME}`, as a default may be a password."""
     if not secret:

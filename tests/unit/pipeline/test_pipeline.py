@@ -9,7 +9,7 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.pipeline import Pipeline
+from mlcat_ingest.pipeline.pipeline import Pipeline, memory_of
 from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Memory
@@ -120,3 +120,18 @@ def test_a_recipe_is_resolved_at_once() -> None:
     recipe = Recipe.parse("{sources: [{type: nothing}], sink: {type: rest}}")
     with pytest.raises(RecipeValidationError, match="is not a source"):
         Pipeline(recipe)
+
+
+def test_a_rule_that_changes_is_another_recipe_whatever_its_keys_are_called() -> None:
+    digests = [
+        memory_of(
+            Recipe.parse(
+                "{source: {type: mlflow},"
+                f" enrich: [{{structured_properties: {{secret_level: {level}}}}}]}}"
+            ),
+            full=False,
+            accept_renaming=False,
+        ).settings
+        for level in ("low", "high", "low")
+    ]
+    assert digests[0] == digests[2] != digests[1]

@@ -11,6 +11,7 @@ from mlcat_ingest.recipe.secrets import (
     SECRETS,
     SecretRegistry,
     Substituted,
+    comparable,
     is_secret_name,
     mask,
     mask_tree,
@@ -144,3 +145,11 @@ def test_several_threads_may_add_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(registry.add, values))
     assert set(registry.mask(" ".join(values)).split()) == {"***"}
+
+
+def test_what_tells_a_change_hides_secrets_only() -> None:
+    said = {"token": SecretStr("sesame-1"), "none": SecretStr(""), "of_people": {"token": ("a", 1)}}
+    assert comparable(said) == {"token": "***", "none": "", "of_people": {"token": ["a", 1]}}
+    assert comparable(PurePosixPath("/data")) == "/data"
+    SECRETS.add("sesame-2")
+    assert comparable("http://h/?t=sesame-2") == "http://h/?t=***"

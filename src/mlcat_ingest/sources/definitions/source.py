@@ -12,6 +12,7 @@ from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
     PROGRAM,
     ComingTable,
@@ -184,7 +185,7 @@ class FeatureSource:
     def _as_part(self, scope: FeatureScope) -> Part:
         naming = scope.naming
         table = naming.feature_table("0", "0")
-        settings = self._config.model_dump(mode="json")
+        settings = comparable(self._config.model_dump())
         owners = self._config.owners.map_digest()
         return Part(
             key=scope.source_key,

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, content_hash
 from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import PROGRAM, Part, PartState, Trace
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.model import is_removed
@@ -52,7 +53,7 @@ def part_of(config: MlflowConfig, scope: Scope) -> Part:
     The program's version is among its settings, since the mapping is part of the program.
     """
     naming = scope.naming
-    settings = config.model_dump(mode="json", exclude=set(_CONNECTION))
+    settings = comparable(config.model_dump(exclude=set(_CONNECTION)))
     return Part(
         key=scope.source_key,
         instance=naming.instance or "",
