@@ -83,4 +83,5 @@ def _shown(text: str) -> str:
     from mlcat_ingest.pipeline.printable import printable
     from mlcat_ingest.recipe.secrets import mask
 
-    return printable(mask(text))
+    # An error may list several problems, a line each; a finding is one line.
+    return "; ".join(printable(line) for line in mask(text).split("\n"))

@@ -154,3 +154,11 @@ def test_a_recipe_without_a_sink_is_warned_about(
     result = invoke("check", "recipe.yml")
     assert result.code == 0
     assert "warning  sink: none is given" in result.out
+
+
+def test_several_problems_of_one_finding_are_one_line(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FindingSource(findings=(Finding("files", "failed", "a.yml:1: one\na.yml:2: two"),))
+    recipe_of(monkeypatch, Side(source), Side(FakeSink()))
+    assert "FAILED   files: a.yml:1: one; a.yml:2: two" in invoke("check", "recipe.yml").out
