@@ -126,7 +126,7 @@ def _condition(match: Match) -> Callable[[Facts], bool]:
         if name and not name.match(_name(entity_type, entity)):
             return False
         held = _properties(entity_type, entity).get("customProperties") or {}
-        return all(pattern.match(held.get(key, "")) for key, pattern in properties.items())
+        return all(key in held and pattern.match(held[key]) for key, pattern in properties.items())
 
     return holds
 

@@ -45,7 +45,8 @@ class Match(RecipeModel):
     """A regular expression for the URN."""
 
     properties: dict[PublicStr, Pattern] = Field(default_factory=dict)
-    """Regular expressions for custom properties, by key, such as `team: growth` for that tag."""
+    """Regular expressions for custom properties, by key, such as `team: growth` for that tag. What
+    lacks a property does not match, whatever the expression."""
 
 
 class OwnerRule(RecipeModel):

@@ -88,7 +88,8 @@ def test_everything_a_rule_can_add() -> None:
         ({"urn": ".*DEV"}, False),
         ({"properties": {"team": "gro"}}, True),
         ({"properties": {"team": "gro$"}}, False),
-        ({"properties": {"nothing": ".+"}}, False),
+        ({"properties": {"team": ".*"}}, True),
+        ({"properties": {"nothing": ".*"}}, False),
         ({"entity": "mlModel", "name": "churn", "urn": "nothing"}, False),
     ],
 )
