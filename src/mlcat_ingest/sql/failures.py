@@ -77,6 +77,12 @@ _KINDS: Final = (
         cure="is it being migrated? `timeout_s` says how long to wait",
     ),
     _Kind(
+        said=r"malformed|corrupt|invalid page|could not decode",
+        error=SourceUnavailableError,
+        sentence="is damaged",
+        cure="restore it, or for SQLite see what `PRAGMA integrity_check` says",
+    ),
+    _Kind(
         said="",
         error=SourceUnavailableError,
         sentence="does not answer",
