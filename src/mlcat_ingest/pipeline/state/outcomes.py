@@ -172,16 +172,18 @@ class Outcomes:
                 )
         return found
 
-    def untested(self, part_ids: Iterable[int]) -> Iterator[list[str]]:
+    def untested(self, part_ids: Iterable[int], *, again: bool = False) -> Iterator[list[str]]:
         """Yield entities of acknowledged records that no run has a result for, this one included.
 
-        Some hundred at a time; what this run was refused a result for is left out.
+        With `again` those too whose result an earlier run found. Some hundred at a time; what this
+        run was refused a result for is left out, and what is marked as removed.
 
         Cost: two statements for each 500 records.
         """
+        known = tested.c.result == REMOVED if again else tested.c.result.is_not(None)
+        asked = or_(known, tested.c.run_ms == self._run_ms)
         for part_id in part_ids:
             for urns in self._acknowledged(part_id):
-                asked = or_(tested.c.result.is_not(None), tested.c.run_ms == self._run_ms)
                 found = self._where(urns, asked)
                 without = [urn for urn in urns if urn not in found]
                 if without:

@@ -55,11 +55,14 @@ class Results:
         self._asked(lambda kept: gone.update(kept.removed(urns)))
         return [urn for urn in urns if urn not in gone]
 
-    def untested(self, part_ids: Iterable[int]) -> Iterator[Sequence[str]]:
-        """Yield entities that the catalog has acknowledged and that have no result, in batches."""
+    def untested(self, part_ids: Iterable[int], *, again: bool) -> Iterator[Sequence[str]]:
+        """Yield entities that the catalog has acknowledged and that have no result, in batches.
+
+        With `again` those too that have one of an earlier run.
+        """
         if self.kept is None:
             return
-        batches = self.kept.untested(part_ids)
+        batches = self.kept.untested(part_ids, again=again)
         yield from iter(lambda: self._next(batches), [])
 
     def _next(self, batches: Iterator[list[str]]) -> list[str]:
