@@ -1,6 +1,7 @@
 """From records to chunks: pages are read in a thread, mapped one record at a time, and grouped."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel
 from mlcat_ingest.pipeline.state.tracker import Traced, Tracker
 from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 from mlcat_ingest.sources.base import Memory, Source
 
 log = logging.getLogger(__name__)
@@ -120,12 +122,16 @@ def name_of(record: object) -> str:
 
 
 class Chunker:
-    """Groups entities by type into chunks of at most 200, each URN once a chunk."""
+    """Groups entities by type into chunks of at most 200, each URN once a chunk.
+
+    A chunk ends sooner with an entity that makes it weigh `HEAVIEST`.
+    """
 
     def __init__(self, tally: Tally) -> None:
         """Count notes of entities in `tally`."""
         self._tally = tally
         self._buffers: dict[str, dict[str, Entity]] = {}
+        self._weights: Counter[str] = Counter()
         self._references: dict[str, None] = {}
 
     def chunks(self, entities: Iterable[Entity]) -> Iterator[Chunk]:
@@ -139,21 +145,26 @@ class Chunker:
             buffer = self._buffers.setdefault(entity_type, {})
             earlier = buffer.get(entity.urn)
             buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
-            if len(buffer) >= CHUNK_SIZE:
+            self._weights[entity_type] += weight_of(entity)
+            if len(buffer) >= CHUNK_SIZE or self._weights[entity_type] >= HEAVIEST:
                 yield from self._containers()
                 if entity_type in self._buffers:
-                    yield Chunk(entity_type, self._buffers.pop(entity_type))
+                    yield self._cut(entity_type)
 
     def rest(self) -> Iterator[Chunk]:
         """Yield what is left, containers first."""
         yield from self._containers()
         for entity_type in list(self._buffers):
-            yield Chunk(entity_type, self._buffers.pop(entity_type))
+            yield self._cut(entity_type)
 
     def _containers(self) -> Iterator[Chunk]:
         # A run that breaks off should not leave members without their group.
         for entity_type in _WRITTEN_EARLY & self._buffers.keys():
-            yield Chunk(entity_type, self._buffers.pop(entity_type))
+            yield self._cut(entity_type)
+
+    def _cut(self, entity_type: str) -> Chunk:
+        del self._weights[entity_type]
+        return Chunk(entity_type, self._buffers.pop(entity_type))
 
     def _seen(self, urn: str) -> bool:
         if urn in self._references:

@@ -9,10 +9,14 @@ from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.queues import InFlight
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 
 
 class Writer:
-    """Packs whole entities into batches of at most 200 proposals; whoever fills one writes it."""
+    """Packs whole entities into batches of at most 200 proposals; whoever fills one writes it.
+
+    A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`.
+    """
 
     def __init__(
         self,
@@ -30,17 +34,22 @@ class Writer:
         self._tally = tally
         self._lock = threading.Lock()
         self._pool: list[MergedEntity] = []
-        self._pooled_proposals = 0
+        self._pooled_proposals = self._pooled_weight = 0
 
     def add(self, changed: Iterable[MergedEntity]) -> None:
         """Take changed entities, and write each batch that they fill."""
         full = []
         with self._lock:
             for one in changed:
-                if self._pool and self._pooled_proposals + len(one.proposals) > BATCH_SIZE:
+                weight = weight_of(one.entity)
+                if self._pool and (
+                    self._pooled_proposals + len(one.proposals) > BATCH_SIZE
+                    or self._pooled_weight + weight > HEAVIEST
+                ):
                     full.append(self._cut())
                 self._pool.append(one)
                 self._pooled_proposals += len(one.proposals)
+                self._pooled_weight += weight
                 if self._pooled_proposals >= BATCH_SIZE:
                     full.append(self._cut())
             self._in_flight.park([one.urn for one in self._pool])
@@ -55,7 +64,8 @@ class Writer:
             self._write(batch)
 
     def _cut(self) -> list[MergedEntity]:
-        batch, self._pool, self._pooled_proposals = self._pool, [], 0
+        batch, self._pool = self._pool, []
+        self._pooled_proposals = self._pooled_weight = 0
         self._in_flight.unpark([one.urn for one in batch])
         return batch
 

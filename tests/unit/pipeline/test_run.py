@@ -19,6 +19,7 @@ from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
+from mlcat_ingest.pipeline.weight import HEAVIEST
 from mlcat_ingest.sinks.base import Evaluation
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
@@ -81,6 +82,18 @@ def test_requests_are_as_few_as_full_batches_allow() -> None:
     assert [len(read) for read in sink.reads] == [200] * 5
     assert sorted(len(batch) for batch in sink.writes) == [200] * 10
     assert sorted(len(batch) for batch in sink.evaluations) == [200] * 5
+
+
+def test_entities_of_thousands_of_entries_travel_few_at_a_time() -> None:
+    params = [{"name": f"p{at}", "value": "1"} for at in range(HEAVIEST // 10)]
+    wide = [model(f"w{number}", hyperParams=params) for number in range(35)]
+    sink = FakeSink()
+    report = run(FakeSource([[*wide, model("narrow")]]), sink)
+    assert report.entities["mlModel"] == EntityCounts(read=36, created=36)
+    assert [len(read) for read in sink.reads] == [10, 10, 10, 6]
+    batches = [{one.entity_urn for one in batch} for batch in sink.writes]
+    assert max(map(len, batches)) < 10
+    assert sum(map(len, batches)) == 36
 
 
 def test_the_aspects_of_an_entity_go_together_properties_last() -> None:

@@ -30,14 +30,17 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
 from mlcat_ingest.sources.mlflow.file_access import Place, client_text, local_text
 from mlcat_ingest.sources.mlflow.listing import (
+    ENTRIES_A_PAGE,
     EXPERIMENTS_A_LISTING,
     EXPERIMENTS_PAGE,
     LOGGED_MODELS_ORDER,
     LOGGED_MODELS_PAGE,
     MODELS_PAGE,
     VERSIONS_PAGE,
+    PageSize,
     RunsQuery,
     chunks,
+    entries_of,
     models_filter,
 )
 from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow, token_at
@@ -217,36 +220,40 @@ class ClientReader:
     ) -> Iterator[list[Run]]:
         """Yield the runs of some experiments in pages, in the order of their start."""
         query = RunsQuery(only, self._config.page_size)
+        pages = PageSize(query.page_size, ENTRIES_A_PAGE)
         seen = RecentIds()
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            for page in self._listed(
-                "runs",
-                "search_runs",
-                experiment_ids=list(ids),
-                filter_string=query.filter,
-                run_view_type=_stages(query.view),
-                max_results=query.page_size,
-                order_by=query.order_by,
-            ):
+
+            def fetch(token: str | None, ids: Sequence[str] = ids) -> Page[Any]:
+                return self._page(
+                    "search_runs",
+                    token,
+                    experiment_ids=list(ids),
+                    filter_string=query.filter,
+                    run_view_type=_stages(query.view),
+                    max_results=pages.runs,
+                    order_by=query.order_by,
+                )
+
+            for page in follow(fetch, listing="runs"):
                 found = [entities.run(one) for one in page]
+                pages.saw(len(found), entries_of(found))
                 yield query.taken([found[at] for at in seen.new([one.run_id for one in found])])
                 if query.satisfied():
                     return
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         """Return whether an experiment has more than `at` runs; see `Reader`."""
-        client, query = self._open(), RunsQuery(ALL_RUNS, 1)
-        self._calls += 1
-        found = self._called(
-            lambda: client.search_runs(
-                [experiment_id],
-                run_view_type=_stages(query.view),
-                max_results=query.page_size,
-                order_by=query.order_by,
-                page_token=token_at(at),
-            )
+        query = RunsQuery(ALL_RUNS, 1)
+        page = self._page(
+            "search_runs",
+            token_at(at),
+            experiment_ids=[experiment_id],
+            run_view_type=_stages(query.view),
+            max_results=query.page_size,
+            order_by=query.order_by,
         )
-        return bool(found)
+        return bool(page.items)
 
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the store says that there is no such thing; see `Reader`."""
@@ -290,13 +297,13 @@ class ClientReader:
         self._client = None
 
     def _listed(self, listing: str, method: str, **arguments: Any) -> Iterator[Sequence[Any]]:
-        def fetch(token: str | None) -> Page[Any]:
-            client = self._open()
-            self._calls += 1
-            page = self._called(lambda: getattr(client, method)(page_token=token, **arguments))
-            return Page(page, page.token or None)
+        return follow(lambda token: self._page(method, token, **arguments), listing=listing)
 
-        return follow(fetch, listing=listing)
+    def _page(self, method: str, token: str | None, **arguments: Any) -> Page[Any]:
+        client = self._open()
+        self._calls += 1
+        page = self._called(lambda: getattr(client, method)(page_token=token, **arguments))
+        return Page(page, page.token or None)
 
     def _open(self) -> Any:
         if self._client is None:

@@ -1,6 +1,6 @@
 """How MLflow's listings are asked for: page sizes, order, filters, for every reader alike."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 from mlcat_ingest.sources.mlflow.reader import ModelFilter, RunFilter
@@ -16,8 +16,17 @@ EXPERIMENTS_PAGE: Final = 1_000
 MODELS_PAGE: Final = 1_000
 """The most that MLflow gives in a page of registered models."""
 VERSIONS_PAGE: Final = 10_000
+FIRST_RUNS: Final = 50
+"""Runs in the first page of a listing, which is asked for before it is known what a run takes."""
 RUNS_A_SLICE: Final = 100
 """Runs of a page that are made records at a time: few, since records wait between all stages."""
+PAGE_BYTES: Final = 6 * 1024 * 1024
+SLICE_BYTES: Final = 2 * 1024 * 1024
+"""What a page and a slice are kept to where runs are large; 500 of 20 parameters and 20 metrics are
+3 MiB."""
+ENTRIES_A_PAGE: Final = 40_000
+ENTRIES_A_SLICE: Final = 10_000
+"""The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
 LOGGED_MODELS_ORDER: Final = [{"field_name": "creation_timestamp", "ascending": True}]
 """In the order they were made, as runs are listed: what runs need comes up as they are read."""
@@ -44,6 +53,30 @@ def models_filter(only: ModelFilter) -> str:
 def _quoted(ids: Sequence[str]) -> str:
     listed = ", ".join(f"'{one}'" for one in ids)
     return f"({listed})"
+
+
+def entries_of(runs: Iterable[Run]) -> int:
+    """Return how many parameters, metrics and tags `runs` have."""
+    return sum(len(run.params) + len(run.metrics) + len(run.tags) for run in runs)
+
+
+class PageSize:
+    """How many runs to take at a time: `most`, and fewer where these would weigh too much.
+
+    A run may have thousands of parameters and metrics, and what a page takes depends on those. What
+    the last page weighed tells how many runs fit into the next.
+    """
+
+    def __init__(self, most: int, weight: int) -> None:
+        """Keep pages to `most` runs and about `weight`, in whatever unit `saw` is told."""
+        self._most = most
+        self._weight = weight
+        self.runs = min(most, FIRST_RUNS)
+
+    def saw(self, runs: int, weight: int) -> None:
+        """Learn from so many runs that weighed so much."""
+        if runs:
+            self.runs = max(1, min(self._most, self._weight * runs // max(weight, 1)))
 
 
 class RunsQuery:
@@ -89,12 +122,12 @@ class RunsQuery:
         """The order in MLflow's search language; MLflow breaks ties by the run's id."""
         return [f"attributes.start_time {'ASC' if self._only.limit is None else 'DESC'}"]
 
-    def body(self, experiment_ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the body of `runs/search`, without a page token."""
+    def body(self, experiment_ids: Sequence[str], count: int) -> Mapping[str, Any]:
+        """Return the body of `runs/search` for a page of `count` runs, without a page token."""
         return {
             "experiment_ids": list(experiment_ids),
             "run_view_type": self.view,
-            "max_results": self.page_size,
+            "max_results": count,
             "order_by": self.order_by,
             **({"filter": self.filter} if self.filter else {}),
         }

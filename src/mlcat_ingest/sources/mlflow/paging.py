@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from mlcat_ingest import threads
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -94,8 +94,9 @@ def follow(fetch: Callable[[str | None], Page[ItemT]], *, listing: str) -> Itera
 
 
 def read_ahead(
-    fetch: Callable[[str | None], ReplyT],
+    fetch: Callable[[str | None, int], ReplyT],
     parse: Callable[[ReplyT], Page[ItemT]],
+    size: Callable[[], int],
     *,
     listing: str,
     ahead: int,
@@ -104,8 +105,9 @@ def read_ahead(
     """Yield the items of every page, in order, with up to `ahead` requests under way.
 
     `fetch` runs in threads of its own and returns a reply unparsed; `parse` runs in the caller's.
-    The first page is asked for alone, since only its token shows whether there are more. A caller
-    that needs only `want` items says so, and no page is asked for ahead beyond them.
+    `size` says how many items to ask for next. The first page is asked for alone, since only its
+    token shows whether there are more. A caller that needs only `want` items says so, and no page
+    is asked for ahead beyond them.
 
     Raises:
         ProtocolMismatchError: the listing does not get on; and whatever `fetch` raises for a page
@@ -116,12 +118,11 @@ def read_ahead(
     and one where the caller is the slower.
     """
     progress = Progress(listing)
-    page = parse(fetch(None))
+    page = parse(fetch(None, size()))
     token = progress.check(page)
-    step = len(page.items)
-    received = step
-    foretold = step > 0 and token is not None and offset_of(token) == step
-    requests = _Requests(fetch, step if foretold else None, ahead)
+    received = len(page.items)
+    foretold = received > 0 and token is not None and offset_of(token) == received
+    requests = _Requests(fetch, size, ahead, foretold=foretold)
     while True:
         # Ask before handing out what is here: the server works while the caller does.
         if token is not None:
@@ -136,48 +137,67 @@ def read_ahead(
         token = progress.check(page)
 
 
+class _Asked(NamedTuple, Generic[ReplyT]):
+    """One request under way: for so many `items` from where `token` stands."""
+
+    token: str
+    items: int
+    reply: Future[ReplyT]
+
+
 class _Requests(Generic[ReplyT]):
-    """The requests under way; each next token is `step` items on, where that is known.
+    """The requests under way; the next token is as many items on as were asked for, if `foretold`.
 
     There are as many as keep the server busy, up to `most`: one more after a reply that had to be
     waited for, one less when all had come before the first was needed.
     """
 
-    def __init__(self, fetch: Callable[[str | None], ReplyT], step: int | None, most: int) -> None:
+    def __init__(
+        self,
+        fetch: Callable[[str | None, int], ReplyT],
+        size: Callable[[], int],
+        most: int,
+        *,
+        foretold: bool,
+    ) -> None:
         self._fetch = fetch
-        self._step = step
+        self._size = size
+        self._foretold = foretold
         self._most = most
         # Two keep a second worker of the server busy; more show whether they are worth it.
         self._depth = min(2, most)
-        self._under_way: deque[tuple[str, Future[ReplyT]]] = deque()
+        self._under_way: deque[_Asked[ReplyT]] = deque()
 
     def ask(self, token: str, want: int | None) -> None:
         """Ask for the page of `token` and those after it, none of them beyond `want` items."""
-        while (ahead := len(self._under_way)) < self._depth:
-            if want is not None and ahead * (self._step or 1) >= want:
+        while len(self._under_way) < self._depth:
+            if want is not None and sum(one.items for one in self._under_way) >= want:
                 return
-            if ahead:
-                if self._step is None:
+            if self._under_way:
+                if not self._foretold:
                     return
-                token = offset_token((offset_of(self._under_way[-1][0]) or 0) + self._step)
-            self._under_way.append((token, self._begin(token)))
+                last = self._under_way[-1]
+                token = offset_token((offset_of(last.token) or 0) + last.items)
+            self._begin(token)
 
-    def _begin(self, token: str) -> Future[ReplyT]:
-        return threads.start(lambda: self._fetch(token), "mlflow-page")
+    def _begin(self, token: str) -> None:
+        count = self._size()
+        reply = threads.start(lambda: self._fetch(token, count), "mlflow-page")
+        self._under_way.append(_Asked(token, count, reply))
 
     def reply(self, token: str) -> ReplyT:
         """Wait for the reply to `token`; what was asked for in its stead is thrown away."""
-        if self._under_way and self._under_way[0][0] != token:
-            self._step = None
+        if self._under_way and self._under_way[0].token != token:
+            self._foretold = False
             self._under_way.clear()
         if not self._under_way:
-            self._under_way.append((token, self._begin(token)))
-        came = [reply.done() for _, reply in self._under_way]
+            self._begin(token)
+        came = [one.reply.done() for one in self._under_way]
         if not came[0]:
             self._depth = min(self._depth + 1, self._most)
         elif all(came):
             self._depth = max(self._depth - 1, 1)
-        return self._under_way.popleft()[1].result()
+        return self._under_way.popleft().reply.result()
 
 
 def offset_token(offset: int) -> str:

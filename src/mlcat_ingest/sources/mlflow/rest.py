@@ -18,8 +18,11 @@ from mlcat_ingest.sources.mlflow.listing import (
     LOGGED_MODELS_ORDER,
     LOGGED_MODELS_PAGE,
     MODELS_PAGE,
+    PAGE_BYTES,
     RUNS_A_SLICE,
+    SLICE_BYTES,
     VERSIONS_PAGE,
+    PageSize,
     RunsQuery,
     chunks,
     models_filter,
@@ -193,17 +196,20 @@ class RestReader:
     ) -> Iterator[list[Run]]:
         """Yield the runs of some experiments in slices of a page, in the order of their start."""
         query = RunsQuery(only, self._config.page_size)
+        pages = PageSize(query.page_size, PAGE_BYTES)
+        slices = PageSize(RUNS_A_SLICE, SLICE_BYTES)
         seen = RecentIds()
         decode_runs = partial(decode.decoded, "runs", decode.run)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            body = query.body(ids)
 
-            def fetch(token: str | None, body: Mapping[str, Any] = body) -> Reply:
-                return judged(self._post("runs", {**body, **_paged(token)}), "runs")
+            def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
+                body = {**query.body(ids, count), **_paged(token)}
+                return judged(self._post("runs", body), "runs")
 
             for items in read_ahead(
                 fetch,
-                lambda reply: page_of(reply, "runs"),
+                lambda reply: _weighed(reply, pages, slices),
+                lambda: pages.runs,
                 listing="runs",
                 ahead=self._config.connections,
                 want=query.want(),
@@ -212,14 +218,14 @@ class RestReader:
                 if len(fresh) < len(items):
                     items[:] = [items[at] for at in fresh]
                 # By `map`, since a loop over the slices would keep each one until the next.
-                for found in map(decode_runs, used_up(items, RUNS_A_SLICE)):
+                for found in map(decode_runs, used_up(items, slices.runs)):
                     yield query.taken(found)
                     if query.satisfied():
                         return
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         """Return whether an experiment has more than `at` runs; see `Reader`."""
-        body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id]), **_paged(token_at(at))}
+        body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id], 1), **_paged(token_at(at))}
         return bool(page_of(judged(self._post("runs", body), "runs"), "runs").items)
 
     def is_gone(self, thing: Thing) -> bool:
@@ -279,6 +285,14 @@ class RestReader:
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
         path = f"{API}/{listing}/search"
         return self._server.post(self._server.tracking, path, body, self._header)
+
+
+def _weighed(reply: Reply, *sizes: PageSize) -> Page[Any]:
+    """Return the page of runs that a reply holds, and let `sizes` learn from it."""
+    page = page_of(reply, "runs")
+    for one in sizes:
+        one.saw(len(page.items), len(reply.content))
+    return page
 
 
 def _paged(token: str | None) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.database import registry
+from mlcat_ingest.sources.mlflow.listing import ENTRIES_A_SLICE, FIRST_RUNS
 from mlcat_ingest.sources.mlflow.records import (
     DatasetInput,
     Experiment,
@@ -36,6 +37,21 @@ def one_run(path: Path, **tables: Any) -> Run:
 
 def test_a_bare_run(tmp_path: Path) -> None:
     assert one_run(tmp_path) == Run("r", "1", status="RUNNING", start_time_ms=5)
+
+
+def test_of_runs_with_thousands_of_params_fewer_are_read_at_a_time(tmp_path: Path) -> None:
+    ids = [f"r{number:03}" for number in range(FIRST_RUNS * 3)]
+    params = [
+        {"run_uuid": one, "key": f"p{at}", "value": "1"}
+        for one in ids
+        for at in range(ENTRIES_A_SLICE // 10)
+    ]
+    runs = [{**RUN, "run_uuid": one} for one in ids]
+    reader = reader_of(make_database(tmp_path / "m.db", runs=runs, params=params))
+    pages = list(reader.runs(["1"]))
+    reader.close()
+    assert [run.run_id for page in pages for run in page] == ids
+    assert [len(page) for page in pages] == [FIRST_RUNS, FIRST_RUNS, *[10] * 5]
 
 
 def test_a_run_without_a_name_has_that_of_its_tag(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,10 @@ Fetch = Callable[[str | None], Page[Any]]
 
 
 class Listing:
-    """A listing by offset of `count` items, `size` a page; `token` spells the tokens."""
+    """A listing by offset of `count` items, `size` a page or what is asked for.
+
+    `token` spells the tokens.
+    """
 
     def __init__(self, count: int, size: int, token: Callable[[int], str] = offset_token) -> None:
         self.items = list(range(count))
@@ -32,17 +36,26 @@ class Listing:
         self.asked: list[str | None] = []
         self.lock = threading.Lock()
 
-    def __call__(self, token: str | None) -> Page[int]:
+    def __call__(self, token: str | None, items: int | None = None) -> Page[int]:
         with self.lock:
             self.asked.append(token)
         start = 0 if token is None else self.offsets[token]
-        end = start + self.size
+        end = start + (items or self.size)
         more = end < len(self.items)
         return Page(self.items[start:end], self.token(end) if more else None)
 
 
-def read(fetch: Fetch, ahead: int = 3, want: int | None = None) -> Iterator[Sequence[Any]]:
-    return read_ahead(fetch, lambda page: page, listing="things", ahead=ahead, want=want)
+def read(
+    fetch: Fetch, ahead: int = 3, want: int | None = None, size: int = 10
+) -> Iterator[Sequence[Any]]:
+    return read_ahead(
+        lambda token, _: fetch(token),
+        lambda page: page,
+        lambda: size,
+        listing="things",
+        ahead=ahead,
+        want=want,
+    )
 
 
 def flat(pages: Iterator[Sequence[Any]]) -> list[Any]:
@@ -55,10 +68,22 @@ def test_every_item_is_read_once_in_order(
     spelled: Callable[[int], str], count: int, size: int, ahead: int
 ) -> None:
     listing = Listing(count, size, spelled)
-    assert flat(read(listing, ahead)) == listing.items
+    assert flat(read(listing, ahead, size=size)) == listing.items
     pages = max(1, -(-count // size))
     assert pages <= len(listing.asked) <= pages + ahead - 1
     assert flat(follow(Listing(count, size, spelled), listing="things")) == listing.items
+
+
+@given(
+    count=st.integers(0, 60), sizes=st.lists(st.integers(1, 7), min_size=1), ahead=st.integers(1, 5)
+)
+def test_pages_of_changing_sizes_are_foretold(count: int, sizes: list[int], ahead: int) -> None:
+    listing, turns = Listing(count, 1), itertools.cycle(sizes)
+    pages = read_ahead(
+        listing, lambda page: page, lambda: next(turns), listing="things", ahead=ahead
+    )
+    assert flat(pages) == listing.items
+    assert len(set(listing.asked)) == len(listing.asked)
 
 
 def test_a_single_full_page_takes_one_request() -> None:
@@ -95,7 +120,7 @@ def test_a_guess_that_the_server_does_not_confirm_is_thrown_away() -> None:
         offset_token(7): Page([8, 9], offset_token(9)),
         offset_token(9): Page([10], None),
     }
-    assert flat(read(lambda token: pages[token])) == [1, 2, 3, 4, 8, 9, 10]
+    assert flat(read(lambda token: pages[token], size=2)) == [1, 2, 3, 4, 8, 9, 10]
 
 
 def test_a_server_that_sends_fewer_than_asked_is_followed() -> None:
@@ -106,7 +131,7 @@ def test_a_server_that_sends_fewer_than_asked_is_followed() -> None:
         offset_token(4): Page(["wrong"], None),
         offset_token(6): Page(["wrong"], None),
     }
-    assert flat(read(lambda token: pages[token])) == [1, 2, 3, 4, 5]
+    assert flat(read(lambda token: pages[token], size=2)) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("ahead", [1, 3])
@@ -216,12 +241,12 @@ def test_a_page_handed_out_is_held_by_the_caller_only() -> None:
         start = reply[-1] + 1
         return Page(items, offset_token(start) if start < 50 else None)
 
-    def fetch(token: str | None) -> list[int]:
+    def fetch(token: str | None, items: int) -> list[int]:
         start = (offset_of(token) or 0) if token else 0
-        return list(range(start, start + 10))
+        return list(range(start, start + items))
 
     count = 0
-    pages = read_ahead(fetch, parse, listing="things", ahead=3)
+    pages = read_ahead(fetch, parse, lambda: 10, listing="things", ahead=3)
     while (page := next(pages, None)) is not None:
         count += len(page)
         del page

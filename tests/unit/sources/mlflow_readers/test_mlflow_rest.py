@@ -16,6 +16,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.listing import FIRST_RUNS, PAGE_BYTES, SLICE_BYTES
 from mlcat_ingest.sources.mlflow.paging import offset_token
 from mlcat_ingest.sources.mlflow.reader import RunFilter
 from mlcat_ingest.sources.mlflow.rest import RestReader
@@ -160,6 +161,20 @@ def test_runs_are_asked_for_with_all_experiments_at_once() -> None:
         }
 
 
+def test_of_large_runs_fewer_are_asked_for_at_a_time() -> None:
+    def wide(number: int) -> dict[str, Any]:
+        return {**run(number), "data": {"params": [{"key": "k", "value": "v" * 50_000}]}}
+
+    with flaky(mlflow(runs=paged_runs(400, wide))) as server:
+        pages = [len(page) for page in reader_of(server).runs(["1"])]
+        asked = [json.loads(request.body)["max_results"] for request in server.requests]
+    fitting, together = PAGE_BYTES // 50_100, SLICE_BYTES // 50_100
+    assert asked[0] == FIRST_RUNS
+    assert set(asked[1:]) <= {fitting, fitting + 1}
+    assert sum(pages) == 400
+    assert max(pages) <= together + 1
+
+
 def test_very_many_experiments_take_several_listings() -> None:
     with flaky(mlflow()) as server:
         list(reader_of(server).runs([str(number) for number in range(4_001)]))
@@ -175,14 +190,14 @@ def test_no_experiments_take_no_request() -> None:
         assert server.requests == []
 
 
-def paged_runs(count: int) -> Callable[[Request], Any]:
+def paged_runs(count: int, make: Callable[[int], dict[str, Any]] = run) -> Callable[[Request], Any]:
     tokens = {offset_token(offset): offset for offset in range(count * 3)}
 
     def listed(request: Request) -> Any:
         body = json.loads(request.body)
         start = tokens[body["page_token"]] if "page_token" in body else 0
         end = start + body["max_results"]
-        found = {"runs": [run(number) for number in range(start, min(end, count))]}
+        found = {"runs": [make(number) for number in range(start, min(end, count))]}
         return {**found, "next_page_token": offset_token(end)} if end < count else found
 
     return listed

@@ -28,11 +28,14 @@ from mlcat_ingest.sources.mlflow.database.tables import LOGGED_MODELS, RUNS
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
 from mlcat_ingest.sources.mlflow.file_access import Place, local_text
 from mlcat_ingest.sources.mlflow.listing import (
+    ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
     EXPERIMENTS_PAGE,
     MODELS_PAGE,
     RUNS_A_SLICE,
+    PageSize,
     chunks,
+    entries_of,
 )
 from mlcat_ingest.sources.mlflow.paging import used_up
 from mlcat_ingest.sources.mlflow.reader import (
@@ -159,14 +162,17 @@ class DatabaseReader:
         """
         runs, outputs, left = RUNS.c, self._schema.logged_models, only.limit
         newest_first = only.limit is not None
+        slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_runs(ids, only, outputs=outputs))
             ordered = Ordered(runs.run_uuid, runs.start_time, wanted, newest_first=newest_first)
             for page in pages_of_ids(self._database, ordered, left):
-                with self._database.page() as read:
-                    found = load_runs(read, page, outputs=outputs)
-                left = None if left is None else left - len(found)
-                yield from used_up(found, RUNS_A_SLICE)
+                for some in used_up(page, slices.runs):
+                    with self._database.page() as read:
+                        found = load_runs(read, some, outputs=outputs)
+                    slices.saw(len(found), entries_of(found))
+                    left = None if left is None else left - len(found)
+                    yield from used_up(found, RUNS_A_SLICE)
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         """Return whether an experiment has more than `at` runs; see `Reader`.
