@@ -3,6 +3,7 @@
     python tests/benchmarks/bench_mlflow.py --runs 10000 --rounds 3
     python tests/benchmarks/bench_mlflow.py --runs 10000 --datahub-venv /path/to/venv
     python tests/benchmarks/bench_mlflow.py --runs 10000 --database postgresql
+    python tests/benchmarks/bench_mlflow.py --runs 2000 --width 800
 
 Over HTTP every contender reads the same `mlflow server` (two workers, SQLite). With `--database`
 the same tables are read by SQL instead, beside a bare read of their rows, alone and with the
@@ -128,33 +129,38 @@ def datahub(venv: Path) -> Write:
     return contend
 
 
+def _generated(folder: Path, chosen: argparse.Namespace) -> Path:
+    width = chosen.width
+    return generate(folder / "store", runs=chosen.runs, params=width, metrics=width)
+
+
 @contextmanager
-def over_http(folder: Path, runs: int, settle_s: int) -> Iterator[Server]:
-    """Give an MLflow server of two workers over a store of so many runs."""
-    database = generate(folder / "store", runs=runs)
+def over_http(folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
+    """Give an MLflow server of two workers over a store of the runs that are chosen."""
+    database = _generated(folder, chosen)
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "2", "--port", str(port)]
     command += ["--backend-store-uri", f"sqlite:///{database}"]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     url = f"http://127.0.0.1:{port}"
     with serving(command, url, env={**QUIET, "PATH": path}, log=folder / "mlflow.log") as mlflow:
-        mlflow.settle(settle_s)
+        mlflow.settle(chosen.settle)
         yield mlflow
 
 
 @contextmanager
-def in_sqlite(folder: Path, runs: int, _settle_s: int) -> Iterator[Server]:
-    """Give the address of an SQLite store of so many runs."""
-    yield Server(f"sqlite:///{generate(folder / 'store', runs=runs)}", 0)
+def in_sqlite(folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
+    """Give the address of an SQLite store of such runs."""
+    yield Server(f"sqlite:///{_generated(folder, chosen)}", 0)
 
 
 @contextmanager
-def in_postgresql(_folder: Path, runs: int, _settle_s: int) -> Iterator[Server]:
+def in_postgresql(_folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
     """Give the address of such a store on this machine's PostgreSQL, with its first process."""
     import psycopg
 
     with postgres_database() as url:
-        generate_in_postgresql(url, runs=runs)
+        generate_in_postgresql(url, runs=chosen.runs, params=chosen.width, metrics=chosen.width)
         with psycopg.connect(url.replace("+psycopg", "")) as connection:
             backend = connection.info.backend_pid
         status = Path(f"/proc/{backend}/status")
@@ -162,7 +168,7 @@ def in_postgresql(_folder: Path, runs: int, _settle_s: int) -> Iterator[Server]:
         yield Server(url, int(parent))
 
 
-STORES: dict[str, Callable[[Path, int, int], AbstractContextManager[Server]]] = {
+STORES: dict[str, Callable[[Path, argparse.Namespace], AbstractContextManager[Server]]] = {
     "http": over_http,
     "sqlite": in_sqlite,
     "postgresql": in_postgresql,
@@ -197,6 +203,9 @@ def main() -> None:
     """Run the rounds and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument(
+        "--width", type=int, default=20, help="parameters of each run, and its metrics"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=3)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], help="read it by SQL")
@@ -211,7 +220,7 @@ def main() -> None:
     contenders = contenders_for(chosen, batches)
     contenders = {name: each for name, each in contenders.items() if chosen.only in name}
     try:
-        with STORES[chosen.database or "http"](folder, chosen.runs, chosen.settle) as store:
+        with STORES[chosen.database or "http"](folder, chosen) as store:
             if "bare SQL read, batches posted" in contenders:
                 # Without the report, which is written over what was read of it: another catalog
                 # would refuse that.

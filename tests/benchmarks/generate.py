@@ -44,13 +44,13 @@ def generate(
     return database
 
 
-def generate_in_postgresql(url: str, *, runs: int) -> None:
+def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: int = 20) -> None:
     """Make the same store in an empty PostgreSQL database."""
     import psycopg
 
     _make_schema(url, sys.executable)
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        for table, rows in _tables(runs, 10, 20, 20):
+        for table, rows in _tables(runs, 10, params, metrics):
             copy = f"COPY {table} ({_COLUMNS[table]}) FROM STDIN"
             with connection.cursor() as cursor, cursor.copy(copy) as copying:
                 for row in rows:
