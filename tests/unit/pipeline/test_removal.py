@@ -207,6 +207,20 @@ def test_a_renamed_experiment_takes_along_what_people_put_on_it(
         assert recipe.sink.stored[model_urn(run.run_id)]["mlModelProperties"]["groups"] == [new]
 
 
+def test_an_old_group_that_could_not_be_removed_is_removed_by_the_next_run(
+    server: Server, recipe: Recipe
+) -> None:
+    old = group_urn("fraud")
+    server.rename(1)
+    recipe.sink.refuse = [(old, "status")]
+    for _ in range(2):
+        assert recipe.report().exit_code == 4
+    recipe.sink.refuse = ()
+    recipe.ingest()
+    assert removed(recipe.sink) == {old}
+    assert not any(one.full for one in recipe.ingest().passes)
+
+
 def test_a_group_with_models_of_others_stays_and_is_copied_once(
     server: Server, recipe: Recipe
 ) -> None:

@@ -126,10 +126,10 @@ class PartPass:
             self.current_at_ms = self.began_at_ms
 
     def reopen(self, engine: Engine) -> None:
-        """Keep nothing of this pass; if it read everything, the next one has to do so again."""
-        self.finished = None
-        if self.full is not None:
+        """Keep nothing of this pass if it came to its end: the next one has to read everything."""
+        if self.finished is not None:
             parts.reopen(engine, self.key)
+            self.finished = None
 
 
 class StateMemory:
@@ -214,7 +214,7 @@ class StateMemory:
         if row.checkpoint is None:
             return "everything: nothing is remembered of it, or the recipe has changed"
         if row.full_at_ms is None:
-            return "everything: the last pass over all of it was not completed"
+            return "everything: the last pass could not do all that it found"
         age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
             return "everything: the last time was longer ago than state.full_every"

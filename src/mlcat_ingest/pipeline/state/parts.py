@@ -101,7 +101,7 @@ def finish(
 
 
 def reopen(engine: Engine, key: PartKey) -> None:
-    """Keep that the last pass over all of the part was not completed."""
+    """Keep that the next pass has to be one over all of the part."""
     with write_transaction(engine) as connection:
         _update(connection, key, {"full_at_ms": None})
 

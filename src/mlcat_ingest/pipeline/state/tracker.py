@@ -241,17 +241,23 @@ class Tracker:
         return self._engine is not None
 
     def commit(self, passes: Iterable[PartPass]) -> None:
-        """Let the checkpoints of `passes` count, now that all they read is acknowledged."""
+        """Let the checkpoints of `passes` count, now that all they read is acknowledged.
+
+        Where something was refused that is of no record, they read everything next time.
+        """
         with self._lock:
             self._pending.clear()
-        if self.flush() and not self._untold:
+        if self.flush():
             for one in passes:
-                self._tried(one.commit)
+                self._tried(one.reopen if self._untold else one.commit)
 
     def reopen(self, passes: Iterable[PartPass]) -> None:
         """Have the next run come upon all that `passes` came upon."""
         for one in passes:
-            self._tried(one.reopen)
+            if one.full is None:
+                one.finished = None  # its checkpoint stays, so what changed comes again
+            else:
+                self._tried(one.reopen)
 
     def _keep(self, ready: Sequence[Row]) -> None:
         with self._lock:
