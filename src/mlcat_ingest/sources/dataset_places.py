@@ -41,7 +41,8 @@ _HUB_HOSTS: Final = {
 }
 _HUB_VIEWS: Final = frozenset({"blob", "resolve", "tree", "viewer"})
 _OF_MLFLOW: Final = ("runs:", "models:", "mlflow-artifacts:")
-_SCHEME_ALONE: Final = ("file:", "dbfs:", "hdfs:", "jdbc:", *_OF_MLFLOW)
+_OF_DATABASES: Final = ("jdbc:", *(f"{name}:" for name in DATABASES))
+_SCHEME_ALONE: Final = ("file:", "dbfs:", "hdfs:", *_OF_DATABASES, *_OF_MLFLOW)
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
 
@@ -60,14 +61,19 @@ class Uri(NamedTuple):
 def split(uri: str | None) -> Uri:
     """Return scheme (no driver), host (no credentials) and path of `uri`.
 
-    Its query may hold a secret, and is left out.
+    Its query may hold a secret, and is left out; so are the settings of a database after a `;`, and
+    what has no host, such as the `thin:<user>/<password>@…` of Oracle's driver.
     """
     try:
         parts = urlsplit((uri or "").removeprefix("jdbc:"))
     except ValueError:
         return Uri()
     scheme = parts.scheme.lower().partition("+")[0]
-    return Uri(scheme, parts.netloc.rpartition("@")[2], parts.path)
+    host, path = parts.netloc.rpartition("@")[2], parts.path
+    if scheme in DATABASES:
+        host = "" if ";" in parts.netloc else host
+        path = path.partition(";")[0] if parts.netloc or path.startswith("/") else ""
+    return Uri(scheme, host, path)
 
 
 def place_of_uri(uri: str) -> Place | None:
@@ -95,13 +101,12 @@ def place_of_uri(uri: str) -> Place | None:
 def _table(platform: str, uri: Uri) -> str | None:
     """Return the name of a table whose address is all there is; the host may be its first part.
 
-    None where it is the address of a server, with a port, or with settings, and of no table in it.
+    None where it is the address of a server, with a port, and of no table in it.
     """
     names = [name for part in uri.path.split("/") for name in part.split(".") if name]
     if len(names) >= LEVELS[platform]:
         return ".".join(names)
-    is_server = ":" in uri.host or ";" in uri.host
-    return None if is_server else ".".join(filter(None, (uri.host, *names)))
+    return None if ":" in uri.host or not uri.host else ".".join((uri.host, *names))
 
 
 def _web(uri: Uri) -> Place | None:

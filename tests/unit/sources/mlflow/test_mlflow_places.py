@@ -54,6 +54,12 @@ from mlcat_ingest.sources.mlflow.records import DatasetInput
             {"uri": "jdbc:sqlserver://h:1433;user=x;databaseName=shop", "table": "dbo.t"},
             ("mssql", "shop.dbo.t"),
         ),
+        (
+            "sql",
+            {"uri": "jdbc:oracle:thin:scott/tiger@//h:1521/svc", "table": "hr.t"},
+            ("oracle", "hr.t"),
+        ),
+        ("oracle", {"uri": "jdbc:oracle:thin:scott/tiger@h", "table": "t"}, ("oracle", "t")),
         ("sqlserver", {"table": "a.b.c"}, ("mssql", "a.b.c")),
         ("bigquery", {"table": "t", "dataset": "d", "project": "p"}, ("bigquery", "p.d.t")),
         ("teradata", {"table": "db.t"}, None),
