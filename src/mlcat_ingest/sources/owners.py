@@ -3,9 +3,9 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.metadata.proposal import Aspect
@@ -21,6 +21,17 @@ _URNS: Final = ("urn:li:corpuser:", "urn:li:corpGroup:")
 _NOBODY: Final[Aspect] = {"owners": []}
 _CACHED_USERS: Final = 10_000
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def _told_apart(owners: dict[str, str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for name, urn in owners.items():
+        if known.setdefault(name.lower(), urn) != urn:
+            raise ValueError(f"has two owners for `{name}`, one user in any case; keep one")
+    return owners
+
+
+_OwnerMap = Annotated[dict[PublicStr, OwnerRef], AfterValidator(_told_apart)]
 
 
 class OwnersConfig(RecipeModel):
@@ -42,7 +53,7 @@ class OwnersConfig(RecipeModel):
     """A regular expression whose first group (or all of it, without one) is the user's name in the
     catalog, for example `([^@]+)@acme\\.com`; a name that it does not match stays whole."""
 
-    map: dict[PublicStr, OwnerRef] = Field(default_factory=dict)
+    map: _OwnerMap = Field(default_factory=dict)
     """Names of users, in any case, to names in the catalog or URNs of users and groups."""
 
     map_file: RecipePath | None = None
@@ -57,7 +68,7 @@ class OwnersConfig(RecipeModel):
 class _MapFile(RecipeModel):
     """What stands in a `map_file`."""
 
-    map: dict[PublicStr, OwnerRef]
+    map: _OwnerMap
 
 
 class Owners:

@@ -111,3 +111,9 @@ def test_a_relative_file_starts_at_the_recipes_folder(tmp_path: Path) -> None:
     (source,) = resolve(Recipe.load(tmp_path / "recipe.yml")).sources
     config = source.config.owners  # type: ignore[attr-defined]  # the MLflow source's own
     assert Owners(config).urn("a") == "urn:li:corpuser:b"
+
+
+def test_one_user_has_one_owner_in_any_case() -> None:
+    with pytest.raises(ValidationError, match="two owners for `carl`"):
+        OwnersConfig.model_validate({"map": {"Carl": "a", "carl": "b"}})
+    assert Owners(OwnersConfig.model_validate({"map": {"Carl": "a", "carl": "a"}})).urn("CARL")
