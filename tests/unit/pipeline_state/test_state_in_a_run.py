@@ -398,6 +398,14 @@ def test_other_names_are_refused_with_the_number_of_new_urns_until_accepted(worl
     assert renamed.checkpoints == [None, {"read": 3}]
 
 
+def test_other_names_are_taken_where_nothing_has_the_first_ones(world: World) -> None:
+    """Else nobody could do what a clash of two servers asks for: set `instance`."""
+    assert world.run(Remembering(error=SourceUnavailableError("broke off"))).exit_code == 1
+    renamed = Remembering(records=things(3), identity={"thing": model_urn("dev.0")})
+    assert world.run(renamed).exit_code == 0
+    assert world.ingest(*things(3)).exit_code == 2
+
+
 def test_another_instance_is_another_name(world: World) -> None:
     world.ingest(*things(3))
     moved = Remembering(records=things(3), instance="eu", identity={"thing": model_urn("eu.0")})

@@ -180,28 +180,27 @@ class StateMemory:
         before = parts.pinned(self._engine, key)
         changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
         if changed and not self._options.accept_renaming:
-            raise self._renaming(key, before, identity, changed)
+            count = self._entities(key, changed)
+            # A run that got nothing into the catalog, a clash of names say, leaves nothing to keep.
+            if count:
+                raise self._renaming(key, before[changed[0]], identity[changed[0]], count)
         if before != identity:
             parts.pin(self._engine, key, identity)
 
-    def _renaming(
-        self,
-        key: PartKey,
-        before: Mapping[str, str],
-        identity: Mapping[str, str],
-        changed: Sequence[str],
-    ) -> RecipeError:
-        count = sum(
+    def _entities(self, key: PartKey, kinds: Sequence[str]) -> int:
+        """Return how many entities of some kinds are known of a source, whatever its instance."""
+        return sum(
             found.records
             for row in parts.parts_of(self._engine, key.recipe)
             if (row.key.sink, row.key.source) == (key.sink, key.source)
             for kind, found in parts.counts(self._engine, row.key).items()
-            if kind in changed
+            if kind in kinds
         )
-        kind = changed[0]
+
+    def _renaming(self, key: PartKey, before: str, now: str, count: int) -> RecipeError:
         return RecipeError(
             f"the recipe {key.recipe!r} names things another way than before, "
-            f"{identity[kind]} instead of {before[kind]}: {count:,} entities would stand in the "
+            f"{now} instead of {before}: {count:,} entities would stand in the "
             f"catalog a second time, under new URNs",
             hint="undo the change of `naming`, `env` or `instance`, or run once with "
             "--accept-renaming",
