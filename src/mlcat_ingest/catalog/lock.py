@@ -46,7 +46,10 @@ class ServerLock:
         try:
             taken = FileLock.take(path, asdict(Running(os.getpid())), patience_s=_PATIENCE_S)
         except OSError as error:
-            raise RecipeError(f"cannot make the lock file {path}: {error.strerror}") from error
+            raise RecipeError(
+                f"cannot make the lock file {path}: {error.strerror}",
+                hint="the catalog's database needs a folder that is there and can be written",
+            ) from error
         if taken is None:
             raise RecipeError(
                 f"another catalog serves {_database_path(database)}"

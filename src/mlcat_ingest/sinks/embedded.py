@@ -221,4 +221,9 @@ def _would_make(path: Path) -> Finding:
     folder = path.parent if str(path.parent) else Path()
     if os.access(folder, os.W_OK | os.X_OK):
         return Finding("embedded catalog", "ok", f"{path} will be made by the first run")
-    return Finding("embedded catalog", "failed", f"cannot make {path}: no writable folder {folder}")
+    return Finding(
+        "embedded catalog",
+        "failed",
+        f"cannot make {path}: no writable folder {folder}",
+        "make the folder, or name another file in the sink's `db`",
+    )

@@ -78,8 +78,9 @@ def test_the_lock_of_a_dead_process_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"cannot make the lock file .*: No such file"):
+    with pytest.raises(RecipeError, match=r"cannot make the lock file .*: No such file") as raised:
         ServerLock.acquire(tmp_path / "no" / "c.db")
+    assert "needs a folder that is there" in str(raised.value.hint)
 
 
 def test_only_files_have_locks() -> None:
