@@ -92,7 +92,8 @@ def test_entities_of_thousands_of_entries_travel_few_at_a_time() -> None:
     assert report.entities["mlModel"] == EntityCounts(read=36, created=36)
     assert sorted(len(read) for read in sink.reads) == [6, 10, 10, 10]
     batches = [{one.entity_urn for one in batch} for batch in sink.writes]
-    assert max(map(len, batches)) < 10
+    # The narrow one may find room beside nine of the others.
+    assert max(len(batch - {model_urn("narrow")}) for batch in batches) < 10
     assert sum(map(len, batches)) == 36
 
 
