@@ -45,11 +45,12 @@ def retraction_text(report: Report) -> str:
         head = f"{report.name}: finished {took}, but not everything could be taken back"
     else:
         head = f"{report.name}: everything is taken back {took}"
+    width = _width(report)
     return "\n".join(
         [
             head,
             *(
-                f"  {kind:<12} {counts.updated:,} updated, {counts.removed:,} removed, "
+                f"  {kind:<{width}} {counts.updated:,} updated, {counts.removed:,} removed, "
                 f"{counts.unchanged:,} unchanged, {counts.rejected:,} refused"
                 for kind, counts in report.entities.items()
             ),
@@ -131,13 +132,17 @@ def _requests(report: Report) -> str:
     return f"  requests     {source:,} to the source, {catalog:,} to the catalog"
 
 
+def _width(report: Report) -> int:
+    return max([12, *map(len, report.entities)])
+
+
 def _entities(report: Report) -> Iterator[str]:
     where = f" → {report.catalog}" if report.catalog else ""
     yield f"  records      {report.records:,} read{where}"
-    width = max(map(len, report.entities), default=0)
+    width = _width(report)
     for kind, counts in report.entities.items():
         line = (
-            f"  {kind:<{max(width, 12)}} {counts.created:,} created, {counts.updated:,} updated, "
+            f"  {kind:<{width}} {counts.created:,} created, {counts.updated:,} updated, "
             f"{counts.unchanged:,} unchanged"
         )
         line += f", {counts.removed:,} removed" if counts.removed else ""
