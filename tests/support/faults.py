@@ -5,6 +5,7 @@ three requests one meets a fault, and every kind of fault comes up before any co
 """
 
 import http.client
+import json
 import random
 import threading
 from collections import Counter
@@ -50,13 +51,14 @@ class Faults:
     """The script: faults by `seed` in front of `upstream`, which a test may change at any time.
 
     Without a seed there are none. A write that names `refused` is refused for good, as by a
-    service that does not like what it says. `met` counts the faults by kind.
+    service that does not like what it says, or that breaks at it. `met` counts the faults by kind.
     """
 
     upstream: str
     seed: int | None = None
     stalls: bool = False
     refused: bytes | None = None
+    refused_with: int = 422
     met: Counter[str] = field(default_factory=Counter)
     seen: int = 0
     before: Callable[[int], bool] = lambda _: True
@@ -118,7 +120,8 @@ class Faults:
     def _answered(self, request: Request) -> Answer:
         is_write = request.method == "POST" and "action=ingestProposal" in request.path
         if self.refused is not None and is_write and self.refused in request.body:
-            return Answer(422, b'{"message": "the service does not like this", "status": 422}')
+            words = {"message": "the service does not like this", "status": self.refused_with}
+            return Answer(self.refused_with, json.dumps(words).encode())
         return forward(self.upstream, request)
 
 

@@ -8,8 +8,10 @@ Source: DataHub's Rest.li resource ``/aspects``, actions ``ingestProposal`` and
 ``ingestProposalBatch``; and OpenAPI v3's ``DELETE`` of an aspect, which those do not take.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import groupby
 from typing import Any, Final
 from urllib.parse import quote
@@ -38,6 +40,9 @@ MAX_PROPOSALS: Final = 200
 
 MAX_BYTES: Final = 15 * 1024 * 1024
 """Most bytes of proposals in one request; the server's own limit is 16,000,000."""
+
+_FAULTS: Final = 8
+"""Faults in a row, after which the next one is the service's, whatever it was sent."""
 
 NOT_SENT: Final = 0
 """The status of a proposal that was refused on our side, since it has no faithful JSON form."""
@@ -77,6 +82,8 @@ class Emitter:
         self._max_proposals = max_proposals
         self._max_bytes = max_bytes - len(_HEAD) - len(_TAIL)
         self._system_metadata = dict(system_metadata) if system_metadata else None
+        self._took = False
+        self._faults = 0
 
     def emit(self, proposal: Proposal) -> None:
         """Write one proposal; it is durable when this returns.
@@ -160,23 +167,49 @@ class Emitter:
         return None
 
     def _send(self, batch: Sequence[_Group]) -> Iterator[AspectRejectedError]:
-        """Send a batch; halve it where it is refused, until what is at fault stands alone."""
-        waiting = [batch]
+        """Send a batch; halve it where it is refused, until what is at fault stands alone.
+
+        One record can also set off a fault of the service, which then takes the others. Where it
+        takes none of several, and has taken nothing before, the fault is its own.
+        """
+        waiting = deque([batch])
+        suspects: list[tuple[Sequence[_Group], Reply]] = []
         while waiting:
-            part = waiting.pop()
+            part = waiting.popleft()
             reply = self._connection.post(_MANY, _body(part))
-            if reply.status not in REFUSED_CONTENT:
-                count = sum(len(group.proposals) for group in part)
-                first = part[0].proposals[0].entity_urn if len(part) == 1 else None
-                self._accept(reply, what=f"{count} proposals", urn=first)
-                continue
-            message = self._connection.message(reply)
-            if len(part) == 1 or is_conflict(message):
-                for group in part:
-                    yield from _refused(group.proposals, reply.status, message)
+            is_fault = self._may_be_a_records_fault(reply)
+            if not is_fault and reply.status not in REFUSED_CONTENT:
+                self._accept_part(part, reply)
+            elif len(part) > 1 and not is_conflict(self._connection.message(reply)):
+                halves = part[: len(part) // 2], part[len(part) // 2 :]
+                if is_fault:
+                    waiting.extend(halves)  # first all that may show that the service is sound
+                else:
+                    waiting.extendleft(reversed(halves))
+            elif is_fault:
+                suspects.append((part, reply))
             else:
-                middle = len(part) // 2
-                waiting += [part[middle:], part[:middle]]
+                yield from self._refusals(part, reply)
+        for part, reply in suspects:
+            if len(batch) > 1 and not self._took:
+                self._accept_part(part, reply)
+            yield from self._refusals(part, reply)
+
+    def _may_be_a_records_fault(self, reply: Reply) -> bool:
+        is_fault = reply.status == HTTPStatus.INTERNAL_SERVER_ERROR and self._faults < _FAULTS
+        self._faults = self._faults + 1 if is_fault else 0
+        return is_fault
+
+    def _refusals(self, part: Sequence[_Group], reply: Reply) -> Iterator[AspectRejectedError]:
+        message = self._connection.message(reply)
+        for group in part:
+            yield from _refused(group.proposals, reply.status, message)
+
+    def _accept_part(self, part: Sequence[_Group], reply: Reply) -> None:
+        count = sum(len(group.proposals) for group in part)
+        first = part[0].proposals[0].entity_urn if len(part) == 1 else None
+        self._accept(reply, what=f"{count} proposals", urn=first)
+        self._took = True
 
     def _batches(self, groups: Sequence[_Group]) -> Iterator[list[_Group]]:
         """Yield `groups` in requests' sizes."""

@@ -259,7 +259,7 @@ def test_a_single_refusal_names_everything(service: FakeService, client: Catalog
         (403, NotAuthorizedError, "refused 2 proposals with 403: the words"),
         (404, ProtocolMismatchError, "/gms at its end"),
         (405, ProtocolMismatchError, "/gms at its end"),
-        (500, CatalogUnavailableError, "refused 2 proposals with 500: the words"),
+        (502, CatalogUnavailableError, "refused 2 proposals with 502: the words"),
         (503, CatalogUnavailableError, "503"),
     ],
 )
@@ -272,6 +272,39 @@ def test_other_refusals_end_the_write(
     assert said in str(caught.value)
     assert "made-up-token" not in str(caught.value)
     assert len(service.to("/aspects")) == 1
+
+
+def test_a_record_that_sets_off_a_fault_stands_alone(
+    service: FakeService, client: CatalogClient
+) -> None:
+    bad = {model_urn(name) for name in ("m0", "m1", "m41")}
+    service.on(
+        "POST", MANY, refusing(lambda sent: any(one["entityUrn"] in bad for one in sent), 500)
+    )
+    rejected = client.emit_batch([proposal(f"m{number}") for number in range(50)])
+    assert {(one.urn, one.status, one.reason) for one in rejected} == {
+        (urn, 500, "not liked") for urn in bad
+    }
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_a_service_that_takes_nothing_has_failed_itself(
+    service: FakeService, client: CatalogClient, count: int
+) -> None:
+    service.on("POST", MANY, Answer(500, {"message": "boom"}))
+    with pytest.raises(CatalogUnavailableError, match=r"with 500: boom"):
+        client.emit_batch([proposal(f"m{number}") for number in range(count)])
+    assert len(service.asked) <= 9
+
+
+def test_a_service_that_goes_on_failing_has_failed_itself(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer(500, {"message": "boom"}))
+    blamed = [client.emit_batch([proposal(f"m{number}")]) for number in range(8)]
+    assert [len(each) for each in blamed] == [1] * 8
+    with pytest.raises(CatalogUnavailableError, match=r"with 500: boom"):
+        client.emit_batch([proposal("m8")])
 
 
 def test_one_refused_for_its_permission_is_named(
