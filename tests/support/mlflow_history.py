@@ -72,6 +72,12 @@ class Server:
         if runs:
             runs[at % len(runs)] = replace(runs[at % len(runs)], **changes)
 
+    def edit(self, at: int, **changes: Any) -> None:
+        """Change a run, but for one in the trash: MLflow refuses that."""
+        runs = self.store.runs
+        if runs and runs[at % len(runs)].lifecycle_stage == "active":
+            self.run(at, **changes)
+
     def name(self) -> str:
         self.made += 1
         return f"{self.made:032x}"
@@ -90,19 +96,19 @@ class Server:
         )
 
     def end(self, at: int) -> None:
-        self.run(at, status="FINISHED", end_time_ms=self.now_ms, tags={"ended": str(at)})
+        self.edit(at, status="FINISHED", end_time_ms=self.now_ms, tags={"ended": str(at)})
 
     def end_by_a_slow_clock(self, at: int) -> None:
-        self.run(at, status="FAILED", end_time_ms=self.now_ms - 50 * MINUTE_MS)
+        self.edit(at, status="FAILED", end_time_ms=self.now_ms - 50 * MINUTE_MS)
 
     def end_long_ago_what_was_open(self, at: int) -> None:
         if self.store.runs and self.store.runs[at % len(self.store.runs)].status == "RUNNING":
-            self.run(at, status="KILLED", end_time_ms=self.now_ms - 100 * HOUR_MS)
+            self.edit(at, status="KILLED", end_time_ms=self.now_ms - 100 * HOUR_MS)
 
     def resume(self, at: int) -> None:
         runs = self.store.runs
         if runs and runs[at % len(runs)].status == "RUNNING":
-            self.run(at, params={"p": "resumed"})
+            self.edit(at, params={"p": "resumed"})
 
     def delete(self, at: int) -> None:
         self.run(at, lifecycle_stage="deleted")
@@ -232,7 +238,7 @@ class Server:
         self.now_ms += (at + 1) * 20 * MINUTE_MS
 
     def tag_late(self, at: int) -> None:
-        self.run(at, tags={"late": str(at)})
+        self.edit(at, tags={"late": str(at)})
 
 
 TOLD = (
