@@ -1,7 +1,8 @@
 """The doctor's probe: an entity of its own that is written, read back and deleted for good."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from typing import Final
 
 from mlcat_ingest.client.catalog_client import CatalogClient
@@ -29,8 +30,8 @@ def probe(client: CatalogClient) -> Iterator[Finding]:
     Cost: six requests.
     """
     urn = probe_urn()
-    written = _written(client, urn)
-    if written is not None and not isinstance(written, RetryableError):
+    written = _written(client, urn, "1")
+    if written is not None and not _may_be_heard(written):
         yield _failed(_WRITE, written)
         return
     # A request without an answer may have been heard all the same.
@@ -52,12 +53,22 @@ def _value(text: str) -> Aspect:
     }
 
 
-def _written(client: CatalogClient, urn: str) -> MlcatError | None:
+def _written(
+    client: CatalogClient, urn: str, text: str, headers: Mapping[str, str] | None = None
+) -> MlcatError | None:
+    """Write the probe; return what refused that, or kept it from being known."""
     try:
-        refused = client.emit_batch([Proposal(urn, ASPECT, _value("1"))])
+        refused = client.emit_batch([Proposal(urn, ASPECT, _value(text), headers=headers)])
     except MlcatError as error:
         return error
     return refused[0] if refused else None
+
+
+def _may_be_heard(error: MlcatError) -> bool:
+    """Return whether what failed so may have been written all the same."""
+    if isinstance(error, AspectRejectedError):
+        return error.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, RetryableError)
 
 
 def _read_back(client: CatalogClient, urn: str) -> Finding:
@@ -78,12 +89,11 @@ def _read_back(client: CatalogClient, urn: str) -> Finding:
 
 
 def _condition(client: CatalogClient, urn: str) -> Finding:
-    try:
-        refused = client.emit_batch([Proposal(urn, ASPECT, _value("2"), headers=_NOBODYS_VERSION)])
-    except MlcatError as error:
-        return _failed(_CONDITION, error)
-    if refused:
-        return Finding(_CONDITION, "ok", "If-Version-Match is enforced")
+    refused = _written(client, urn, "2", _NOBODYS_VERSION)
+    if refused is not None:
+        if isinstance(refused, AspectRejectedError) and not _may_be_heard(refused):
+            return Finding(_CONDITION, "ok", "If-Version-Match is enforced")
+        return _failed(_CONDITION, refused)
     return Finding(
         _CONDITION,
         "warning",

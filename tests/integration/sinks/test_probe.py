@@ -103,6 +103,16 @@ def test_conditions_that_are_not_enforced(lenient: Lenient) -> None:
     assert lenient.stored == {}
 
 
+def test_a_catalog_that_breaks_at_a_condition(lenient: Lenient) -> None:
+    def breaking(asked: Asked) -> Answer:
+        return Answer(500) if b"If-Version-Match" in asked.body else lenient.write(asked)
+
+    lenient.service.on("POST", "/aspects", breaking)
+    found = probed(lenient.service.server)
+    assert (found[CONDITION].outcome, found[DELETE].outcome) == ("failed", "ok")
+    assert lenient.stored == {}
+
+
 def test_a_catalog_to_read_only(lenient: Lenient) -> None:
     lenient.service.on("POST", "/aspects", Answer(403, {"message": "read-only token"}))
     found = probed(lenient.service.server)
