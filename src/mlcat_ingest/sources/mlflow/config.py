@@ -196,7 +196,8 @@ class MlflowConfig(RecipeModel):
     """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
 
     page_size: int = Field(default=500, ge=1, le=50_000)
-    """Runs asked for in one request; the server may send fewer."""
+    """Most runs asked for in one request: the first page is smaller, and so are those of runs with
+    thousands of parameters and metrics."""
 
     connections: int = Field(default=3, ge=1, le=32)
     """Requests for pages of runs that are under way at once."""

@@ -158,7 +158,8 @@ class DatabaseReader:
     ) -> Iterator[list[Run]]:
         """Yield the runs of some experiments in slices of a page, in the order of their start.
 
-        Cost: five to eight statements for 100 runs, and a walk over all runs for each 10,000.
+        Cost: five to eight statements for 100 runs, or for fewer where these are large, and a walk
+        over all runs for each 10,000.
         """
         runs, outputs, left = RUNS.c, self._schema.logged_models, only.limit
         newest_first = only.limit is not None
