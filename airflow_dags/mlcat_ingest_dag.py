@@ -61,7 +61,10 @@ def mlcat_ingest() -> None:
         **RECIPE,
     )
     gate = MlcatGateOperator(
-        task_id="gate", summary=summarize.output, fail_on_tests="{{ params.fail_on_tests }}"
+        task_id="gate",
+        summary=summarize.output,
+        # Jinja would write None as text, which is a pattern like any other.
+        fail_on_tests="{{ params.fail_on_tests or '' }}",
     )
     if SPOOL:
         MlcatDrainOperator(task_id="drain", spool=SPOOL, **RECIPE) >> plan

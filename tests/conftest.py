@@ -10,6 +10,8 @@ from hypothesis import settings
 
 from mlcat_ingest.cli.logs import NOISY, StderrHandler
 
+pytest_plugins = ["support.skips"]
+
 # A busy machine is slow now and then; that is no failure of a property. What lands is judged by the
 # same examples each time; new ones are looked for everywhere else.
 settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)

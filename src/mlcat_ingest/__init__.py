@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlcat_ingest.errors import (
         AspectChangedError,
         AspectRejectedError,
+        AspectTooLargeError,
         AuthenticationError,
         CatalogRequestError,
         CatalogUnavailableError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AspectChangedError",
     "AspectRejectedError",
+    "AspectTooLargeError",
     "AuthenticationError",
     "CatalogClient",
     "CatalogRequestError",

@@ -24,11 +24,16 @@ MlcatError
         InvalidUrnError
         AspectRejectedError
             AspectChangedError
+            AspectTooLargeError
 
 The embedded catalog has errors of its own, each with an HTTP status, in ``catalog/errors.py``.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
+
+LACKS_PERMISSION: Final = "the token lacks a permission for this"
+"""The hint of a refusal with 403."""
 
 
 class MlcatError(Exception):
@@ -181,6 +186,7 @@ class AspectRejectedError(SkippableError):
         """Keep the URN, the aspect, the status and the service's own words."""
         super().__init__(
             f"{urn}: {aspect} was refused with {status}: {reason}",
+            hint=LACKS_PERMISSION if status == 403 else None,
             context={"urn": urn, "aspect": aspect, "status": status, "reason": reason},
         )
         self.urn = urn
@@ -191,3 +197,7 @@ class AspectRejectedError(SkippableError):
 
 class AspectChangedError(AspectRejectedError):
     """A conditional proposal was refused: somebody wrote since the version that it names."""
+
+
+class AspectTooLargeError(AspectRejectedError):
+    """The catalog service refused an aspect for its size: sent again unchanged, it never passes."""

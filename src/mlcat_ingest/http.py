@@ -7,7 +7,6 @@ proposals are idempotent upserts and everything else only reads.
 """
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ import requests
 import urllib3
 from requests.auth import AuthBase, HTTPBasicAuth
 
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -29,16 +29,19 @@ from mlcat_ingest.errors import (
     RecipeError,
     RetryableError,
 )
+from mlcat_ingest.http_failures import no_answer_of, wants_tls
 from mlcat_ingest.http_session import (
     MAX_BACKOFF_S,
     BudgetedAdapter,
     NoAuth,
     OwnSession,
+    PendingRequest,
     attempts_of,
     loopback_without_proxy,
     skew_s,
 )
 from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.redaction import redact_url
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +55,6 @@ _UNUSABLE_URL: Final = (
     requests.exceptions.InvalidSchema,
     requests.exceptions.MissingSchema,
 )
-_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
 
 Params = Mapping[str, str] | list[tuple[str, str]]
 
@@ -105,7 +107,12 @@ class Http(Closing):
     password in the address serve where no `auth` is given, and are in no message. The proxies of
     the environment are used for all but this machine's loopback addresses. Safe to use from
     several threads.
+
+    Attributes:
+        ca_option: the recipe's key for the authorities that `verify` trusts, for messages.
     """
+
+    ca_option = "ca_bundle"
 
     def __init__(
         self,
@@ -132,6 +139,7 @@ class Http(Closing):
         self._backoff_s = backoff_s
         self._lock = threading.Lock()
         self._requests_made = 0
+        self._pending: dict[int, PendingRequest] = {}
         self._said: tuple[str, float, float] | None = None
         self._session = OwnSession()
         self._session.auth = auth or user_auth or NoAuth()
@@ -179,12 +187,41 @@ class Http(Closing):
             RecipeError: the address, or a header, cannot be sent.
         """
         url = self.base_url + path
+        pending = PendingRequest(url, time.monotonic())
+        with self._lock:
+            self._pending[id(pending)] = pending
+        try:
+            return self._answered(pending, method, params, body, headers or {})
+        finally:
+            with self._lock:
+                del self._pending[id(pending)]
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer, None where there is none."""
+        with self._lock:
+            oldest = min(self._pending.values(), key=lambda one: one.began_s, default=None)
+        if oldest is None:
+            return None
+        seconds = time.monotonic() - oldest.began_s
+        return Awaited(redact_url(oldest.url), seconds, is_retried=oldest.failures > 0)
+
+    def _answered(
+        self,
+        pending: PendingRequest,
+        method: str,
+        params: Params | None,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> Reply:
+        url = pending.url
         sent = {"Content-Type": "application/json"} if body is not None else {}
         left = self._retries
         while True:
             try:
-                response = self._send(method, url, params, body, {**sent, **(headers or {})}, left)
+                self._adapter.allow(left, pending)
+                response = self._send(method, url, params, body, {**sent, **headers})
             except _BodyBrokenError as broken:
+                pending.failures += 1
                 left -= broken.attempts
                 if left < 0:
                     raise self._no_answer(url, broken.cause) from broken.cause
@@ -203,7 +240,7 @@ class Http(Closing):
                         response.headers,
                         response.content,
                         self.peer,
-                        public_url(url),
+                        redact_url(url),
                     )
                 )
 
@@ -214,9 +251,7 @@ class Http(Closing):
         params: Params | None,
         body: bytes | None,
         headers: Mapping[str, str],
-        left: int,
     ) -> requests.Response:
-        self._adapter.allow(left)
         sent_s = time.time()
         try:
             response = self._session.request(
@@ -257,6 +292,11 @@ class Http(Closing):
                 hint="check the token, or the user name and password",
                 context={"status": reply.status},
             )
+        if wants_tls(reply.status, reply.content):
+            raise ProtocolMismatchError(
+                f"{self.peer} at {reply.url} does not speak http",
+                hint="write https:// in the address, or name another port",
+            )
         if reply.is_page and reply.status in {200, 403}:
             raise AuthenticationError(
                 f"{self.peer} at {reply.url} answered with a web page instead of JSON",
@@ -273,7 +313,7 @@ class Http(Closing):
         return reply
 
     def _redirected(self, reply: Reply) -> MlcatError:
-        target = public_url(urljoin(reply.url, reply.headers.get("Location", "")))
+        target = redact_url(urljoin(reply.url, reply.headers.get("Location", "")))
         said = f"{self.peer} at {reply.url} redirects to {target}"
         if urlsplit(target).path.rstrip("/") == urlsplit(reply.url).path.rstrip("/"):
             return ProtocolMismatchError(said, hint="use that address")
@@ -286,7 +326,7 @@ class Http(Closing):
     def _failure(self, url: str, error: Exception) -> MlcatError | None:
         """Return the error that stands for one of requests; None for a fault of our own."""
         if isinstance(error, _UNUSABLE_URL):
-            return RecipeError(f"the address of {self.peer} cannot be used: {public_url(url)}")
+            return RecipeError(f"the address of {self.peer} cannot be used: {redact_url(url)}")
         if isinstance(error, requests.exceptions.InvalidHeader | UnicodeEncodeError) or (
             str(error).startswith("Invalid header")
         ):
@@ -299,9 +339,9 @@ class Http(Closing):
     def _no_answer(self, url: str, error: Exception) -> RetryableError:
         # After a redirect it is another address than ours that does not answer.
         asked = getattr(getattr(error, "request", None), "url", None) or url
+        failure = no_answer_of(error, asked, self.ca_option)
         return self._unavailable(
-            f"{self.peer} at {public_url(asked)} does not answer: {_cause(error)}",
-            hint="is it running, and is the address right?",
+            f"{self.peer} at {redact_url(asked)} {failure.what}", hint=failure.hint
         )
 
     def close(self) -> None:
@@ -318,15 +358,6 @@ class _BodyBrokenError(Exception):
         self.cause = cause
 
 
-def public_url(url: str) -> str:
-    """Return `url` without user name, password and query."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "an address that cannot be read"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def _without_user_info(url: str) -> tuple[str, AuthBase | None]:
     try:
         parts = urlsplit(url)
@@ -338,21 +369,3 @@ def _without_user_info(url: str) -> tuple[str, AuthBase | None]:
     user, _, password = user_info.partition(":")
     bare = urlunsplit(parts._replace(netloc=host))
     return bare, HTTPBasicAuth(unquote(user).encode(), unquote(password).encode())
-
-
-def _cause(error: BaseException) -> str:
-    """Return the innermost reason of a chain of wrapped network errors, as a short sentence."""
-    reason: Any = error
-    while True:
-        inner = getattr(reason, "reason", None)
-        if not isinstance(inner, BaseException):
-            inner = next((arg for arg in reason.args if isinstance(arg, BaseException)), None)
-        if inner is None:
-            break
-        reason = inner
-    text = str(reason) or type(reason).__name__
-    text = text.split(": ", 1)[1] if "object at 0x" in text and ": " in text else text
-    # The name in the address says it better than urllib3's wording of a failed look-up.
-    if "Name or service not known" in text or "Failed to resolve" in text:
-        text = "there is no host of that name"
-    return _USER_INFO.sub("//", text)

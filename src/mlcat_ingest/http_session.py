@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import threading
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
@@ -14,9 +15,11 @@ from requests.auth import AuthBase
 from urllib3.util.retry import Retry
 
 RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
-MAX_RETRY_AFTER_S: Final = 60
+MAX_RETRY_AFTER_S: Final = 120
 MAX_BACKOFF_S: Final = 30
 
+
+_LASTING: Final = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
 
 LONG_WAIT_S: Final = 5
 """Seconds from which on a wait that a server asks for is said."""
@@ -45,6 +48,15 @@ class OwnSession(requests.Session):
             prepared_request.headers.pop("Authorization", None)
 
 
+@dataclass(slots=True)
+class PendingRequest:
+    """A request of one thread, and how many of its attempts failed so far."""
+
+    url: str
+    began_s: float
+    failures: int = 0
+
+
 class CountedRetry(Retry):
     """Retries connects and statuses, and waits no longer than `MAX_RETRY_AFTER_S` when asked to."""
 
@@ -61,10 +73,11 @@ class CountedRetry(Retry):
         _pool: Any = None,
         _stacktrace: Any = None,
     ) -> Self:
-        """Return the budget after one more failure; a refused certificate ends it at once."""
+        """Return the budget after one more failure; one that cannot pass ends it at once."""
         self.failures.count = getattr(self.failures, "count", 0) + 1
-        if error is not None and "CERTIFICATE_VERIFY_FAILED" in str(error):
-            # No later attempt will meet another certificate.
+        self.failures.pending.failures += 1
+        if error is not None and any(one in str(error) for one in _LASTING):
+            # No later attempt will meet another certificate, or another protocol.
             raise urllib3.exceptions.MaxRetryError(_pool, url or "", error)
         return super().increment(method, url, response, error, _pool, _stacktrace)
 
@@ -97,11 +110,12 @@ class BudgetedAdapter(HTTPAdapter):
         self._backoff_s = backoff_s
         super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
 
-    def allow(self, attempts: int) -> None:
-        """Let this thread's next request be tried again `attempts` times."""
+    def allow(self, attempts: int, pending: PendingRequest) -> None:
+        """Let this thread's next request be tried again `attempts` times; count in `pending`."""
         self._budget.attempts = attempts
         CountedRetry.failures.count = 0
         CountedRetry.failures.peer = self._peer
+        CountedRetry.failures.pending = pending
 
     def failures(self) -> int:
         """Return how many attempts of this thread failed since `allow`."""

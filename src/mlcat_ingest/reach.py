@@ -16,8 +16,8 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from mlcat_ingest.certificates import Certificate, Trust, unverified
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.http import public_url
 from mlcat_ingest.http_session import loopback_without_proxy
+from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.threads import start
 
 PATIENCE_S: Final = 5.0
@@ -50,7 +50,7 @@ def reach(address: Address) -> Generator[Finding, None, bool]:
     name, parts = address.name, urlsplit(address.url)
     proxy = _proxy_of(address.url)
     if proxy is not None:
-        yield Finding(f"{name} proxy", "ok", f"requests go through {public_url(proxy)}")
+        yield Finding(f"{name} proxy", "ok", f"requests go through {redact_url(proxy)}")
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     found, addresses = _resolved(name, parts)
     yield found

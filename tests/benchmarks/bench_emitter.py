@@ -19,8 +19,7 @@ from benchmarks.catalog_entities import run, small
 from benchmarks.measure import serving
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import ConnectionOptions
-from mlcat_ingest.client.emitter import MAX_PROPOSALS
-from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Proposal
 from support.ports import free_port
 
 HERE = Path(__file__).parent

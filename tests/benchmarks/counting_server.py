@@ -1,15 +1,16 @@
-"""A catalog service that keeps nothing: it takes every proposal and counts.
+"""A catalog service that does next to nothing: it takes every proposal, keeps it and counts.
 
     python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl]
 
 `GET /counts` tells what arrived. With `--record` the bodies of ingest requests are kept, a line
 each, those that are refused left out. It answers what the clients of a run ask: `/config`, ingest,
-batch reads (nothing stored) and evaluation (no tests).
+batch reads (aspects as they were sent) and evaluation (no tests).
 """
 
 import argparse
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import orjson
 import uvicorn
@@ -19,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 COUNTS: Counter[str] = Counter()
+STORED: defaultdict[str, dict[str, str]] = defaultdict(dict)
 RECORD: list[Path] = []
 
 
@@ -38,14 +40,28 @@ async def aspects(request: Request) -> Response:
     for path in RECORD:
         with path.open("ab") as file:
             file.write(sent.replace(b"\n", b" ") + b"\n")
+    for one in proposals:
+        STORED[one["entityUrn"]][one["aspectName"]] = one["aspect"]["value"]
     COUNTS["proposals"] += len(proposals)
     return JSONResponse({"value": "success"})
 
 
 async def batch_get(request: Request) -> Response:
     COUNTS["requests"] += 1
-    COUNTS["urns read"] += len(orjson.loads(await request.body()))
-    return JSONResponse([])
+    asked = orjson.loads(await request.body())
+    COUNTS["urns read"] += len(asked)
+    return JSONResponse([_stored(one) for one in asked if one["urn"] in STORED])
+
+
+def _stored(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the aspects that are asked for of an entity, in the form of an OpenAPI read."""
+    aspects = STORED[asked["urn"]]
+    version = {"version": "1"}
+    found: dict[str, Any] = {
+        name: {"value": orjson.loads(aspects[name]), "systemMetadata": version}
+        for name in asked.keys() & aspects.keys()
+    }
+    return {"urn": asked["urn"], **found}
 
 
 async def evaluate(request: Request) -> Response:

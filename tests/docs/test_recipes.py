@@ -101,7 +101,7 @@ def test_the_recipe_of_definitions_runs_as_it_is(
         "sources: [{type: mlflow}]\nsink: {type: file, config: {filename: x}}",
         "$schema: x\npipeline_name: a b\nsource: {type: '${T}'}",
         "sources: [{type: mlflow}]\nsink: {type: datahub-rest, config: {timeout_sec: 5}}",
-        "sources: [{type: mlflow}]\nevaluate: {enabled: '${E}', dialect: '${D:-auto}'}",
+        "sources: [{type: mlflow}]\nevaluate: {enabled: '${E}', scope: '${S:-all}'}",
     ],
 )
 def test_what_the_schema_allows(text: str, validator: Any) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,6 +17,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    set_cookies: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -26,8 +27,18 @@ class Answer:
         return json.loads(self.body)
 
 
-def call(app: ASGIApp, method: str, target: str, body: bytes = b"") -> Answer:
+def call(
+    app: ASGIApp,
+    method: str,
+    target: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    scheme: str = "http",
+    client: str = "127.0.0.1",
+) -> Answer:
     """Send one request; `target` is the path with its query, percent-encoded as on the wire."""
+    defaults = {"host": "127.0.0.1:7001", "content-type": "application/json"}
+    sent_headers = {**defaults, **(headers or {})}
     raw_path, _, query = target.partition("?")
     sent: list[Message] = []
 
@@ -37,24 +48,27 @@ def call(app: ASGIApp, method: str, target: str, body: bytes = b"") -> Answer:
     async def send(message: Message) -> None:
         sent.append(message)
 
+    encoded = [(name.encode(), value.encode("latin-1")) for name, value in sent_headers.items()]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
-        "scheme": "http",
+        "scheme": scheme,
         "path": unquote(raw_path),
         "raw_path": raw_path.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(b"host", b"127.0.0.1:7001"), (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1),
+        "headers": encoded,
+        "client": (client, 1),
         "server": ("127.0.0.1", 7001),
     }
     asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
     start = next(message for message in sent if message["type"] == "http.response.start")
+    received = [(name.decode().lower(), value.decode()) for name, value in start["headers"]]
     return Answer(
         start["status"],
-        {name.decode().lower(): value.decode() for name, value in start["headers"]},
+        dict(received),
         b"".join(message.get("body", b"") for message in sent),
+        [value for name, value in received if name == "set-cookie"],
     )

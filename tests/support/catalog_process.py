@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +41,14 @@ class CatalogProcess:
 
 
 @contextmanager
-def catalog_process(database: Path) -> Iterator[CatalogProcess]:
-    """Serve the catalog in `database` on a free loopback port until the block ends."""
-    with spawned(database) as (process, log):
+def catalog_process(
+    database: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[CatalogProcess]:
+    """Serve the catalog in `database` on a free loopback port until the block ends.
+
+    Variables of `environment` are set beside those of this process.
+    """
+    with spawned(database, environment) as (process, log):
         assert process.stdout is not None
         line = process.stdout.readline()
         found = _LISTENING.fullmatch(line)
@@ -52,17 +57,20 @@ def catalog_process(database: Path) -> Iterator[CatalogProcess]:
 
 
 @contextmanager
-def spawned(database: Path) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
+def spawned(
+    database: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
     """Start a catalog without waiting for it, and kill it at the block's end."""
     log = database.with_name(f"{database.name}.log")
     command = [sys.executable, "-m", "mlcat_ingest", "catalog", "serve"]
     command += ["--db", str(database), "--port", "0"]
     # Killed while it writes its coverage, it would leave half a file that is then warned about.
     unmeasured = {k: v for k, v in os.environ.items() if k != "COVERAGE_PROCESS_CONFIG"}
+    environment = {**unmeasured, **(environment or {})}
     with (
         log.open("a") as errors,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=unmeasured
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
         ) as process,
     ):
         try:

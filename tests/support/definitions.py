@@ -1,6 +1,6 @@
 """A definitions file, the catalog that it is ingested into, and what the catalog then holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,11 +50,18 @@ class FeatureWorld:
     def write(self, content: Any, name: str = "features.yml") -> None:
         (self.folder / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
-    def recipe(self, *sources: dict[str, Any], name: str = "features") -> str:
+    def recipe(
+        self,
+        *sources: dict[str, Any],
+        name: str = "features",
+        sink: Mapping[str, Any] | None = None,
+        **keys: Any,
+    ) -> str:
+        """Write a recipe, with more options of its `sink` and more `keys`; return its path."""
         path = self.folder / f"{name}.recipe.yml"
-        sink = {"type": "rest", "config": {"server": self.catalog, "token": ""}}
-        recipe: dict[str, Any] = {"name": name, "sources": list(sources), "sink": sink}
-        recipe["report_to_catalog"] = False
+        config = {"server": self.catalog, "token": "", **(sink or {})}
+        recipe: dict[str, Any] = {"name": name, "sources": list(sources)}
+        recipe |= {"sink": {"type": "rest", "config": config}, "report_to_catalog": False, **keys}
         path.write_text(yaml.safe_dump(recipe))
         return str(path)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from mlcat_ingest.findings import Finding
@@ -67,7 +67,7 @@ class FakeReader:
         return list(self.stores)
 
     def in_workspace(self, name: str) -> Self:
-        return type(self)(self.stores, name, self.page, self.calls, self.filters, id=self.id)
+        return replace(self, workspace=name)
 
     def _pages(self, name: str, items: Sequence[ItemT]) -> Iterator[list[ItemT]]:
         self.calls.append((self.workspace, name))

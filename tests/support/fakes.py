@@ -75,7 +75,7 @@ class FakeSink:
     """Holds aspects in a dict, as a catalog would; hooks let a test refuse, fail or wait.
 
     Without a `place` it tells no versions, checks none, and no state is kept of it. `refuse` names
-    URNs, or aspects of one as (URN, aspect).
+    URNs, or aspects of one as (URN, aspect); `owned` finds nothing that is `not_indexed`.
     """
 
     stored: dict[str, dict[str, Aspect]] = field(default_factory=dict)
@@ -89,9 +89,11 @@ class FakeSink:
     writes: list[list[Proposal]] = field(default_factory=list)
     evaluations: list[list[str]] = field(default_factory=list)
     search_error: Exception | None = None
+    not_indexed: Collection[str] = ()
     closed: int = 0
     complete: bool | None = None
     place: str | None = None
+    batch_size: int = 200
     checks_versions: bool = True
     tells_versions: bool = True
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -138,6 +140,7 @@ class FakeSink:
                 urn
                 for urn, aspects in self.stored.items()
                 if entity_type_of(urn) == entity_type
+                and urn not in self.not_indexed
                 and not aspects.get("status", {}).get("removed")
                 and any(
                     source in aspect.get("customProperties", {}).get("mlcat.source", "").split(",")

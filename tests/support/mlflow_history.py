@@ -261,6 +261,8 @@ class Recipe:
     max_removed_ratio: float = 1.0
     beside: Server | None = None
     """Another server that the recipe reads after the first one."""
+    workspace: str = "default"
+    """Where on the server everything is; the default workspace is empty then."""
 
     def ingest(self, *, full: bool = False) -> Report:
         """Run once, without a failure."""
@@ -283,7 +285,8 @@ class Recipe:
         return Plan(run.execute(), spool)
 
     def _sources(self) -> list[MlflowSource]:
-        sources = [a_source(_reader(self.server), **self.config)]
+        reader = _reader(self.server, self.workspace)
+        sources = [a_source(reader, **self.config)]
         if self.beside is not None:
             sources.append(a_source(_reader(self.beside, id="another"), instance="b"))
         return sources
@@ -297,8 +300,9 @@ class Recipe:
         )
 
 
-def _reader(server: Server, **options: Any) -> FakeReader:
-    return FakeReader({"default": server.store}, page=50, now_ms=server.now_ms, **options)
+def _reader(server: Server, workspace: str = "default", **options: Any) -> FakeReader:
+    stores = {"default": FakeStore(), workspace: server.store}
+    return FakeReader(stores, page=50, now_ms=server.now_ms, **options)
 
 
 def _memory(*, full: bool) -> MemoryOptions:

@@ -106,16 +106,19 @@ def record_from_json(value: Json) -> JoinedRecord:
                 _run(run),
                 None if experiment is None else Experiment(**experiment),
                 versions=tuple(map(_version, value.get("versions", ()))),
-                registered=registered,
                 models=models,
                 children=value.get("children"),
+                abandoned=value.get("abandoned", False),
             )
         case {"version": version}:
+            run = record_from_json(value["of_run"]) if "of_run" in value else None
+            assert run is None or isinstance(run, JoinedRun)
             return JoinedVersion(
                 scope,
                 _version(version),
                 registered.get(version["name"]),
                 models.get(version.get("model_id", "")),
+                run,
             )
         case {"registered_model": model}:
             numbers = tuple(value.get("versions", ()))

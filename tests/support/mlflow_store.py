@@ -8,7 +8,7 @@ import os
 import sqlite3
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -267,8 +267,28 @@ def insert_runs(
     return [run_id for run_id, _, _ in rows]
 
 
+def insert_versions(db_path: Path, name: str, run_ids: Sequence[str]) -> None:
+    """Insert a registered model with a version of each run."""
+    times = {"creation_time": START_MS, "last_updated_time": START_MS}
+    versions = (
+        {
+            **times,
+            "name": name,
+            "version": number,
+            "current_stage": "None",
+            "source": f"runs:/{run_id}/model",
+            "run_id": run_id,
+            "status": "READY",
+        }
+        for number, run_id in enumerate(run_ids, start=1)
+    )
+    with closing(sqlite3.connect(db_path, timeout=30)) as connection, connection:
+        _insert(connection, "registered_models", {**times, "name": name})
+        for version in versions:
+            _insert(connection, "model_versions", version)
+
+
 def _insert_experiments(connection: sqlite3.Connection, count: int, prefix: str) -> list[int]:
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(experiments)")}
     ids = []
     for number in range(count):
         row: dict[str, Any] = {
@@ -278,13 +298,15 @@ def _insert_experiments(connection: sqlite3.Connection, count: int, prefix: str)
             "creation_time": START_MS + number,
             "last_update_time": START_MS + number,
         }
-        if "workspace" in columns:
-            row["workspace"] = "default"
-        names = ", ".join(row)
-        marks = ", ".join("?" * len(row))
-        done = connection.execute(
-            f"INSERT INTO experiments ({names}) VALUES ({marks})",
-            tuple(row.values()),
-        )
-        ids.append(int(done.lastrowid or 0))
+        ids.append(_insert(connection, "experiments", row))
     return ids
+
+
+def _insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:
+    columns = {found[1] for found in connection.execute(f"PRAGMA table_info({table})")}
+    whole = {**row, "workspace": "default"} if "workspace" in columns else row
+    names, marks = ", ".join(whole), ", ".join("?" * len(whole))
+    done = connection.execute(
+        f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(whole.values())
+    )
+    return int(done.lastrowid or 0)

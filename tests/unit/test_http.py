@@ -1,6 +1,7 @@
 import base64
 import socket
 import subprocess
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,9 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.http import Http, Reply, public_url
+from mlcat_ingest.http import Http, Reply
+from mlcat_ingest.redaction import redact_url
+from mlcat_ingest.threads import start
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 from support.ports import free_port
 
@@ -75,7 +78,7 @@ def test_other_faults_to_the_end_are_for_the_caller_to_judge() -> None:
         assert (reply.status, len(server.requests)) == (503, 3)
 
 
-@pytest.mark.parametrize(("asked", "waited"), [("1", 1), ("7200", http_session.MAX_RETRY_AFTER_S)])
+@pytest.mark.parametrize(("asked", "waited"), [("1", 1), ("90", 90), ("7200", 120)])
 def test_a_server_may_ask_to_wait_but_not_for_ever(
     asked: str, waited: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +99,7 @@ def test_a_long_wait_that_a_server_asks_for_is_said(
     monkeypatch.setattr("urllib3.util.retry.time.sleep", lambda _: None)
     with flaky([Answer(503, headers={"Retry-After": asked}), Answer()]) as server:
         assert client(server.url).request("POST", "/", body=b"{}").ok
-    expected = ["the service answers 503 and asks to be left alone for 60 s"] if said else []
+    expected = ["the service answers 503 and asks to be left alone for 120 s"] if said else []
     assert [one.message for one in caplog.records if one.name.startswith("mlcat")] == expected
 
 
@@ -304,9 +307,24 @@ def test_a_fault_of_our_own_is_not_called_one_of_the_network(
         http.request("GET", "/")
 
 
-def test_public_url_shows_no_secrets() -> None:
-    assert public_url("https://u:p@h:1/x?token=1#y") == "https://h:1/x"
-    assert public_url("http://[::1/x") == "an address that cannot be read"
+def test_a_request_without_an_answer_is_told_while_it_lasts() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        http = client(url.replace("//", f"//u:{SECRET}@"), retries=1, read_timeout_s=0.5)
+        assert http.awaited() is None
+        asking = start(lambda: http.request("GET", "/x?q=1"), "ask")
+        seen = []
+        while not asking.done():
+            seen.append(http.awaited())
+            time.sleep(0.05)
+    first, *_, last = [one for one in seen if one is not None]
+    assert (first.address, first.is_retried) == (f"{url}/x", False)
+    assert (last.address, last.is_retried) == (f"{url}/x", True)
+    assert first.seconds < last.seconds
+    assert str(last) == f"no answer from {url}/x for {last.seconds:.0f} s, retrying"
+    assert http.awaited() is None
 
 
 # --- TLS -----------------------------------------------------------------------------------------
@@ -327,10 +345,62 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(certificate: Path) -> None:
     with flaky([Answer()], certificate=certificate) as server:
         http = client(server.url, retries=5)
-        with pytest.raises(SourceUnavailableError, match=r"certificate verify failed"):
+        with pytest.raises(SourceUnavailableError, match=r"certificate verify failed") as told:
             http.request("GET", "/")
+        assert told.value.hint is not None
+        assert told.value.hint.endswith("signed the certificate as `ca_bundle`")
         assert http.requests_made == 1
         assert server.requests == []
+
+
+def test_https_that_is_spoken_to_a_port_of_http_is_told_at_once() -> None:
+    with flaky([Answer()]) as server:
+        http = client(server.url.replace("http:", "https:"), retries=5)
+        with pytest.raises(SourceUnavailableError, match=r"does not speak https") as told:
+            http.request("GET", "/")
+        assert http.requests_made == 1
+    assert told.value.hint == "write http:// in the address, or name another port"
+
+
+def test_http_that_is_spoken_to_a_port_of_https_is_told(certificate: Path) -> None:
+    with flaky([Answer()], certificate=certificate) as server:
+        http = client(server.url.replace("https:", "http:"), retries=1)
+        with pytest.raises(SourceUnavailableError, match=r"does not speak http:") as told:
+            http.request("GET", "/")
+    assert told.value.hint == "write https:// in the address, or name another port"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The plain HTTP request was sent to HTTPS port",
+        "Client sent an HTTP request to an HTTPS server.",
+    ],
+)
+def test_a_server_that_says_itself_that_it_speaks_https_is_believed(words: str) -> None:
+    with (
+        flaky([Answer(400, words.encode())]) as server,
+        pytest.raises(ProtocolMismatchError, match=r"does not speak http .write https://"),
+    ):
+        client(server.url).request("GET", "/")
+
+
+def test_a_server_that_hangs_up_is_not_taken_for_one_of_https() -> None:
+    with (
+        flaky([Answer(hang_up=True)]) as server,
+        pytest.raises(SourceUnavailableError, match=r"does not answer") as told,
+    ):
+        client(server.url, retries=0).request("GET", "/")
+    assert told.value.hint == "is it running, and is the address right?"
+
+
+def test_a_redirect_in_a_circle_is_told() -> None:
+    with (
+        flaky([Answer(302, headers={"Location": "/x"})]) as server,
+        pytest.raises(SourceUnavailableError, match=r"redirects in a circle") as told,
+    ):
+        client(server.url).request("GET", "/x")
+    assert told.value.hint == "is it the address of the service itself?"
 
 
 def test_an_authority_of_our_own_is_believed(
@@ -365,6 +435,21 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyServer]:
 def test_a_proxy_of_the_environment_is_used(proxy: FlakyServer) -> None:
     assert client("http://mlflow.example:5000").request("GET", "/x").json() == "by the proxy"
     assert proxy.requests[0].path == "http://mlflow.example:5000/x"
+
+
+@pytest.mark.parametrize(("scheme", "variable"), [("http", "HTTP_PROXY"), ("https", "ALL_PROXY")])
+def test_a_dead_proxy_is_named_by_its_variable(
+    scheme: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = f"http://u:{SECRET}@127.0.0.1:{free_port()}"
+    monkeypatch.setenv(variable, dead)
+    with pytest.raises(SourceUnavailableError) as told:
+        client(f"{scheme}://mlflow.example:5000", retries=0).request("GET", "/x")
+    where = dead.replace(f"u:{SECRET}@", "")
+    words = f"cannot be reached through the proxy {where} of {variable}: "
+    assert words in str(told.value)
+    assert told.value.hint == f"correct {variable}, or add the host to NO_PROXY"
+    assert SECRET not in str(told.value)
 
 
 def test_no_proxy_is_honoured(proxy: FlakyServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,4 +492,4 @@ def test_a_stopped_server_is_unavailable_not_a_hang() -> None:
 
 
 def test_a_reply_has_no_credentials_in_its_repr() -> None:
-    assert SECRET not in repr(Reply(200, {}, b"", "p", public_url(f"http://a:{SECRET}@h/")))
+    assert SECRET not in repr(Reply(200, {}, b"", "p", redact_url(f"http://a:{SECRET}@h/")))

@@ -12,7 +12,7 @@ from mlcat_ingest.airflow.assets import publish
 from mlcat_ingest.airflow.hook import MlcatHook
 from mlcat_ingest.airflow.links import CatalogLink
 from mlcat_ingest.airflow.recipes import RecipeGiven, recipe_of
-from mlcat_ingest.airflow.reports import Summary, joined, refused_by, summary_of
+from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.spool import Spool
 from mlcat_ingest.pipeline.pipeline import Pipeline
@@ -21,6 +21,7 @@ from mlcat_ingest.pipeline.report import EXIT_PARTIAL, Report
 from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.pipeline.shards import LEAST_SIZE, MOST, Shard, Sharding
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.text import plural
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +96,10 @@ class _RecipeOperator(BaseOperator):
             raise AirflowException("killed; what the catalog acknowledged stays")
         report.raise_for_failure()
         if report.exit_code == EXIT_PARTIAL:
+            count = report.failed_records + report.rejected
+            lost = [*([plural(count, "record")] if count else []), *report.dropped]
             raise AirflowFailException(
-                f"{report.failed_records + report.rejected} records did not arrive; "
-                "the first of them are in this log"
+                f"{', '.join(lost)} did not arrive; the first of them are in this log"
             )
         return summary_of(report)
 
@@ -217,7 +219,10 @@ class MlcatGateOperator(BaseOperator):
     template_fields: Sequence[str] = ("summary", "fail_on_tests")
 
     def __init__(self, *, summary: Any, fail_on_tests: str | None = None, **kwargs: Any) -> None:
-        """Look in `summary` for tests whose URN the regular expression is found in."""
+        """Look in `summary` for tests whose URN the regular expression is found in.
+
+        A template of a parameter that may be None needs `or ''`: None is rendered as a text.
+        """
         super().__init__(**kwargs)
         self.summary = summary
         self.fail_on_tests = fail_on_tests
@@ -225,9 +230,6 @@ class MlcatGateOperator(BaseOperator):
     def execute(self, context: Any) -> None:
         """Return if nothing that was asked for fails."""
         del context
-        summary: Summary = self.summary
-        if not self.fail_on_tests or self.fail_on_tests == "None":
-            return
-        refusal = refused_by(summary, self.fail_on_tests)
+        refusal = refused_by(self.summary, self.fail_on_tests)
         if refusal is not None:
             raise AirflowFailException(refusal)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import accumulate
 from typing import Any, Final
 
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report import COUNTERS, Report
 
 EXAMPLES: Final = 3
 TESTS: Final = 50
@@ -26,18 +26,19 @@ def summary_of(report: Report) -> dict[str, Any]:
         "exit_code": report.exit_code,
         "catalog": report.catalog,
         "duration_s": report.duration_s,
-        "records": report.records,
+        **{
+            name: sum(numbers.values())
+            for name, shown, numbers in report.counters()
+            if shown.get("airflow")
+        },
         "entities": {kind: asdict(counts) for kind, counts in report.entities.items()},
         "changed_groups": report.changed_groups,
         "changed_group_urns": _fitting(report.changed_group_urns),
-        "failed_records": report.failed_records,
         "rejected": report.rejected,
         "examples": [
             asdict(one)
             for one in (*report.failed_examples[:EXAMPLES], *report.rejected_examples[:EXAMPLES])
         ],
-        "source_requests": report.source_requests,
-        "catalog_requests": report.catalog_requests,
         "evaluated": evaluation.evaluated,
         "failing_tests": dict(failing[:TESTS]),
         "not_evaluated": evaluation.not_evaluated,
@@ -53,7 +54,8 @@ def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
     for one in summaries:
         for kind, counts in one["entities"].items():
             entities.setdefault(kind, Counter()).update(counts)
-    added = ("records", "failed_records", "rejected", "source_requests", "catalog_requests")
+    counted = (name for name, shown in COUNTERS.items() if shown.get("airflow"))
+    added = (*counted, "rejected", "evaluated")
     failing: Counter[str] = Counter()
     for one in summaries:
         failing.update(one["failing_tests"])
@@ -65,7 +67,7 @@ def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
         "catalog": summaries[-1]["catalog"],
         "shards": len(summaries) - 1,
         "entities": {kind: dict(counts) for kind, counts in entities.items()},
-        **{name: sum(one[name] for one in summaries) for name in (*added, "evaluated")},
+        **{name: sum(one[name] for one in summaries) for name in added},
         "changed_groups": len(named) + unnamed,
         "changed_group_urns": _fitting(named),
         "failing_tests": dict(failing.most_common(TESTS)),
@@ -79,11 +81,13 @@ def _fitting(urns: Sequence[str]) -> list[str]:
     return [urn for urn, end in zip(urns, ends, strict=True) if end <= GROUP_CHARS]
 
 
-def refused_by(summary: Summary, pattern: str) -> str | None:
+def refused_by(summary: Summary, pattern: str | None) -> str | None:
     """Return why metadata tests whose URN `pattern` is found in did not pass, None if they did.
 
-    What was not evaluated has not passed.
+    What was not evaluated has not passed. Without a pattern everything passes.
     """
+    if not pattern:
+        return None
     if summary["not_evaluated"]:
         return f"metadata tests were not evaluated: {summary['not_evaluated']}"
     wanted = re.compile(pattern)

@@ -1,66 +1,59 @@
-"""Who may make a request: the bearer token, and the pages of other sites."""
+"""Permissions of tokens, and addresses of clients."""
 
 import hmac
 import ipaddress
 import socket
-from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
+from typing import Final, Literal
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from mlcat_ingest.catalog.errors import ForbiddenError, UnauthenticatedError
+from mlcat_ingest.catalog.throttle import WrongTokens
+
+CSRF: Final = "mlcat.csrf"
+"""The key of an ASGI scope under which the pages find the token that their forms send along."""
+
+MAY_WRITE: Final = "mlcat.may_write"
+"""The key of an ASGI scope under which endpoints find whether the request may write."""
+
+_IPV6_PREFIX_BITS: Final = 64
 
 
-class Guard:
-    """ASGI middleware that lets a request through, or raises.
+class Authenticator:
+    """Checks tokens, and refuses addresses that guess at them."""
 
-    With a token, every path but the open ones needs `Authorization: Bearer <token>`. Without one
-    the header is ignored, and so that a page somewhere on the web cannot write through the
-    browser of somebody on this machine, requests that such a page sends are refused.
-    """
+    def __init__(self, token: str, read_token: str | None, wrong_tokens: WrongTokens) -> None:
+        """Allow everything with `token`, and reading only with `read_token` if there is one."""
+        self._token = token.encode()
+        self._read_token = read_token.encode() if read_token else None
+        self._wrong_tokens = wrong_tokens
 
-    def __init__(self, app: ASGIApp, token: str | None, open_paths: Collection[str]) -> None:
-        """Guard `app`; `token` None or empty means that anybody may."""
-        self._app = app
-        self._token = token.encode() if token else None
-        self._open_paths = frozenset(open_paths)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on.
+    def permission(self, given: bytes, address: str) -> Literal["write", "read"] | None:
+        """Return what the token `given` allows; None for a wrong one.
 
         Raises:
-            UnauthenticatedError: the token is missing or wrong.
-            ForbiddenError: a page of another site sent the request.
+            TooManyRequestsError: `address` tried too many wrong tokens.
         """
-        if scope["type"] == "http" and scope["path"] not in self._open_paths:
-            headers = Headers(scope=scope)
-            if self._token is None:
-                _refuse_other_sites(headers)
-            else:
-                _require(self._token, headers)
-        await self._app(scope, receive, send)
-
-
-def _require(token: bytes, headers: Mapping[str, str]) -> None:
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    # Headers arrive as Latin-1; encoded back they are the bytes that were sent.
-    right = hmac.compare_digest(given.strip().encode("latin-1"), token)
-    if scheme.lower() != "bearer" or not right:
-        raise UnauthenticatedError("Unauthorized to perform this action.")
-
-
-def _refuse_other_sites(headers: Mapping[str, str]) -> None:
-    origin = headers.get("origin")
-    if origin is not None and _netloc(origin) != headers.get("host"):
-        raise ForbiddenError(f"requests from pages of {origin} are refused")
-
-
-def _netloc(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
+        self._wrong_tokens.check(address)
+        # Both are compared, whichever is right, so that the time says nothing.
+        may_write = hmac.compare_digest(given, self._token)
+        may_read = self._read_token is not None and hmac.compare_digest(given, self._read_token)
+        if may_write or may_read:
+            return "write" if may_write else "read"
+        if given:
+            self._wrong_tokens.add(address, given)
         return None
+
+
+def client_address(scope: Scope) -> str:
+    """Return the address of a client, of IPv6 the network: whoever has one address has them all."""
+    host: str = (scope.get("client") or ("", 0))[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 4:
+        return host
+    return str(ipaddress.ip_network((address, _IPV6_PREFIX_BITS), strict=False))
 
 
 def is_loopback(host: str) -> bool:

@@ -5,13 +5,14 @@ CatalogError
         MalformedBodyError        its body is not JSON
         QueryTooComplexError      a query asks for more than the limits allow
     UnauthenticatedError 401      no token, or a wrong one
-    ForbiddenError 403            not from there
+    ForbiddenError 403            not from there, or not with this token
     NotFoundError 404             there is no such thing
     SlowRequestError 408          the body of the request did not arrive in time
     BodyTooLargeError 413         the body passes the limit
     InvalidProposalError 422      a proposal cannot be written; nothing was
-        VersionConflictError      what is stored is not what the writer expected
-    TooManyRequestsError 429      as many requests as allowed are being answered
+        AspectRefusedError        a rule about the aspect and what is stored does not allow it
+            VersionConflictError  what is stored is not what the writer expected
+    TooManyRequestsError 429      too many requests at once, or too many wrong tokens
     BusyError 503                 the database is held by somebody else; the same call may pass
     StorageError 507              the disk takes no more; nothing was written
 
@@ -50,7 +51,7 @@ class UnauthenticatedError(CatalogError):
 
 
 class ForbiddenError(CatalogError):
-    """The request comes from a place that may not make it."""
+    """The request comes from a place, or with a token, that may not make it."""
 
     http_status = 403
 
@@ -95,14 +96,41 @@ class InvalidProposalError(CatalogError):
         self.index = index
 
 
-class VersionConflictError(InvalidProposalError):
+class AspectRefusedError(InvalidProposalError):
+    """A rule about an aspect and what is stored does not allow to write it.
+
+    These are the rules that validators of a DataHub server hold; `subtype` is the server's name for
+    the kind of rule, `sentence` what is not so.
+    """
+
+    subtype: ClassVar[str] = "VALIDATION"
+
+    def __init__(self, urn: str, aspect: str, sentence: str, *, index: int = 0) -> None:
+        """Keep what is refused, and why."""
+        super().__init__(f"{urn}: {aspect}: {sentence}", index=index)
+        self.urn = urn
+        self.aspect = aspect
+        self.sentence = sentence
+
+
+class VersionConflictError(AspectRefusedError):
     """What is stored is not what the writer expected: another version, or anything at all."""
+
+    subtype: ClassVar[str] = "PRECONDITION"
 
 
 class TooManyRequestsError(CatalogError):
-    """As many requests as the service answers at once are in hand already."""
+    """The service answers as many requests as it can, or the client tried too many wrong tokens.
+
+    The client may come back after `retry_after_s` seconds.
+    """
 
     http_status = 429
+
+    def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
+        """Keep the sentence and the time to wait."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class BusyError(CatalogError):

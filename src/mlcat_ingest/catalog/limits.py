@@ -16,8 +16,9 @@ class Limits:
         proposals: most proposals, or aspects, in one batch. DataHub's clients send 200.
         batch_urns: most URNs in one batch read or batch evaluation.
         page_size: most results in one page; a larger wish is cut to it.
-        query_depth: deepest nesting of a GraphQL query, in fields.
-        query_fields: most fields in a GraphQL query, fragments spread out.
+        query_depth: deepest nesting of a GraphQL query, in fields; that of a DataHub server.
+        query_fields: most fields in a GraphQL query, fragments spread out. A DataHub server allows
+            2,000.
         query_aliases: most aliases in a GraphQL query.
         query_bytes: longest GraphQL query, in bytes of UTF-8.
         query_searches: most searches in one GraphQL query.
@@ -31,7 +32,7 @@ class Limits:
     proposals: int = 10_000
     batch_urns: int = 10_000
     page_size: int = 10_000
-    query_depth: int = 20
+    query_depth: int = 50
     query_fields: int = 5_000
     query_aliases: int = 100
     query_bytes: int = 200_000
@@ -89,3 +90,15 @@ PATCH_PATH_PARTS: Final = 50
 
 PATCH_KEYS: Final = 10
 """Most key fields that a patch may give for one array."""
+
+WRONG_TOKENS: Final = 10
+"""Most different wrong tokens from one address within `WRONG_TOKENS_SECONDS`."""
+
+WRONG_TOKENS_SECONDS: Final = 60
+"""How long wrong tokens are counted, and how long an address with too many is refused."""
+
+SESSIONS: Final = 10_000
+"""Most browsers that are signed in; beyond it the oldest session ends."""
+
+SESSION_SECONDS: Final = 43_200
+"""How long a sign-in lasts."""

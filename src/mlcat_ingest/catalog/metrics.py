@@ -1,11 +1,14 @@
 """What the service counts about itself, for Prometheus."""
 
+import re
+from collections.abc import Sequence
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -36,10 +39,13 @@ class Metrics:
 class Measure:
     """ASGI middleware that counts requests and their time."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Count what passes to `app`."""
+    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Sequence[Route]) -> None:
+        """Count what passes to `app`; the labels are the paths of `routes`."""
         self._app = app
         self._metrics = metrics
+        # By identity: the router of a mounted prefix, which answers for unknown paths, has no hash.
+        # Of the paths of one endpoint the first names it.
+        self._labels = {id(route.endpoint): _label(route) for route in reversed(routes)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on and count it once it is answered."""
@@ -58,7 +64,12 @@ class Measure:
         try:
             await self._app(scope, receive, watch)
         finally:
-            # Only names of our own code become labels: paths are the client's and without end.
-            name = getattr(scope.get("endpoint"), "__name__", "none")
-            self._metrics.requests.labels(name, str(status)).inc()
-            self._metrics.seconds.labels(name).observe(perf_counter() - started)
+            # Only paths of our own routes become labels: a client's paths have no limit.
+            label = self._labels.get(id(scope.get("endpoint")), "none")
+            self._metrics.requests.labels(label, str(status)).inc()
+            self._metrics.seconds.labels(label).observe(perf_counter() - started)
+
+
+def _label(route: Route) -> str:
+    """Return the path of a route without the types of its parameters and a slash at its end."""
+    return re.sub(r":\w+}", "}", route.path.rstrip("/")) or "/"

@@ -11,11 +11,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import (
+    AspectRefusedError,
     CatalogError,
     ForbiddenError,
     InvalidProposalError,
     MalformedBodyError,
     NotFoundError,
+    TooManyRequestsError,
     VersionConflictError,
 )
 from mlcat_ingest.errors import SkippableError
@@ -32,7 +34,6 @@ _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
     401: {"WWW-Authenticate": "Bearer"},
     408: {"Connection": "close"},
     413: {"Connection": "close"},
-    429: {"Retry-After": "1"},
     503: {"Retry-After": "1"},
 }
 
@@ -54,7 +55,11 @@ def refusal_of(error: Exception, path: str) -> Refusal | None:
             headers = dict(_HEADERS.get(status, {}))
             if isinstance(error, NotFoundError) and error.what is not None:
                 headers["Not-Found-Reason"] = error.what
-            return refusal(status, str(error), path, title=_title_of(error), headers=headers)
+            if isinstance(error, TooManyRequestsError):
+                headers["Retry-After"] = str(error.retry_after_s)
+            return refusal(
+                status, _message_of(error), path, title=_title_of(error), headers=headers
+            )
         # A JSON text or a URN that cannot be used is always the client's.
         case SkippableError():
             return refusal(400, str(error), path)
@@ -95,6 +100,20 @@ def _status_of(error: CatalogError, path: str) -> int:
         if isinstance(error, InvalidProposalError):
             return 400
     return error.http_status
+
+
+def _message_of(error: CatalogError) -> str:
+    """Return the sentence of an error; of a rule about an aspect, in the form of DataHub 1.7.
+
+    Source: ValidationExceptionCollection and AspectValidationException of DataHub.
+    """
+    if not isinstance(error, AspectRefusedError):
+        return str(error)
+    return (
+        "Failed to validate MCP due to: ValidationExceptionCollection{"
+        f"EntityAspect:({error.urn},{error.aspect}) Exceptions: [AspectValidationException("
+        f"subType={error.subtype}, msg={error.sentence})]}}"
+    )
 
 
 def _title_of(error: CatalogError) -> str | None:

@@ -35,18 +35,21 @@ def serve(
     port: int = 8080,
     *,
     token: str | None = None,
+    read_token: str | None = None,
     ready: Callable[[Running], None] | None = None,
     die_with_parent: bool = False,
 ) -> None:
     """Serve the catalog in `database` until Ctrl-C, SIGTERM, or the end of the parent.
 
-    `port` 0 takes a free one. `ready` is called once connections are answered. With
+    With a `token` requests need it, or, to read, the `read_token` if there is one. `port` 0 takes
+    a free one. `ready` is called once connections are answered. With
     `die_with_parent` the process also ends when its standard input does: the parent holds the
     other end of that pipe, and its death closes it.
 
     Raises:
-        RecipeError: the address is not loopback and there is no token, the address cannot be
-            bound, another server has the database, or the database cannot be used.
+        RecipeError: the address is not loopback and there is no token, the tokens do not go
+            together, the address cannot be bound, another server has the database, or the
+            database cannot be used.
     """
     from mlcat_ingest.catalog.app import create_app
     from mlcat_ingest.catalog.auth import is_loopback
@@ -56,8 +59,9 @@ def serve(
     if not token and not is_loopback(host):
         raise RecipeError(
             f"without a token the catalog listens on this machine only, not on {host}",
-            hint="give a token, or listen on 127.0.0.1",
+            hint="set MLCAT_CATALOG_TOKEN, give --token-file, or listen on 127.0.0.1",
         )
+    _check_tokens(token, read_token)
     with ExitStack() as stack:
         lock = stack.enter_context(ServerLock.acquire(database))
         store = stack.enter_context(closing(Store.open(database)))
@@ -70,12 +74,24 @@ def serve(
             if ready is not None:
                 ready(running)
 
-        server = make_server(create_app(store, token=token, tasks=tasks), announce)
+        server = make_server(
+            create_app(store, token=token, read_token=read_token, tasks=tasks), announce
+        )
         stack.enter_context(collecting_every(_OBJECTS_BETWEEN_COLLECTIONS))
         if die_with_parent:
             threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
         with _terminating_cleanly():
             server.run(sockets=[listener])
+
+
+def _check_tokens(token: str | None, read_token: str | None) -> None:
+    if read_token and not token:
+        raise RecipeError(
+            "a reading token needs a writing token beside it",
+            hint="without MLCAT_CATALOG_TOKEN everybody on this machine could write",
+        )
+    if read_token and read_token == token:
+        raise RecipeError("the reading token equals the writing token", hint="choose another")
 
 
 def listen(host: str, port: int) -> socket.socket:

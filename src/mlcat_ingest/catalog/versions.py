@@ -1,7 +1,8 @@
-"""Version sets: which entities are versions of one thing, and which of them is the newest.
+"""Version sets: an entity is linked as the newest version of one, or unlinked.
 
-A client may also write these aspects itself; this is for those that leave the order of versions
-to the catalog. Source: `linkAssetVersion` and `unlinkAssetVersion` of DataHub's GraphQL API.
+This is for clients that leave the order of versions to the catalog; which version is the latest
+is computed on write, see `store.version_sets`. Source: `linkAssetVersion` and
+`unlinkAssetVersion` of DataHub's GraphQL API.
 """
 
 from collections.abc import Mapping
@@ -10,12 +11,11 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.store.store import Store, now_ms
-from mlcat_ingest.catalog.store.values import UNKNOWN_ACTOR, Direction, StoredAspect, Write
+from mlcat_ingest.catalog.store.values import UNKNOWN_ACTOR, Direction, Write
 from mlcat_ingest.metadata.entities import allows, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.versions import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 
-_OF_ENTITY: Final = "versionProperties"
-_OF_SET: Final = "versionSetProperties"
 _GENERATED: Final = "ALPHANUMERIC_GENERATED_BY_DATAHUB"
 _FIRST: Final = "AAAAAAAA"
 _MOST_VERSIONS: Final = 10_000
@@ -37,23 +37,20 @@ def link(store: Store, version_set: str, urn: str, version: Version) -> None:
     Raises:
         BadRequestError: the set is for entities of another type, or `urn` is in a set already.
         NotFoundError: `urn` is not in the catalog.
-        VersionConflictError: the set was changed at the same time.
+        InvalidProposalError: another version was linked at the same time.
     """
     _check_set(version_set, urn)
-    found = store.get_many([version_set, urn], {_OF_SET, _OF_ENTITY})
+    found = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
     if urn not in found:
         raise NotFoundError(f"{urn} is not in the catalog")
-    linked = found[urn].get(_OF_ENTITY)
+    linked = found[urn].get(VERSION_PROPERTIES)
     if linked is not None:
         raise BadRequestError(f"{urn} is a version of {linked.value['versionSet']} already")
-    held = found.get(version_set, {}).get(_OF_SET)
+    held = found.get(version_set, {}).get(VERSION_SET_PROPERTIES)
     scheme = _GENERATED if held is None else held.value["versioningScheme"]
     latest = None if held is None else held.value["latest"]
     value = _version_value(version_set, version, scheme, _sort_id(store, scheme, latest, version))
-    writes = [Write(urn, _OF_ENTITY, value, "CREATE"), _naming(version_set, urn, held)]
-    if latest is not None and _OF_ENTITY in store.get_many([latest], {_OF_ENTITY}).get(latest, {}):
-        writes.append(_marking(latest, is_latest=False))
-    store.write(writes)
+    store.write([Write(urn, VERSION_PROPERTIES, value, "CREATE")])
 
 
 def unlink(store: Store, version_set: str | None, urn: str) -> str:
@@ -63,11 +60,11 @@ def unlink(store: Store, version_set: str | None, urn: str) -> str:
         BadRequestError: `urn` is in no set, or in another than `version_set` (None: any).
         VersionConflictError: the entity or the set was changed at the same time.
     """
-    linked = store.get_many([urn], {_OF_ENTITY}).get(urn, {}).get(_OF_ENTITY)
+    linked = store.get_many([urn], {VERSION_PROPERTIES}).get(urn, {}).get(VERSION_PROPERTIES)
     named = None if linked is None else linked.value["versionSet"]
     if linked is None or named is None or version_set not in {None, named}:
         raise BadRequestError(f"{urn} is not a version of {version_set or 'anything'}")
-    leaving = Write(urn, _OF_ENTITY, change="DELETE", expected_version=str(linked.version))
+    leaving = Write(urn, VERSION_PROPERTIES, change="DELETE", expected_version=str(linked.version))
     store.write([leaving, *_after_leaving(store, named, urn)])
     return str(named)
 
@@ -76,7 +73,7 @@ def _check_set(version_set: str, urn: str) -> None:
     if entity_type_of(version_set) != "versionSet":
         raise BadRequestError(f"{version_set!r} is not the URN of a version set")
     entity_type = entity_type_of(urn)
-    if not allows(entity_type, _OF_ENTITY):
+    if not allows(entity_type, VERSION_PROPERTIES):
         raise BadRequestError(f"{entity_type} entities have no versions")
     meant = key_aspect(version_set)[1]["entityType"]
     if meant != entity_type:
@@ -92,7 +89,6 @@ def _version_value(
         "sortId": sort_id,
         "versioningScheme": scheme,
         "metadataCreatedTimestamp": {"time": now_ms(), "actor": UNKNOWN_ACTOR},
-        "isLatest": True,
     }
     if version.comment is not None:
         value["comment"] = version.comment
@@ -106,8 +102,14 @@ def _sort_id(store: Store, scheme: str, latest: str | None, version: Version) ->
     """Return what sorts the new version behind the latest, or is its own order by the scheme."""
     if scheme != _GENERATED:
         return version.label
-    found = store.get_many([latest], {_OF_ENTITY}).get(latest, {}) if latest is not None else {}
-    return next_sort_id(found[_OF_ENTITY].value["sortId"]) if _OF_ENTITY in found else _FIRST
+    found = (
+        store.get_many([latest], {VERSION_PROPERTIES}).get(latest, {}) if latest is not None else {}
+    )
+    return (
+        next_sort_id(found[VERSION_PROPERTIES].value["sortId"])
+        if VERSION_PROPERTIES in found
+        else _FIRST
+    )
 
 
 def next_sort_id(sort_id: str) -> str:
@@ -118,32 +120,25 @@ def next_sort_id(sort_id: str) -> str:
     return kept[:-1] + chr(ord(kept[-1]) + 1) + "A" * (len(sort_id) - len(kept))
 
 
-def _naming(version_set: str, latest: str, held: StoredAspect | None) -> Write:
-    """Return the write that names the newest version, on the state of the set that was read."""
-    kept = {"versioningScheme": _GENERATED} if held is None else held.value
-    expected = "-1" if held is None else str(held.version)
-    return Write(version_set, _OF_SET, {**kept, "latest": latest}, expected_version=expected)
-
-
-def _marking(urn: str, *, is_latest: bool) -> Write:
-    patch = [{"op": "add", "path": "/isLatest", "value": is_latest}]
-    return Write(urn, _OF_ENTITY, {"patch": patch}, "PATCH")
-
-
 def _after_leaving(store: Store, version_set: str, urn: str) -> list[Write]:
     """Return what becomes of a set once `urn` is no longer in it."""
-    held = store.get_many([version_set], {_OF_SET}).get(version_set, {}).get(_OF_SET)
+    held = (
+        store.get_many([version_set], {VERSION_SET_PROPERTIES})
+        .get(version_set, {})
+        .get(VERSION_SET_PROPERTIES)
+    )
     if held is None or held.value["latest"] != urn:
         return []
     page = store.related([version_set], {"VersionOf"}, Direction.INCOMING, 0, _MOST_VERSIONS)
     others = {end.urn for end in page[version_set].entities} - {urn}
-    found = store.get_many(others, {_OF_ENTITY})
+    found = store.get_many(others, {VERSION_PROPERTIES})
     order = {
-        other: str(aspects[_OF_ENTITY].value["sortId"])
+        other: str(aspects[VERSION_PROPERTIES].value["sortId"])
         for other, aspects in found.items()
-        if _OF_ENTITY in aspects
+        if VERSION_PROPERTIES in aspects
     }
     if not order:
         return [Write(version_set, key_aspect_name("versionSet"), change="DELETE")]
     newest = max(order, key=order.__getitem__)
-    return [_naming(version_set, newest, held), _marking(newest, is_latest=True)]
+    value = {**held.value, "latest": newest}
+    return [Write(version_set, VERSION_SET_PROPERTIES, value, expected_version=str(held.version))]

@@ -49,7 +49,7 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     for one in examine(resolved, write=write):
         found.append(one)
         if not as_json:
-            output.out(_line(one))
+            output.out_report(_line(one))
     failed = sum(one.finding.outcome == "failed" for one in found)
     if as_json:
         facts = {

@@ -1,5 +1,6 @@
 """`mlcat-ingest evaluate`: the metadata tests of entities."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import URN, Settings, connect, say_options, service_options
 
 if TYPE_CHECKING:
+    from mlcat_ingest.client.catalog_client import CatalogClient
     from mlcat_ingest.client.results import TestOutcome
 
 _BATCH = 200
@@ -35,18 +37,39 @@ def command(
 ) -> int:
     """Evaluate the metadata tests of the entities URN and print their outcomes.
 
-    Exit status: 0 they were evaluated, whatever came out; 1 they could not be.
+    Exit status: 0 they were evaluated, whatever came out; 1 some could not be, or are not in the
+    catalog.
     """
+    complain = Settings.current().complain
+    code = EXIT_OK
     with connect(server, token) as client:
         for start in range(0, len(urns), _BATCH):
             batch = urns[start : start + _BATCH]
             evaluation = client.evaluate_batch(batch, should_push=push, test_urns=tests)
             for urn, outcome in evaluation.outcomes.items():
                 _show(urn, outcome)
-            if evaluation.not_evaluated is not None:
-                Settings.current().complain(f"not evaluated: {evaluation.not_evaluated}")
+            left = [urn for urn in batch if urn not in evaluation.outcomes]
+            absent = _absent(client, left)
+            for urn in absent:
+                complain(f"{urn} is not in the catalog")
+            if absent:
+                code = EXIT_FAILED
+            if evaluation.not_evaluated is not None and len(absent) < len(left):
+                complain(f"not evaluated: {evaluation.not_evaluated}")
                 return EXIT_FAILED
-    return EXIT_OK
+    return code
+
+
+def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
+    """Return those of `urns` that the catalog does not hold; removed ones it does."""
+    from mlcat_ingest.metadata.entities import key_aspect_name
+    from mlcat_ingest.metadata.urn import entity_type_of
+
+    there: set[str] = set()
+    for entity_type in dict.fromkeys(map(entity_type_of, urns)):
+        some = [urn for urn in urns if entity_type_of(urn) == entity_type]
+        there.update(client.read_many(some, [key_aspect_name(entity_type)]))
+    return [urn for urn in urns if urn not in there]
 
 
 def _show(urn: str, outcome: "TestOutcome") -> None:

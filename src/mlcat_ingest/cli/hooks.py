@@ -26,6 +26,8 @@ spool_option = click.option(
     help="Spool of run hooks. Default: MLCAT_SPOOL, else .mlcat/spool beside the recipe.",
 )
 
+recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE")
+
 
 @click.group(
     epilog="\b\nExamples:\n"
@@ -37,15 +39,18 @@ def command() -> None:
 
 
 @command.command(epilog="\b\nExample:\n  mlcat-ingest hooks status recipe.yml --json")
-@click.argument("recipe")
+@recipe_argument
 @spool_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @say_options
 def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     """Show what waits in the spool of RECIPE, a file or an address, and what was dropped.
 
-    Exit status: 0, also where nothing waits.
+    RECIPE is that of MLCAT_RECIPE where none is given.
+
+    Exit status: 0, also where nothing waits; 2 the recipe is at fault.
     """
+    read_recipe(recipe)
     found = Spool(spool_of(recipe, str(spool or "")))
     told = {
         "spool": str(found.folder),
@@ -77,14 +82,14 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
 @command.command(
     epilog="\b\nExample:\n  mlcat-ingest hooks drain recipe.yml --spool /var/spool/mlcat"
 )
-@click.argument("recipe")
+@recipe_argument
 @click.option("--to", metavar="URL", help="With an address: the catalog service to write to.")
 @spool_option
 @say_options
 def drain(recipe: str, to: str | None, spool: Path | None) -> int:
     """Bring the runs that wait in the spool of RECIPE, a file or an address, into the catalog.
 
-    It can be beside a run of RECIPE at work.
+    RECIPE is that of MLCAT_RECIPE where none is given. It can be beside a run of RECIPE at work.
 
     Exit status: as that of a run; what did not arrive stays in the spool.
     """
@@ -114,16 +119,12 @@ def drained_spool(resolved: "Resolved", recipe: str, spool: Spool) -> "Drained":
 
 def tell(drained: "Drained", settings: Settings) -> None:
     """Say what came of a drain."""
+    from mlcat_ingest.pipeline.render import hooks_line
+
     if drained.report is not None:
         refused = f"something was refused, see {drained.report.dead_letter_file}"
         settings.complain(f"hooks: {drained.report.failure or refused}", drained.report.error)
-    if drained.busy:
-        settings.tell("hooks: another drain of this spool is at work")
-        return
-    elsewhere = f", {drained.elsewhere} of them not of this recipe" if drained.elsewhere else ""
-    settings.tell(
-        f"hooks: {drained.events} events of {drained.runs} runs{elsewhere}; {drained.left} left"
-    )
+    settings.tell(f"hooks: {hooks_line(drained.summary())}")
 
 
 def _since(oldest_ms: int | None) -> str:

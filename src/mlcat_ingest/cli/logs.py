@@ -15,8 +15,8 @@ from mlcat_ingest.recipe.secrets import mask
 PROGRESS: Final = "mlcat_ingest.progress"
 """Logger of progress lines where there is no terminal; `record.progress` holds the numbers."""
 
-NOISY: Final = ("urllib3", "py.warnings")
-"""Libraries that log what we say in our own words: their retries, their deprecations."""
+NOISY: Final = ("urllib3", "py.warnings", "databricks")
+"""Libraries that log what we say in our own words: retries, deprecations, missing credentials."""
 
 _DEBUG: Final = 2
 

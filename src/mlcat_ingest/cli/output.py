@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +18,28 @@ from mlcat_ingest.recipe.secrets import mask
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from mlcat_ingest.pipeline.plan.render import Line
+    from mlcat_ingest.pipeline.plan.render import Line, Style
 
 PLAIN_INTERVAL_S: Final = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
+PATIENCE_S: Final = 5.0
+"""Seconds without an answer from which on progress says so."""
+
 _COLOURS: Final = {"plain": "none", "added": "green", "changed": "yellow", "removed": "red"}
+
+_NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
+    "removed": (
+        "FAILED ",
+        "  gate         failed",
+        "    newly failing:",
+        "  refused",
+        "  not usable",
+    ),
+    "changed": ("warning", "  note ", "    still failing:", "    not evaluated:"),
+    "added": ("  gate         passed",),
+}
+"""How lines of reports and findings begin, by the colour that they have on a terminal."""
 
 log = logging.getLogger(PROGRESS)
 
@@ -62,6 +78,18 @@ def out_lines(lines: "Iterable[Line]") -> None:
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     for line in lines:
         console.print(mask(line.text), style=_COLOURS[line.style])
+
+
+def out_report(text: str) -> None:
+    """Write a report to stdout; what somebody should look at is coloured on a terminal."""
+    from mlcat_ingest.pipeline.plan.render import Line
+
+    styles = ((start, style) for style, starts in _NOTABLE.items() for start in starts)
+    by_start = dict(styles)
+    out_lines(
+        Line(line, next((by_start[one] for one in by_start if line.startswith(one)), "plain"))
+        for line in text.split("\n")
+    )
 
 
 def say(text: str) -> None:
@@ -106,15 +134,18 @@ class PlainProgress:
 
 
 def words(now: Progress) -> str:
-    """Return progress as one line."""
-    return (
+    """Return progress as one line, whose answer is waited for first."""
+    awaited = now.awaited
+    waiting = f"{awaited}; " if awaited and awaited.seconds >= PATIENCE_S else ""
+    return waiting + (
         f"{now.records:,} records read, {now.entities:,} entities merged, "
         f"{now.written:,} written, {now.evaluated:,} evaluated"
     )
 
 
 def _numbers(now: Progress) -> dict[str, Any]:
-    return {name: getattr(now, name) for name in Progress.__dataclass_fields__}
+    names = Progress.__dataclass_fields__.keys() - {"awaited"}
+    return {name: getattr(now, name) for name in names}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,7 +59,7 @@ def show_plan(reading: Reading, *, as_json: bool = False, exit_code: bool = Fals
             plan = pipeline.plan(
                 progress, full=reading.full, accept_renaming=reading.accept_renaming
             )
-        totals = Totals()
+        totals = Totals(plan.batch_size)
         with plan:
             (print_json if as_json or as_lines else _print_text)(plan, totals)
     _complain(plan.report, settings)
@@ -91,7 +92,8 @@ def print_entities(entities: "Iterator[EntityDiff]", totals: "Totals") -> None:
         output.out_lines(entity_lines(one))
     more = sum(1 for _ in passing)
     if more:
-        output.out_lines([Line(f"… and {more:,} more entities, see --json")])
+        others = plural(more, "more entity", "more entities")
+        output.out_lines([Line(f"… and {others}, see --json")])
 
 
 def _counted(entities: "Iterable[EntityDiff]", totals: "Totals") -> "Iterator[EntityDiff]":

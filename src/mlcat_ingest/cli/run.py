@@ -1,29 +1,28 @@
 """`mlcat-ingest run`: the main job, from a recipe or from an address of MLflow alone."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from mlcat_ingest.cli.exit_codes import EXIT_OK, exit_code_of
 from mlcat_ingest.cli.gate_options import GateFile, gate_options
 from mlcat_ingest.cli.hooks import drained_spool, spool_option, tell
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.run_files import RunFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import Spool
 from mlcat_ingest.process import collecting_every, share_one_heap
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report import HooksSummary, Report
     from mlcat_ingest.pipeline.resolve import Resolved
-
-_WORSE: Final = (EXIT_USAGE, EXIT_INTERRUPTED)
-"""Exit statuses that a file which cannot be written does not change."""
 
 # Rarer still gains nothing here and takes memory.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
@@ -61,7 +60,8 @@ def command(
 
     Exit status: 0 everything arrived; 1 the source or the service failed; 2 the command, the
     recipe or a limit is at fault; 3 metadata tests did not pass (--fail-on-tests); 4 some records
-    were rejected; 130 interrupted. Where several hold, 2 goes before 1, 1 before 4, 4 before 3.
+    were rejected, or the service dropped something; 130 interrupted. Where several hold, 2 goes
+    before 1, 1 before 4, 4 before 3; the drain of hooks counts too.
     """
     from mlcat_ingest.cli.plan import show_plan
 
@@ -80,6 +80,7 @@ def _run(
 ) -> int:
     """Run what `reading` names, write `files` and what the gate found, and return the status."""
     from mlcat_ingest.pipeline.pipeline import Pipeline
+    from mlcat_ingest.pipeline.report import worst
     from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG
     from mlcat_ingest.recipe.dump import recipe_to_yaml
 
@@ -101,27 +102,37 @@ def _run(
             accept_renaming=reading.accept_renaming,
             gate=gate.options(resolved.recipe.name),
         )
-        drained = _drain(resolved, reading, spool, settings) if report.failure is None else EXIT_OK
+        if report.failure is None and not report.interrupted:
+            report = replace(report, hooks=_drain(resolved, reading, spool, settings))
     try:
         _tell(report, settings)
     finally:
         # Also where standard output takes nothing more.
-        failed = max(files.finish(report), gate.finish())
+        failed = worst(files.finish(report), gate.finish())
     if boxed and report.failure is None:
         settings.tell(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
-    if report.exit_code in _WORSE:
-        return report.exit_code
-    return failed or report.exit_code or drained
+    return worst(report.exit_code, failed)
 
 
-def _drain(resolved: "Resolved", reading: Reading, folder: Path | None, settings: Settings) -> int:
-    """Bring in what run hooks have left in the spool, and return the exit status of that."""
+def _drain(
+    resolved: "Resolved", reading: Reading, folder: Path | None, settings: Settings
+) -> "HooksSummary | None":
+    """Bring in what run hooks have left in the spool, and return what came of it."""
+    from mlcat_ingest.pipeline.report import HooksSummary, failure_of
+    from mlcat_ingest.recipe import secrets
+
     spool = Spool(spool_of(reading.recipe, str(folder or "")))
-    if not spool.pending():
-        return EXIT_OK
-    drained = drained_spool(resolved, reading.recipe, spool)
+    left = spool.pending()
+    if not left:
+        return None
+    try:
+        drained = drained_spool(resolved, reading.recipe, spool)
+    except MlcatError as error:
+        settings.complain(f"hooks: {error}", error)
+        failure = failure_of(error, secrets.mask)
+        return HooksSummary(exit_code_of(error), left=left, failure=failure)
     tell(drained, settings)
-    return drained.exit_code
+    return drained.summary()
 
 
 def _refuse_with_dry_run(*given: object) -> None:
@@ -141,7 +152,7 @@ def _tell(report: "Report", settings: Settings) -> None:
     if settings.log_format == "json":
         output.out(_line(as_data(report)))
     elif report.records if failure else not (settings.quiet and report.exit_code == EXIT_OK):
-        output.out(as_text(report, cause=False))
+        output.out_report(as_text(report, cause=False))
 
 
 def _line(data: object) -> str:

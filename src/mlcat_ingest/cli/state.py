@@ -12,6 +12,7 @@ from mlcat_ingest.cli.asking import agreed
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import Settings, say_options
 from mlcat_ingest.cli.reading import read_recipe
+from mlcat_ingest.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +103,8 @@ def _facts(part: "PartSummary") -> "Iterator[tuple[str, str]]":
     for kind, urn in part.names.items():
         yield f"{kind} as", urn
     if part.failing_entities:
-        yield "tests", f"{part.failing_entities:,} entities failed one when last evaluated"
+        failing = plural(part.failing_entities, "entity", "entities")
+        yield "tests", f"{failing} failed one when last evaluated"
 
 
 def _moment(at_ms: int | None) -> str:

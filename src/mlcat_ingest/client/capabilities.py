@@ -1,18 +1,29 @@
 """What the service at an address is and can do, asked once from its ``/config``."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final
 
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import ADDRESS_HINT, wrong_address
 from mlcat_ingest.errors import AuthenticationError, ProtocolMismatchError
+from mlcat_ingest.metadata.urn import FABRICS
 
-Dialect = Literal["shouldPush", "push"]
-"""Parameter names of the evaluate endpoint: `shouldPush`, `testUrns` (published) or `push`,
-`tests` (DataHub's own resource)."""
+SMALLEST_RELEASE: Final = (1, 0)
+"""The oldest supported release of DataHub: older ones acknowledge some aspects of models, and drop
+them. Source: entity-registry.yml and MLModelProperties.pdl of v0.15 and v1.0."""
 
 _DATAHUB = "acryldata/datahub"
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+_ENVIRONMENTS_SINCE: Final = {
+    "SANDBOX": (0, 15),
+    **dict.fromkeys(("PRD", "TST", "SIT", "SBX"), (1, 2)),
+    "CERT": (1, 7),
+}
+"""Releases of DataHub by the environments that they added. Source: `FabricType.pdl`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +34,31 @@ class Capabilities:
     datahub_version: str | None
 
     @property
-    def dialect(self) -> Dialect:
-        """The parameter names that this service's evaluate endpoint declares."""
-        return "push" if self.datahub else "shouldPush"
+    def release(self) -> tuple[int, int] | None:
+        """The release of DataHub, None where the version is not known."""
+        found = _VERSION.match(self.datahub_version or "")
+        return None if found is None else (int(found[1]), int(found[2]))
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether the release is not known to be older than the smallest supported one."""
+        return self.release is None or self.release >= SMALLEST_RELEASE
+
+    @property
+    def environments(self) -> frozenset[str]:
+        """The environments that entities may have; all where the version is not known."""
+        release = self.release
+        if release is None:
+            return FABRICS
+        return FABRICS - {env for env, since in _ENVIRONMENTS_SINCE.items() if release < since}
+
+    def unsupported(self) -> str:
+        """Return the sentence for the user about a release that is not supported."""
+        smallest = ".".join(map(str, SMALLEST_RELEASE))
+        return (
+            f"{self.describe()} is older than v{smallest}.0, the oldest supported release: it "
+            "acknowledges some aspects of models and drops them"
+        )
 
     def describe(self) -> str:
         """Return a name for the service in a line for the user."""

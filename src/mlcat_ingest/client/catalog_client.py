@@ -4,19 +4,20 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.client import search, tasks
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.capabilities import Capabilities, probe
 from mlcat_ingest.client.connection import Connection, ConnectionOptions
 from mlcat_ingest.client.deletion import delete_entity
-from mlcat_ingest.client.emitter import MAX_BYTES, MAX_PROPOSALS, Emitter
-from mlcat_ingest.client.evaluate import DialectChoice, Evaluator
+from mlcat_ingest.client.emitter import MAX_BYTES, Emitter
+from mlcat_ingest.client.evaluate import Evaluator
 from mlcat_ingest.client.graphql import graphql
 from mlcat_ingest.client.reader import Reader
 from mlcat_ingest.client.results import Evaluation, StoredAspect
 from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Aspect, Proposal
 
 
 class CatalogClient(Closing):
@@ -33,7 +34,6 @@ class CatalogClient(Closing):
         token: str | None = None,
         *,
         credentials: Credentials | None = None,
-        dialect: DialectChoice = "auto",
         options: ConnectionOptions | None = None,
         max_proposals: int = MAX_PROPOSALS,
         max_bytes: int = MAX_BYTES,
@@ -45,10 +45,8 @@ class CatalogClient(Closing):
             RecipeError: there is no usable address or token.
         """
         self._connection = Connection(credentials or resolve(server, token), options)
-        self._dialect = dialect
         self._lock = threading.Lock()
         self._capabilities: Capabilities | None = None
-        self._evaluator: Evaluator | None = None
         self._emitter = Emitter(
             self._connection,
             max_proposals=max_proposals,
@@ -56,6 +54,7 @@ class CatalogClient(Closing):
             system_metadata=system_metadata,
         )
         self._reader = Reader(self._connection)
+        self._evaluator = Evaluator(self._connection, self._reader)
 
     @property
     def server(self) -> str:
@@ -66,6 +65,10 @@ class CatalogClient(Closing):
     def credentials(self) -> Credentials:
         """The address and token in use, and where they came from; its repr shows no token."""
         return self._connection.credentials
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._connection)
 
     @property
     def requests_made(self) -> int:
@@ -126,7 +129,7 @@ class CatalogClient(Closing):
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group. See `search.members`."""
-        return search.members(self.graphql, group)
+        return search.members(self.graphql, self._reader.incoming, group)
 
     def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
         """Return a few datasets that a search for each text finds. See `search.datasets_like`."""
@@ -148,20 +151,13 @@ class CatalogClient(Closing):
         self, urn: str, *, should_push: bool = False, test_urns: Sequence[str] = ()
     ) -> Evaluation:
         """Evaluate the metadata tests of one entity. See `Evaluator.evaluate`."""
-        return self._tests().evaluate(urn, should_push=should_push, test_urns=test_urns)
+        return self._evaluator.evaluate(urn, should_push=should_push, test_urns=test_urns)
 
     def evaluate_batch(
         self, urns: Sequence[str], *, should_push: bool = False, test_urns: Sequence[str] = ()
     ) -> Evaluation:
         """Evaluate the metadata tests of many. See `Evaluator.evaluate_batch`."""
-        return self._tests().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
-
-    def _tests(self) -> Evaluator:
-        dialect = self.connect().dialect if self._dialect == "auto" else self._dialect
-        with self._lock:
-            if self._evaluator is None:
-                self._evaluator = Evaluator(self._connection, self._reader, dialect)
-            return self._evaluator
+        return self._evaluator.evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.responses import refusal, server_message
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
@@ -60,6 +61,10 @@ class Connection:
     def server(self) -> str:
         """The base address, without a slash at its end."""
         return self.credentials.server
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._http)
 
     @property
     def requests_made(self) -> int:

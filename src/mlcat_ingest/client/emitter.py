@@ -8,8 +8,9 @@ Source: DataHub's Rest.li resource ``/aspects``, actions ``ingestProposal`` and
 ``ingestProposalBatch``; and OpenAPI v3's ``DELETE`` of an aspect, which those do not take.
 """
 
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import groupby
@@ -20,29 +21,43 @@ from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import (
     NO_SUCH_CALL,
     REFUSED_CONTENT,
+    denied_urns,
+    is_computed_field,
     is_conflict,
+    is_too_large,
     wrong_address,
 )
 from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
+    AspectTooLargeError,
     CodecError,
     InvalidUrnError,
     ProtocolMismatchError,
 )
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
-
-MAX_PROPOSALS: Final = 200
-"""Most proposals in one request, as DataHub's own clients hold it."""
+from mlcat_ingest.text import plural
 
 MAX_BYTES: Final = 15 * 1024 * 1024
 """Most bytes of proposals in one request; the server's own limit is 16,000,000."""
 
 _FAULTS: Final = 8
 """Faults in a row, after which the next one is the service's, whatever it was sent."""
+
+_DENIALS: Final = 16
+"""Requests denied in a row, after which the next one is denied for all that there is to write."""
+
+_RESENDS: Final = 2
+"""How often a request is sent again unchanged, whose refusal may be no proposal's fault."""
+
+RESEND_PAUSE_S: Final = 0.5
+"""Seconds before that."""
+
+_COMPUTED: Final = ("versionProperties", "isLatest")
+"""The aspect and the field that only the service may set."""
 
 NOT_SENT: Final = 0
 """The status of a proposal that was refused on our side, since it has no faithful JSON form."""
@@ -58,6 +73,10 @@ class _Group:
 
     proposals: Sequence[Proposal]
     data: bytes
+
+    @property
+    def urn(self) -> str:
+        return self.proposals[0].entity_urn
 
 
 class Emitter:
@@ -84,6 +103,7 @@ class Emitter:
         self._system_metadata = dict(system_metadata) if system_metadata else None
         self._took = False
         self._faults = 0
+        self._denials = 0
 
     def emit(self, proposal: Proposal) -> None:
         """Write one proposal; it is durable when this returns.
@@ -99,7 +119,7 @@ class Emitter:
         body = b'{"proposal":' + self._encoded(proposal) + b',"async":"false"}'
         reply = self._connection.post(_ONE, body)
         if reply.status in REFUSED_CONTENT:
-            raise next(_refused([proposal], reply.status, self._connection.message(reply)))
+            raise next(self._refused([proposal], reply))
         self._accept(reply, what=f"{proposal.aspect_name}", urn=proposal.entity_urn)
 
     def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
@@ -107,15 +127,17 @@ class Emitter:
 
         All proposals of a URN are refused with one of them. A request that is refused because
         somebody has written since (`AspectChangedError`) is refused whole, not halved: who sends
-        it has to read again first. Proposals that delete an aspect go before the others of their
-        URN, each in a request of its own, whatever version they name.
+        it has to read again first. URNs that the token may not write are refused alone. Proposals
+        that delete an aspect go before the others of their URN, each in a request of its own,
+        whatever version they name.
 
         Raises:
-            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: as their names say; some proposals may have been written.
+            NotAuthorizedError: nothing was ever taken, and many requests in a row were denied.
+            CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as their names
+                say; some proposals may have been written.
 
         Cost: one request for up to 200 proposals and 15 MiB, and for k refused URNs of n at most
-        2k·log2(n) more. Memory: the JSON of `proposals`.
+        2k·log2(n) more; two more where the service has a fault. Memory: the JSON of `proposals`.
         """
         rejected: list[AspectRejectedError] = []
         groups: list[_Group] = []
@@ -125,12 +147,12 @@ class Emitter:
             try:
                 group = _Group(written, self._joined(written))
             except (CodecError, InvalidUrnError) as error:
-                rejected.extend(_refused(neighbours, NOT_SENT, f"it was not sent: {error}"))
+                rejected.extend(_rejected(neighbours, NOT_SENT, f"it was not sent: {error}"))
                 continue
             refused = self._delete_aspects(neighbours)
             if refused is not None:
                 message = f"an aspect cannot be deleted: {self._connection.message(refused)}"
-                rejected.extend(_refused(neighbours, refused.status, message))
+                rejected.extend(_rejected(neighbours, refused.status, message))
             elif written:
                 groups.append(group)
         for batch in self._batches(groups):
@@ -176,39 +198,67 @@ class Emitter:
         suspects: list[tuple[Sequence[_Group], Reply]] = []
         while waiting:
             part = waiting.popleft()
-            reply = self._connection.post(_MANY, _body(part))
+            reply = self._posted(part, whole=part is batch)
             is_fault = self._may_be_a_records_fault(reply)
-            if not is_fault and reply.status not in REFUSED_CONTENT:
+            if not (is_fault or _refuses_content(reply) or self._denies_some(reply)):
                 self._accept_part(part, reply)
-            elif len(part) > 1 and not is_conflict(self._connection.message(reply)):
-                halves = part[: len(part) // 2], part[len(part) // 2 :]
-                if is_fault:
-                    waiting.extend(halves)  # first all that may show that the service is sound
-                else:
-                    waiting.extendleft(reversed(halves))
-            elif is_fault:
-                suspects.append((part, reply))
+                continue
+            refused, halves = _split(part, reply)
+            if is_fault:
+                waiting.extend(halves)  # first all that may show that the service is sound
+                suspects.extend([(refused, reply)] if refused else [])
             else:
-                yield from self._refusals(part, reply)
+                waiting.extendleft(reversed(halves))
+                yield from self._refused(_proposals(refused), reply)
         for part, reply in suspects:
             if len(batch) > 1 and not self._took:
                 self._accept_part(part, reply)
-            yield from self._refusals(part, reply)
+            yield from self._refused(_proposals(part), reply)
+
+    def _posted(self, part: Sequence[_Group], *, whole: bool) -> Reply:
+        """Return the reply to a part of a batch, which may be `whole`.
+
+        Before v1.7 DataHub answers 500 once it has retried a transaction in vain, so that a fault
+        need not be a record's.
+        """
+        body = _body(part)
+        reply = self._connection.post(_MANY, body)
+        for _ in range(_RESENDS):
+            if reply.ok or not (
+                (whole and _is_fault(reply))
+                or (is_computed_field(reply) and not _sends_computed_field(part))
+            ):
+                break
+            time.sleep(RESEND_PAUSE_S)
+            reply = self._connection.post(_MANY, body)
+        return reply
 
     def _may_be_a_records_fault(self, reply: Reply) -> bool:
-        is_fault = reply.status == HTTPStatus.INTERNAL_SERVER_ERROR and self._faults < _FAULTS
+        is_fault = _is_fault(reply) and self._faults < _FAULTS
         self._faults = self._faults + 1 if is_fault else 0
         return is_fault
 
-    def _refusals(self, part: Sequence[_Group], reply: Reply) -> Iterator[AspectRejectedError]:
-        message = self._connection.message(reply)
-        for group in part:
-            yield from _refused(group.proposals, reply.status, message)
+    def _denies_some(self, reply: Reply) -> bool:
+        """Return whether the token may not write some of a request, but perhaps the others."""
+        if reply.status != HTTPStatus.FORBIDDEN:
+            return False
+        self._denials += not self._took
+        return self._denials <= _DENIALS
+
+    def _refused(
+        self, proposals: Iterable[Proposal], reply: Reply
+    ) -> Iterator[AspectRejectedError]:
+        reason = self._connection.message(reply)
+        if is_too_large(reply):
+            yield from _rejected_for_size(list(proposals), reply.status, reason)
+            return
+        kind = AspectChangedError if is_conflict(reply) else AspectRejectedError
+        yield from _rejected(proposals, reply.status, reason, kind)
 
     def _accept_part(self, part: Sequence[_Group], reply: Reply) -> None:
         count = sum(len(group.proposals) for group in part)
         first = part[0].proposals[0].entity_urn if len(part) == 1 else None
-        self._accept(reply, what=f"{count} proposals", urn=first)
+        self._accept(reply, what=plural(count, "proposal"), urn=first)
         self._took = True
 
     def _batches(self, groups: Sequence[_Group]) -> Iterator[list[_Group]]:
@@ -247,9 +297,53 @@ def _body(groups: Sequence[_Group]) -> bytes:
     return b",".join(data)
 
 
-def _refused(
-    proposals: Sequence[Proposal], status: int, message: str
+def _is_fault(reply: Reply) -> bool:
+    return reply.status == HTTPStatus.INTERNAL_SERVER_ERROR and not is_too_large(reply)
+
+
+def _refuses_content(reply: Reply) -> bool:
+    return reply.status in REFUSED_CONTENT or (not reply.ok and is_too_large(reply))
+
+
+def _sends_computed_field(groups: Sequence[_Group]) -> bool:
+    aspect, field = _COMPUTED
+    return any(one.aspect_name == aspect and field in one.aspect for one in _proposals(groups))
+
+
+def _split(
+    part: Sequence[_Group], reply: Reply
+) -> tuple[Sequence[_Group], Sequence[Sequence[_Group]]]:
+    """Return what of a part is refused, and the parts of the rest that may pass."""
+    if len(part) == 1 or is_conflict(reply):
+        return part, ()
+    denied = denied_urns(reply)
+    if named := [group for group in part if group.urn in denied]:
+        others = [group for group in part if group.urn not in denied]
+        return named, [others] if others else ()
+    middle = len(part) // 2
+    return (), (part[:middle], part[middle:])
+
+
+def _proposals(groups: Sequence[_Group]) -> Iterator[Proposal]:
+    return (one for group in groups for one in group.proposals)
+
+
+def _rejected(
+    proposals: Iterable[Proposal],
+    status: int,
+    reason: str,
+    kind: type[AspectRejectedError] = AspectRejectedError,
 ) -> Iterator[AspectRejectedError]:
-    kind = AspectChangedError if is_conflict(message) else AspectRejectedError
     for one in proposals:
-        yield kind(urn=one.entity_urn, aspect=one.aspect_name, status=status, reason=message)
+        yield kind(urn=one.entity_urn, aspect=one.aspect_name, status=status, reason=reason)
+
+
+def _rejected_for_size(
+    proposals: Sequence[Proposal], status: int, reason: str
+) -> Iterator[AspectRejectedError]:
+    """Yield the refusal of each proposal of an entity, and of which one for its size."""
+    named = [one for one in proposals if f"aspect={one.aspect_name}" in reason] or proposals
+    large = max(named, key=lambda one: len(dumps(one.aspect)), default=None)
+    for one in proposals:
+        kind = AspectTooLargeError if one is large else AspectRejectedError
+        yield from _rejected([one], status, reason, kind)

@@ -1,8 +1,8 @@
-"""Evaluating metadata tests: one entity or many, in the parameter names the service declares.
+"""Evaluating metadata tests: one entity or many.
 
-The published interface says `shouldPush` and `testUrns`; DataHub's own resource declares `push`
-and `tests`. A service that ignores the names it does not know would look as if it had pushed, so
-the first push of a run is read back.
+The published interface names the parameters `shouldPush` and `testUrns`, DataHub's own resource
+`push` and `tests`. Every request has both names of each, since a service ignores a name that it
+does not know. The first push of a run is read back.
 
 Source: ``POST /test?action=evaluate`` and ``?action=batchEvaluate``; record `TestResults`.
 """
@@ -11,9 +11,8 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from mlcat_ingest.client.capabilities import Dialect
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.reader import MAX_URNS, Reader, chunks
 from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
@@ -24,16 +23,9 @@ from mlcat_ingest.metadata.codec import dumps
 
 log = logging.getLogger(__name__)
 
-DialectChoice = Literal["auto", "shouldPush", "push"]
-"""`auto` takes `push` for a DataHub and `shouldPush` for every other service."""
-
 NO_RESULTS: Final = "the service gave no results"
 """Why nothing was evaluated where a service that permits it has nothing to say of an entity."""
 
-_NAMES: Final[Mapping[Dialect, tuple[str, str]]] = {
-    "shouldPush": ("shouldPush", "testUrns"),
-    "push": ("push", "tests"),
-}
 _RESULTS: Final = "testResults"
 
 
@@ -48,11 +40,10 @@ class Evaluator:
     gives the same reason. An entity without a result is left out, never counted as passed.
     """
 
-    def __init__(self, connection: Connection, reader: Reader, dialect: Dialect) -> None:
-        """Keep the connection, what reads results back, and the parameter names to use."""
+    def __init__(self, connection: Connection, reader: Reader) -> None:
+        """Keep the connection, and what reads results back."""
         self._connection = connection
         self._reader = reader
-        self._push_name, self._tests_name = _NAMES[dialect]
         self._lock = threading.Lock()
         self._stopped: str | None = None
         self._batches = True
@@ -79,9 +70,9 @@ class Evaluator:
     def _run(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str], batches: bool
     ) -> Evaluation:
-        wishes: dict[str, Any] = {self._push_name: should_push}
+        wishes: dict[str, Any] = {"shouldPush": should_push, "push": should_push}
         if test_urns:
-            wishes[self._tests_name] = list(test_urns)
+            wishes |= {"testUrns": list(test_urns), "tests": list(test_urns)}
         outcomes: dict[str, TestOutcome] = {}
         refused: list[str] = []
         try:

@@ -1,14 +1,15 @@
 """Reading stored aspects: one by its endpoint, many at once by the best way the service has.
 
-Source: ``GET /aspects/{urn}``, ``GET /entitiesV2/{urn}`` and
-``POST /openapi/v3/entity/{type}/batchGet`` of DataHub.
+Source: ``GET /aspects/{urn}``, ``GET /entitiesV2/{urn}``,
+``POST /openapi/v3/entity/{type}/batchGet`` and ``GET /openapi/v3/relationship/{type}/{urn}`` of
+DataHub.
 """
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL
@@ -18,11 +19,14 @@ from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.text import plural
 
 log = logging.getLogger(__name__)
 
 MAX_URNS: Final = 200
 """Most URNs in one batch read."""
+
+_MAX_EDGES: Final = 1_000
 
 
 class Reader:
@@ -90,6 +94,37 @@ class Reader:
                 found.update(self._read_chunk(entity_type, chunk, wanted))
         return {urn: stored for urn, stored in found.items() if stored}
 
+    def incoming(self, urn: str, relationship: str, after: str | None) -> dict[str, Any] | None:
+        """Return a page of the edges that end in `urn`, behind the scroll id `after`.
+
+        None where the service has no such call. Edges of removed entities are among them.
+
+        Raises:
+            CatalogRequestError: the service refused the request.
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+
+        Cost: one request for up to 1,000.
+        """
+        query = {
+            "relationshipType[]": relationship,
+            "direction": "INCOMING",
+            "count": str(_MAX_EDGES),
+            "includeSoftDelete": "true",
+        }
+        if after is not None:
+            query["scrollId"] = after
+        path = f"/openapi/v3/relationship/{entity_type_of(urn)}/{quote(urn, safe='')}"
+        reply = self._connection.get(f"{path}?{urlencode(query)}")
+        if reply.status in NO_SUCH_CALL:
+            return None
+        if not reply.ok:
+            raise self._connection.refusal(reply, what="reading relationships", urn=urn)
+        page = reply.json()
+        if not isinstance(page, dict):
+            raise _unknown_shape(reply)
+        return page
+
     def _read_chunk(
         self, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
@@ -115,7 +150,8 @@ class Reader:
     ) -> Iterator[tuple[str, dict[str, StoredAspect]]]:
         if not reply.ok:
             only = urns[0] if len(urns) == 1 else None
-            raise self._connection.refusal(reply, what=f"reading {len(urns)} entities", urn=only)
+            what = f"reading {plural(len(urns), 'entity', 'entities')}"
+            raise self._connection.refusal(reply, what=what, urn=only)
         body = reply.json()
         if not isinstance(body, list):
             raise _unknown_shape(reply)

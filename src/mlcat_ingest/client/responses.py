@@ -5,10 +5,10 @@ The service has three error shapes: Rest.li's ``{"message", "status", …}``, Op
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from http import HTTPStatus
 
 from mlcat_ingest.errors import (
+    LACKS_PERMISSION,
     CatalogRequestError,
     CatalogUnavailableError,
     CodecError,
@@ -28,7 +28,23 @@ NO_SUCH_CALL = frozenset({404, 405, 501})
 REFUSED_CONTENT = frozenset({400, 409, 412, 413, 422})
 """Statuses that blame what was sent, so that a smaller part of it may pass."""
 
-_CHANGED = re.compile(r"\bexpected version\b", re.IGNORECASE)
+_EXPECTED = r"Expected version -?\d+, actual version -?\d+"
+_CONFLICT = re.compile(rf"(?:PRECONDITION )?{_EXPECTED}(?:[\s,;]+{_EXPECTED})*")
+
+# A validator's sentence stands last: "Exceptions: [AspectValidationException(item=…, msg=…)]}",
+# where the item holds all of the aspect, or "Exceptions: [PRECONDITION …]}".
+_WRAPPED = re.compile(r"Exceptions: \[|AspectValidationException\(|Failed to validate MCP due to: ")
+_MARK = re.compile(r"(?:\(|, )(msg)=|(?:\[|, )(?:PRECONDITION|VALIDATION|FILTER|AUTHORIZATION) ")
+_END = {"msg": re.compile(r"\)(?:\]\}?)?\s*\Z"), None: re.compile(r"\]\}?\s*\Z")}
+
+# AspectResource names the URN of each proposal that the token may not write.
+_DENIED = re.compile(r"HttpStatus: \d+ Urn: (.+?)(?=, HttpStatus: \d+ Urn: |\]?\s*\Z)", re.DOTALL)
+
+# AspectSizeExceededException; and the JSON parser's own limit on one text.
+_TOO_LARGE = re.compile(
+    r"size validation failed at \w+: \d+ bytes exceeds|String (?:value )?length \(\d+\) exceeds",
+    re.IGNORECASE,
+)
 
 ADDRESS_HINT = "is this the address of a DataHub GMS? try the same address with /gms at its end"
 
@@ -36,32 +52,89 @@ _TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DO
 
 
 def server_message(reply: Reply) -> str:
-    """Return the service's own words about a refusal, on one line and cut to a length."""
-    # Half a MiB of names of characters, which a run without refusals never needs.
-    import html
+    """Return the service's own words about a refusal, on one line and cut to a length.
 
+    Of a validator's refusal that is its sentence, without the Java objects around it.
+    """
+    title, words = _words(reply)
+    sentence = _sentence(words)
+    return one_line(f"{title}: {sentence}" if title and sentence else title or sentence) or (
+        "no message"
+    )
+
+
+def is_conflict(reply: Reply) -> bool:
+    """Return whether a refusal says that another version is stored than the proposal names.
+
+    All of the refusal counts, however long: the aspect may stand in it, with a description that
+    says the same words.
+
+    Source: `ConditionalWriteValidator` and `AspectValidationException` of DataHub.
+    """
+    if reply.status == HTTPStatus.PRECONDITION_FAILED:
+        return True
+    _, words = _words(reply)
+    return _CONFLICT.fullmatch(_sentence(words).strip()) is not None
+
+
+def is_computed_field(reply: Reply) -> bool:
+    """Return whether a refusal says that a field was sent that only the service may set.
+
+    DataHub v1.1.0 to v1.4 sets it in what was sent, and refuses that if it has to begin the
+    transaction anew.
+
+    Source: `VersionPropertiesValidator` and `VersionPropertiesSideEffect` of DataHub.
+    """
+    return _sentence(_words(reply)[1]).startswith("IsLatest should not be specified")
+
+
+def is_too_large(reply: Reply) -> bool:
+    """Return whether a refusal says that an aspect is too large, so that it never passes."""
+    return _TOO_LARGE.search(_sentence(_words(reply)[1])) is not None
+
+
+def denied_urns(reply: Reply) -> frozenset[str]:
+    """Return the URNs that a 403 names, none where it names none."""
+    if reply.status != HTTPStatus.FORBIDDEN:
+        return frozenset()
+    return frozenset(_DENIED.findall(_words(reply)[1]))
+
+
+def _words(reply: Reply) -> tuple[str, str]:
+    """Return the title of an error, empty for none, and all of its message."""
     try:
         body = loads(reply.content)
     except CodecError:
-        body = None
-    text = _spoken(body) if isinstance(body, dict) else ""
-    if not text and body is None:
-        decoded = reply.content[: 20 * MAX_MESSAGE].decode("utf-8", "replace")
-        text = html.unescape(_TAG.sub(" ", decoded)) if "<" in decoded else decoded
-    return one_line(text) or "no message"
+        return "", _plain_text(reply.content)
+    if not isinstance(body, dict):
+        return "", ""
+    error, message = (
+        text if isinstance(text := body.get(name), str) else "" for name in ("error", "message")
+    )
+    return (error, message) if message else ("", error)
 
 
-def _spoken(body: Mapping[str, Any]) -> str:
-    """Return what a JSON error body says, whichever shape it has."""
-    error, message = body.get("error"), body.get("message")
-    if isinstance(error, str) and isinstance(message, str) and message:
-        return f"{error}: {message}"
-    return next((part for part in (message, error) if isinstance(part, str)), "")
+def _plain_text(content: bytes) -> str:
+    if b"<" not in content:
+        return content.decode("utf-8", "replace")
+    # Half a MiB of names of characters, which a run without refusals never needs.
+    import html
+
+    return html.unescape(_TAG.sub(" ", content[: 20 * MAX_MESSAGE].decode("utf-8", "replace")))
+
+
+def _sentence(message: str) -> str:
+    """Return what a validator says at the end of `message`; all of it where no validator speaks."""
+    marks = list(_MARK.finditer(message)) if _WRAPPED.search(message) else []
+    if not marks:
+        return message
+    return _END[marks[-1][1]].sub("", message[marks[-1].end() :])
 
 
 def one_line(text: str) -> str:
     """Return `text` fit for a log: on one line, without control characters, cut to a length."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    shown = text[: 20 * MAX_MESSAGE]
+    line = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
 
 
@@ -74,22 +147,10 @@ def refusal(reply: Reply, message: str, *, what: str, urn: str | None = None) ->
     sentence = f"{reply.peer} at {reply.url} refused {what}{about} with {reply.status}: {message}"
     context = {"status": reply.status, "urn": urn}
     if reply.status == 403:
-        return NotAuthorizedError(
-            sentence, hint="the token lacks a permission for this", context=context
-        )
+        return NotAuthorizedError(sentence, hint=LACKS_PERMISSION, context=context)
     if reply.status >= 500:
         return CatalogUnavailableError(sentence, hint="see the service's log", context=context)
     return CatalogRequestError(sentence, status=reply.status, urn=urn)
-
-
-def is_conflict(message: str) -> bool:
-    """Return whether a refusal says that another version is stored than the proposal names.
-
-    The status of a failed condition differs from server to server; its words do not.
-
-    Source: the failure of DataHub's `If-Version-Match`: "Expected version 3, actual version 5".
-    """
-    return _CHANGED.search(message) is not None
 
 
 def wrong_address(reply: Reply, message: str) -> ProtocolMismatchError:

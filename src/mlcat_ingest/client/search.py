@@ -1,6 +1,8 @@
 """Which entities the catalog holds: those of one source, the members of a group, similar names.
 
-Source: DataHub's GraphQL, `scrollAcrossEntities`, `search` and an entity's `relationships`.
+Source: DataHub's GraphQL, `scrollAcrossEntities`, `search` and an entity's `relationships`;
+`SearchFlags.pdl` for the versions that a search leaves out by default, `GraphQueryBaseDAO.java` for
+the end of its pages, `GenericRelationshipController.java` for the scroll that goes on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +14,10 @@ from mlcat_ingest.errors import ProtocolMismatchError
 Query = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Asks GraphQL and returns the reply's `data`."""
 
+Scroll = Callable[[str, str, str | None], Mapping[str, Any] | None]
+"""Returns a page of an entity's incoming edges of one relationship, behind a scroll id; None where
+the service has no such call."""
+
 SEARCHABLE: Final[Mapping[str, str]] = {
     "mlModel": "MLMODEL",
     "mlModelGroup": "MLMODEL_GROUP",
@@ -22,6 +28,8 @@ SEARCHABLE: Final[Mapping[str, str]] = {
 """Entity types that a source owns, and what GraphQL calls them."""
 
 _PAGE: Final = 1_000
+_MAX_START: Final = 10_000
+"""Where the pages of relationships end on a DataHub server: the search engine's `from` + `size`."""
 _ALIKE: Final = 10
 
 _OWNED: Final = """
@@ -40,6 +48,7 @@ query members($urn: String!, $start: Int!, $count: Int!) {
     relationships(
       input: {types: ["MemberOf"], direction: INCOMING, start: $start, count: $count}
     ) {
+      total
       relationships { entity { urn } }
     }
   }
@@ -73,25 +82,46 @@ def owned(query: Query, entity_type: str, source: str) -> Owned:
     return Owned(_int(first.get("total")), _pages(query, entity_type, source, first))
 
 
-def members(query: Query, group: str) -> Iterator[list[str]]:
-    """Yield the URNs of the models in a group, removed ones too, in pages.
+def members(query: Query, scroll: Scroll, group: str) -> Iterator[list[str]]:
+    """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
 
     Raises:
-        ProtocolMismatchError: the reply has another shape; and what `query` raises.
+        ProtocolMismatchError: the reply has another shape, or the pages end before the members do;
+            and what `query` and `scroll` raise.
 
-    Cost: one request for each 1,000.
+    Cost: one request for each 1,000; for a group of 10,000 and more, ten requests in addition.
     """
     start = 0
     while True:
+        # Behind this a DataHub server refuses; a service without the scroll may have no such end.
+        if start == _MAX_START and (edges := scroll(group, "MemberOf", None)) is not None:
+            yield from _scrolled_members(scroll, group, edges)
+            return
         data = query(_MEMBERS, {"urn": group, "start": start, "count": _PAGE})
-        listed = ((data.get("mlModelGroup") or {}).get("relationships") or {}).get("relationships")
-        page = _urns(listed or [])
+        listed = (data.get("mlModelGroup") or {}).get("relationships") or {}
+        page = _urns(listed.get("relationships") or [])
+        if not page:
+            if start < (listed.get("total") or 0):
+                raise ProtocolMismatchError(
+                    f"the catalog service listed {start:,} of the {listed['total']:,} models of "
+                    f"{group}, and no more"
+                )
+            return
+        yield page
+        start += len(page)
+
+
+def _scrolled_members(scroll: Scroll, group: str, edges: Mapping[str, Any]) -> Iterator[list[str]]:
+    found: Mapping[str, Any] | None = edges
+    while found is not None:
+        try:
+            page = [str(edge["source"]["urn"]) for edge in found["results"]]
+        except (KeyError, TypeError):
+            raise _unknown_shape() from None
         if page:
             yield page
-        # A service may cut the page to its own limit, so only an empty one is the end.
-        if not page:
-            return
-        start += len(page)
+        after = found.get("scrollId")
+        found = scroll(group, "MemberOf", after) if after and page else None
 
 
 def datasets_like(query: Query, texts: Sequence[str]) -> list[list[str]]:
@@ -140,6 +170,8 @@ def _scrolled(query: Query, entity_type: str, source: str, after: str | None) ->
         "scrollId": after,
         "count": _PAGE,
         "orFilters": [{"and": [{**named, "condition": "EQUAL"}, live]}, {"and": [among, live]}],
+        # Without it only the latest version of each registered model is found and counted.
+        "searchFlags": {"filterNonLatestVersions": False},
     }
     found = query(_OWNED, {"input": wanted}).get("scrollAcrossEntities")
     if not isinstance(found, dict):

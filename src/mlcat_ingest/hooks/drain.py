@@ -18,7 +18,7 @@ from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Claimed, Spool
 from mlcat_ingest.pipeline.named import Brought
 from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.report import EXIT_OK, Report
+from mlcat_ingest.pipeline.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.sources.mlflow.uris import normalised
 
@@ -58,6 +58,19 @@ class Drained:
     def exit_code(self) -> int:
         """Exit status, as that of a run."""
         return EXIT_OK if self.report is None else self.report.exit_code
+
+    def summary(self) -> HooksSummary:
+        """Return what the report of a run says of the drain."""
+        return HooksSummary(
+            exit_code=self.exit_code,
+            events=self.events,
+            runs=self.runs,
+            elsewhere=self.elsewhere,
+            left=self.left,
+            busy=self.busy,
+            failure=None if self.report is None else self.report.failure,
+            dead_letter_file=None if self.report is None else self.report.dead_letter_file,
+        )
 
 
 def wanted_by(resolved: Resolved, recipe: str) -> Wanted:

@@ -31,7 +31,8 @@ def enable(
     not given, the variables of the same meaning say, such as MLCAT_RECIPE.
 
     It never raises, and a second call changes nothing. Where it can do nothing, for there is no
-    sink, the config is wrong, or this MLflow is not known, it says so once and returns False.
+    sink, the recipe is not there, the config is wrong, or this MLflow is not known, it says so once
+    and returns False.
     """
     given = {"server": server, "token": token, "spool": spool}
     found: list[bool] = []
@@ -56,6 +57,9 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
             return False
         if settings is None:
             warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
+            return False
+        if (problem := settings.missing_recipe) is not None:
+            warn(problem)
             return False
         _enabled = _listen(settings)
         if not _enabled:

@@ -8,10 +8,10 @@ from typing import Final
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.sender import URI_VARIABLE
-from mlcat_ingest.hooks.settings import public_uri
 from mlcat_ingest.hooks.spool import Spool
 from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSource, load_resolved, resolve
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.redaction import redact_url
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
@@ -34,7 +34,7 @@ def drain_all(spool: Spool, recipe: str, server: str) -> str | None:
                 why = _drain_with(load_resolved(recipe), spool, recipe) or why
             else:
                 # Of the store that it was started for it knows the credentials.
-                uri = known if public_uri(known) == place else place
+                uri = known if redact_url(known) == place else place
                 resolved = resolve(Recipe.for_tracking_uri(uri, server))
                 why = _drain_with(resolved, spool, place) or why
         except MlcatError as error:

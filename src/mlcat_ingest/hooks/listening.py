@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.sender import Sender
-from mlcat_ingest.hooks.settings import Settings, public_uri
+from mlcat_ingest.hooks.settings import Settings
 from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.redaction import redact_url
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
@@ -38,8 +39,8 @@ class Listener:
         self._spool = Spool(settings.spool)
         self._sender = Sender(settings, self._spool)
         self._warn = Once()
-        if settings.sends and settings.recipe and not os.path.isfile(settings.recipe):  # noqa: PTH113 - never raises
-            self._warn(f"there is no recipe {settings.recipe}")
+        if (problem := settings.missing_recipe) is not None:
+            self._warn(problem)
 
     def __call__(self, run_id: str, status: str, tracking_uri: str) -> None:
         """Write the event and let it be sent soon.
@@ -49,7 +50,7 @@ class Listener:
         event = Event(
             run_id,
             status,
-            public_uri(tracking_uri),
+            redact_url(tracking_uri),
             os.environ.get("MLFLOW_WORKSPACE", ""),
             self._settings.recipe,
             time.time_ns() // 1_000_000,

@@ -14,8 +14,9 @@ import threading
 from typing import IO, Final
 
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.settings import Settings, public_uri
+from mlcat_ingest.hooks.settings import Settings
 from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.redaction import redact_url
 
 URI_VARIABLE: Final = "MLCAT_HOOK_TRACKING_URI"
 """What a drain is told a tracking URI by that has credentials in it: events have none."""
@@ -157,6 +158,6 @@ class Sender:
             env["MLCAT_TOKEN"] = self._settings.token
         if self._settings.server:
             env["MLCAT_SERVER"] = self._settings.server
-        if self._uri != public_uri(self._uri):
+        if self._uri != redact_url(self._uri):
             env[URI_VARIABLE] = self._uri
         return env

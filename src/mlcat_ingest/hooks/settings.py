@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit, urlunsplit
 
 from mlcat_ingest.hooks.config import LONGEST_S
 
@@ -50,6 +49,13 @@ class Settings:
             flush_s=_seconds(env, "MLCAT_HOOK_FLUSH_S", 2.0),
         )
 
+    @property
+    def missing_recipe(self) -> str | None:
+        """What to warn of where this process should send by a recipe that it does not have."""
+        if self.sends and self.recipe and not os.path.isfile(self.recipe):  # noqa: PTH113 - never raises
+            return f"there is no recipe {self.recipe}"
+        return None
+
 
 def spool_of(recipe: str, given: str = "", environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder of the spool: the one given, or `MLCAT_SPOOL`, or a default.
@@ -63,18 +69,6 @@ def spool_of(recipe: str, given: str = "", environ: Mapping[str, str] | None = N
     home = os.path.expanduser("~")  # noqa: PTH111 - never raises
     folder = Path(recipe).parent if recipe and "://" not in recipe else Path(home)
     return folder.absolute() / ".mlcat" / "spool"
-
-
-def public_uri(uri: str) -> str:
-    """Return a tracking URI without user name, password and query."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return ""
-    if not parts.netloc:
-        return uri.partition("?")[0]  # urlunsplit would drop a slash of sqlite:///path
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def _is_sender(env: Mapping[str, str]) -> bool:

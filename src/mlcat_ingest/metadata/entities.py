@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.metadata.aspects.markers import Default, Edge
+from mlcat_ingest.metadata.record_names import OPEN_RECORDS
 from mlcat_ingest.metadata.records import ASPECTS, AspectSpec
 from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
@@ -191,7 +192,7 @@ def implied_aspect(entity_type: str) -> str | None:
 def record_name(aspect_name: str) -> str | None:
     """Return the record name that reads answer an aspect under; None for an unknown aspect."""
     spec = ASPECTS.get(aspect_name)
-    return None if spec is None else spec.record
+    return OPEN_RECORDS.get(aspect_name) if spec is None else spec.record
 
 
 def key_aspect_name(entity_type: str) -> str:
@@ -274,11 +275,12 @@ def _items(value: Any) -> list[Any]:
 def _edge_finder(name: str, marker: Edge) -> _Finder:
     def find(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for item in _items(value.get(name)):
-            urn = item
+            held = item
             if marker.at is not None:
-                urn = item.get(marker.at) if isinstance(item, Mapping) else None
-            if isinstance(urn, str):
-                yield marker.relationship, urn
+                held = item.get(marker.at) if isinstance(item, Mapping) else None
+            for urn in _items(held):
+                if isinstance(urn, str):
+                    yield marker.relationship, urn
 
     return find
 

@@ -194,6 +194,7 @@ class Naming:
         self.instance = instance or None
         self.workspace = None if workspace == DEFAULT_WORKSPACE else workspace or None
         self.templates = templates or Templates()
+        self.shared = shared
         self._encode_registered = encode_shared if shared else encode_own
         try:
             self._work_out()
@@ -212,7 +213,7 @@ class Naming:
             self.instance,
             self.workspace,
             self.templates,
-            shared=self._encode_registered is encode_shared,
+            shared=self.shared,
         )
 
     def _work_out(self) -> None:
@@ -265,7 +266,7 @@ class Naming:
         return self._group_name(text, spelled, reserved=not self._group_is_reserved)
 
     def version(self, name: str, version: str) -> Name:
-        """Return the name of the model that stands for a version without a readable run.
+        """Return the name of the model of a version.
 
         Raises:
             InvalidUrnError: a part is empty, or holds half a surrogate pair.

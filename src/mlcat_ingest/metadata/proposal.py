@@ -1,14 +1,17 @@
 """Proposals: the intent to write one aspect of one entity; and entities as a source says them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.urn import entity_type_of
 
 Aspect = Mapping[str, Any]
 """One aspect as a JSON object; the typed forms are in `metadata.aspects`."""
+
+MAX_PROPOSALS: Final = 200
+"""Most proposals in one write request, as DataHub's own clients hold it."""
 
 _JSON = "application/json"
 
@@ -17,13 +20,18 @@ ChangeType = Literal["UPSERT", "CREATE", "CREATE_ENTITY", "UPDATE", "PATCH", "DE
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The intent to write one aspect of one entity."""
+    """The intent to write one aspect of one entity.
+
+    `aspect` is the whole of it as it is to be. A PATCH may send `patch` instead: the operations of
+    RFC 6902 that make `aspect` of what is stored.
+    """
 
     entity_urn: str
     aspect_name: str
     aspect: Aspect
     change_type: ChangeType = "UPSERT"
     headers: Mapping[str, str] | None = None
+    patch: Sequence[Mapping[str, Any]] = ()
 
     def wire(self) -> dict[str, Any]:
         """Return the proposal as the service's emit endpoints take it.
@@ -42,7 +50,7 @@ class Proposal:
             "entityUrn": self.entity_urn,
             "changeType": self.change_type,
             "aspectName": self.aspect_name,
-            "aspect": {"value": dumps(self.aspect).decode(), "contentType": content_type},
+            "aspect": {"value": dumps(self._content()).decode(), "contentType": content_type},
         }
         if self.headers:
             body["headers"] = dict(self.headers)
@@ -58,11 +66,14 @@ class Proposal:
             "entityUrn": self.entity_urn,
             "changeType": self.change_type,
             "aspectName": self.aspect_name,
-            "aspect": {"json": self.aspect},
+            "aspect": {"json": self._content()},
         }
         if self.headers:
             body["headers"] = dict(self.headers)
         return body
+
+    def _content(self) -> object:
+        return list(self.patch) if self.patch else self.aspect
 
 
 class Note(NamedTuple):

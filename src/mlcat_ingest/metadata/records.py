@@ -58,7 +58,11 @@ _TYPED: Final[Mapping[str, Mapping[str, type]]] = {
         "dataProcessInstanceRunEvent": aspects.DataProcessInstanceRunEvent,
     },
     "dataproduct": {"dataProducts": aspects.DataProducts},
-    "dataset": {"datasetProperties": aspects.DatasetProperties},
+    "datajob": {"dataJobInputOutput": aspects.DataJobInputOutput},
+    "dataset": {
+        "datasetProperties": aspects.DatasetProperties,
+        "upstreamLineage": aspects.UpstreamLineage,
+    },
     "domain": {"domains": aspects.Domains},
     "metadata.key": {
         "corpGroupKey": aspects.CorpGroupKey,
@@ -136,7 +140,6 @@ _PASSED_THROUGH = {
     "dataHubIngestionSourceInfo": "ingestion.DataHubIngestionSourceInfo",
     "dataHubIngestionSourceKey": "metadata.key.DataHubIngestionSourceKey",
     "dataJobInfo": "datajob.DataJobInfo",
-    "dataJobInputOutput": "datajob.DataJobInputOutput",
     "dataTransformLogic": "common.DataTransformLogic",
     "datasetDeprecation": "dataset.DatasetDeprecation",
     "datasetUpstreamLineage": "dataset.DatasetUpstreamLineage",
@@ -166,7 +169,6 @@ _PASSED_THROUGH = {
     "slackUserInfo": "dataplatform.slack.SlackUserInfo",
     "storageFeatures": "metadata.search.features.StorageFeatures",
     "structuredPropertySettings": "structured.StructuredPropertySettings",
-    "upstreamLineage": "dataset.UpstreamLineage",
     "upstreamMetrics": "common.UpstreamMetrics",
     "usageFeatures": "metadata.search.features.UsageFeatures",
     "versionInfo": "datajob.VersionInfo",

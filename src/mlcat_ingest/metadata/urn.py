@@ -9,7 +9,9 @@ other tools write. A foreign name that holds a literal ``%2C`` therefore reads a
 The text is the identity: what others wrote is kept as it is, never taken apart and put together
 again, because one name can be spelled in several ways.
 
-Source: DataHub's URN rules (512 bytes once URL-encoded, no reserved character in a part).
+Source: `UrnValidationUtil.java` with `STRICT_URN_VALIDATION_ENABLED`, as DataHub's compose files
+set it. A server leaves out a proposal whose URN breaks a rule, and acknowledges it all the same, so
+`check` is at least as strict.
 """
 
 import re
@@ -38,7 +40,7 @@ _SHAPE = re.compile("urn:li:([A-Za-z][A-Za-z0-9]*):.", re.DOTALL)
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 _OWN_UNSAFE = re.compile("[,()%\x00-\x1f\x7f-\x9f\u2028\u2029\u241f]")
 _FOREIGN_UNSAFE = re.compile("[,()\u241f]")
-_ALONE_UNSAFE = re.compile("[()\u241f]")
+_REFERENCE_UNSAFE = re.compile("[()\u241f]")
 _FOREIGN_ESCAPES = re.compile("%2C|%28|%29|%E2%90%9F")
 
 
@@ -155,10 +157,11 @@ def build(entity_type: str, *parts: str) -> str:
     return urn
 
 
-def check(urn: str) -> tuple[str, ...]:
+def check(urn: str, *, reference: bool = False) -> tuple[str, ...]:
     """Return the parts of `urn` verbatim, still encoded, once they are known to be sound.
 
-    An entity type that is not in `KINDS` has to keep the rules for all URNs only.
+    An entity type that is not in `KINDS` has to keep the rules for all URNs only. A `reference`,
+    a URN in an aspect that names no entity to write, may have a comma in its only part.
 
     Raises:
         InvalidUrnError: `urn` is no URN, or breaks a rule of its kind.
@@ -166,12 +169,16 @@ def check(urn: str) -> tuple[str, ...]:
     entity_type = entity_type_of(urn)
     raw = raw_parts(urn)
     kind = KINDS.get(entity_type)
+    unsafe = _REFERENCE_UNSAFE if reference and len(raw) == 1 else _FOREIGN_UNSAFE
     if kind is None:
+        for part in raw:
+            if not part.startswith(PREFIX):
+                _check_name(urn, part, unsafe)
         _check_whole(urn)
         return raw
     if len(raw) != len(kind.parts) or (len(raw) == 1 and urn.endswith(f":({raw[0]})")):
         raise InvalidUrnError(f"{_shown(urn)} does not have {len(kind.parts)} parts")
-    _check_parts(urn, kind, raw)
+    _check_parts(urn, kind, raw, unsafe)
     return raw
 
 
@@ -250,15 +257,14 @@ def _kind(entity_type: str) -> UrnKind:
     return kind
 
 
-def _check_parts(urn: str, kind: UrnKind, raw: tuple[str, ...]) -> None:
-    # Servers tolerate a comma where a URN has one part only.
-    unsafe = _FOREIGN_UNSAFE if len(raw) > 1 else _ALONE_UNSAFE
+def _check_parts(
+    urn: str, kind: UrnKind, raw: tuple[str, ...], unsafe: re.Pattern[str] = _FOREIGN_UNSAFE
+) -> None:
     for role, part in zip(kind.parts, raw, strict=True):
         if not part:
             raise InvalidUrnError(f"{_shown(urn)} has an empty part")
         if role is Part.NAME:
-            if unsafe.search(part) is not None:
-                raise InvalidUrnError(f"{_shown(urn)} holds a reserved character: {part!r}")
+            _check_name(urn, part, unsafe)
         elif role is Part.FABRIC:
             if part not in FABRICS:
                 hint = f"one of {', '.join(sorted(FABRICS))}"
@@ -266,6 +272,11 @@ def _check_parts(urn: str, kind: UrnKind, raw: tuple[str, ...]) -> None:
         else:
             _check_nested(part, role.value)
     _check_whole(urn)
+
+
+def _check_name(urn: str, part: str, unsafe: re.Pattern[str]) -> None:
+    if unsafe.search(part) is not None:
+        raise InvalidUrnError(f"{_shown(urn)} holds a reserved character: {part!r}")
 
 
 @lru_cache(maxsize=256)
@@ -276,7 +287,8 @@ def _check_nested(urn: str, entity_type: str) -> None:
 
 
 def _check_whole(urn: str) -> None:
-    if urn != urn.strip():
+    # Java trims control characters too, Python other kinds of white space.
+    if urn[-1] <= " " or urn[-1].isspace():
         raise InvalidUrnError(f"{_shown(urn)} ends with white space")
     if (len(urn) * 3 > MAX_URN_BYTES or not urn.isascii()) and encoded_bytes(urn) > MAX_URN_BYTES:
         raise InvalidUrnError(f"{_shown(urn)} has more than {MAX_URN_BYTES} bytes URL-encoded")

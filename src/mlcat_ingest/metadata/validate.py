@@ -20,6 +20,10 @@ MAX_PROBLEMS: Final = 20
 
 _SHOWN_CHARS = 60
 
+# Some classes of DataHub's SDK say in a field of this name which member of a union is there; its
+# emitters leave it out.
+_DISCRIMINATOR: Final = "fieldDiscriminator"
+
 
 class Problem(NamedTuple):
     """One thing that is wrong: where (`trainingMetrics[2].name`, "" for all of it), and what."""
@@ -158,7 +162,8 @@ def _union(record: Any) -> _Check:
     def check_union(value: Any) -> _Problems:
         if not isinstance(value, dict):
             return _wrong("an object", value)
-        if len(value) != 1 or (key := next(iter(value))) not in checks:
+        keys = [key for key in value if key != _DISCRIMINATOR]
+        if len(keys) != 1 or (key := keys[0]) not in checks:
             return [Problem("", f"has to have exactly one of the keys {names}")]
         found = checks[key](value[key])
         return None if found is None else _add(None, key, found)
@@ -290,7 +295,7 @@ def _urn(kinds: frozenset[str]) -> _Check:
 def _urn_fault(urn: str, kinds: frozenset[str]) -> str | None:
     try:
         entity_type = entity_type_of(urn)
-        check(urn)
+        check(urn, reference=True)
     except InvalidUrnError as error:
         return f"is no URN: {error.message}"
     if kinds and entity_type not in kinds:

@@ -151,7 +151,13 @@ def _structured(report: Report, listing: Listing) -> str:
             "type": listing.sink,
             "report": {
                 "total_records_written": report.proposals_sent,
-                "failures": list(_entries("refused by the catalog", report.rejected_examples)),
+                "failures": [
+                    *_entries("refused by the catalog", report.rejected_examples),
+                    *(
+                        _entry("dropped by the catalog", f"of {count:,}", [what])
+                        for what, count in report.dropped.items()
+                    ),
+                ],
             },
         },
         "mlcat": as_data(report),

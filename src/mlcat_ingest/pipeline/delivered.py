@@ -8,11 +8,15 @@ from mlcat_ingest.pipeline.merge import MergedEntity
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A proposal that the catalog did not take: why, and at which attempt."""
+    """A proposal that the catalog did not take: why, and at which attempt.
+
+    `status` is the HTTP status of the refusal, 0 where the catalog was not asked.
+    """
 
     proposal: Proposal
     reason: str
     attempt: int
+    status: int = 0
 
     def __str__(self) -> str:
         """Return the aspect and the reason."""

@@ -3,27 +3,33 @@
 What was read is merged and written under the condition that nobody wrote in between. Where
 somebody did, all of the entity is read and merged again, a bounded number of times. Where the
 catalog refuses an entity for what it says, its aspects are tried one by one, each with its base,
-until the one at fault stands alone.
+until the one at fault stands alone. An aspect that is too large, and an entity that the token may
+not write, are not sent again.
 """
 
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Final, Protocol
 
-from mlcat_ingest.errors import AspectChangedError, AspectRejectedError
+from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivered import Delivered, Refusal
-from mlcat_ingest.pipeline.merge import Merge, MergedEntity, properties_aspect
+from mlcat_ingest.pipeline.merge import (
+    Merge,
+    MergedEntity,
+    properties_aspect,
+    without_computed,
+)
+from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.read_back import ReadBack
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.versions import Versions
-from mlcat_ingest.sinks.base import Sink
-
-BATCH_SIZE: Final = 200
-"""Proposals in one write request."""
+from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 ROUNDS: Final = 8
 """How often an entity is written before it counts as one that never keeps still.
@@ -32,7 +38,14 @@ Each round writes batches of half the size, so that in the end a contested entit
 """
 
 PAUSE_S: Final = 0.02
-"""The longest pause before the second round; it doubles with each, and a random part is taken."""
+"""A third of the longest pause before the second round.
+
+It grows threefold with each, up to `MAX_PAUSE_S`; at most half of it is left to chance. A service
+that reads from a replica of its database may show the old version for seconds.
+"""
+
+MAX_PAUSE_S: Final = 30.0
+"""The longest pause between two rounds."""
 
 
 class Delivers(Protocol):
@@ -40,6 +53,10 @@ class Delivers(Protocol):
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Delivered]:
         """Take `batch`, and return what became of each entity, in no particular order."""
+        ...
+
+    def finish(self) -> None:
+        """Count what is not stored of what was acknowledged; nothing is delivered after it."""
         ...
 
 
@@ -53,26 +70,39 @@ class Delivery:
         self._tally = tally
         self._gate = gate
         self._versions = Versions(sink, merge, tally)
+        self._read_back = ReadBack(sink, tally, gate)
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Delivered]:
         """Write `batch` and return what became of each entity, in no particular order.
 
-        Cost: one write request for up to 200 proposals; one more in a run, to learn whether the
-        catalog checks versions; one read an entity type after each write where it does not. Where
-        somebody else writes the same entities, one read an entity type and one write a round.
+        Cost: one write request for up to `Sink.batch_size` proposals; one more in a run, to learn
+        whether the catalog checks versions; one read an entity type after each write where it does
+        not. Where somebody else writes the same entities, one read an entity type and one write a
+        round.
         """
         self._versions.learn(batch)
-        return self._in_rounds(batch, apart=True)
+        delivered = self._in_rounds(batch, apart=True)
+        self._read_back.take([one.merged for one in delivered if not one.refusals])
+        return delivered
+
+    def finish(self) -> None:
+        """Read a few of the entities again, and count what the catalog did not store of them.
+
+        Cost: one read for each entity type that was written.
+        """
+        self._read_back.finish()
 
     def _in_rounds(self, batch: Sequence[MergedEntity], *, apart: bool) -> list[Delivered]:
         """Write until every entity is settled; what is refused is taken `apart`, if asked for."""
         done: dict[str, Delivered] = {}
         waiting = list(batch)
         for attempt in range(1, ROUNDS + 1):
+            if attempt > 1:
+                longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
+                self._gate.pause(longest_s * random.uniform(0.5, 1))  # noqa: S311 - no secret
             waiting = self._round(waiting, attempt, done, apart=apart)
             if not waiting:
                 break
-            self._gate.pause(random.uniform(0, PAUSE_S * 2**attempt))  # noqa: S311 - no secret
         for one in waiting:
             done.setdefault(one.urn, _given_up(one))
         return list(done.values())
@@ -88,7 +118,7 @@ class Delivery:
         """Write each of `waiting` once; return those to be written again, merged anew."""
         again: list[MergedEntity] = []
         moved: list[MergedEntity] = []
-        for part in _parts(waiting, max(1, BATCH_SIZE >> (attempt - 1))):
+        for part in _parts(waiting, max(1, self._sink.batch_size >> (attempt - 1))):
             refused = self._write(part)
             arrived = [one for one in part if one.urn not in refused]
             done.update((one.urn, Delivered(one)) for one in arrived)
@@ -123,12 +153,12 @@ class Delivery:
                 yield one  # it was only in one request with what had changed
                 continue
             if again.proposals:
-                changed += 1
+                changed += _has_changed(one.stored, again.stored)
                 yield again
             else:
                 # A request that was sent twice has met what it had written itself.
                 done[one.urn] = Delivered(one)
-        self._tally.conflicts(changed)
+        self._tally.count(conflicts=changed)
 
     def _settle_refused(
         self,
@@ -140,15 +170,20 @@ class Delivery:
     ) -> Delivered:
         home = properties_aspect(entity_type_of(one.urn))
         several = len(one.proposals) > 1 and not one.entity.only_if_absent
-        if not apart or not several or home is None:
+        denied = errors[0].status == HTTPStatus.FORBIDDEN
+        if denied or not apart or not several or home is None:
             return _refused(one, errors, attempt)
+        too_large = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
         # The properties first: without them there is no base for any of the others.
         names = [proposal.aspect_name for proposal in one.proposals]
         names.sort(key=lambda name: name != home)
         refusals: list[Refusal] = []
         for name in names:
             fresh = one.entity.aspects.get(name)
-            if fresh is not None:
+            if name in too_large:
+                whole = _refused(one, errors, attempt).refusals
+                refusals.extend(each for each in whole if each.proposal.aspect_name == name)
+            elif fresh is not None:
                 refusals.extend(self._deliver_alone(replace(one.entity, aspects={name: fresh})))
             if refusals and name == home:
                 return _refused(one, errors, attempt)
@@ -161,6 +196,19 @@ class Delivery:
         if merged.proposals:
             for settled in self._in_rounds([merged], apart=False):
                 yield from settled.refusals[:1]
+
+
+def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:
+    """Return whether anybody changed what was read.
+
+    With a new latest version the service rewrites the former one, and nobody else has.
+    """
+    if before.keys() != now.keys():
+        return True
+    return any(
+        not same_json(without_computed(name, one.value), without_computed(name, now[name].value))
+        for name, one in before.items()
+    )
 
 
 def _parts(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedEntity]]:
@@ -183,7 +231,7 @@ def _refused(one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: 
     return Delivered(
         one,
         tuple(
-            Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt)
+            Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
             for proposal in one.proposals
         ),
     )

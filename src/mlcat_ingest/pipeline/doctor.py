@@ -61,7 +61,7 @@ def examine(
     if sink is None:
         watches.append(_Watch("sink", _no_sink, patience_s))
     else:
-        check = _of_sink(_hurried(sink), recipe.evaluate.dialect, write=write)
+        check = _of_sink(_hurried(sink), write=write)
         watches.append(_Watch(f"sink {sink.type}", check, patience_s))
         state = _Watch(_STATE, _of_state(recipe, sink), patience_s)
     failed = False
@@ -116,11 +116,9 @@ def _of_source(resolved: ResolvedSource) -> Callable[[], Iterator[Finding]]:
     return check
 
 
-def _of_sink(
-    resolved: ResolvedSink, dialect: str, *, write: bool
-) -> Callable[[], Iterator[Finding]]:
+def _of_sink(resolved: ResolvedSink, *, write: bool) -> Callable[[], Iterator[Finding]]:
     def check() -> Iterator[Finding]:
-        with closing(resolved.build(dialect=dialect)) as sink:
+        with closing(resolved.build()) as sink:
             yield from sink.check(write=write)
 
     return check

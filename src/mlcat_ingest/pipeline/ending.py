@@ -89,4 +89,4 @@ class Ending:
             return
         problem = publish(self.report(finished=True), self.listing, self.sink)
         if problem is not None:
-            self.tally.note("the catalog does not list this run", problem)
+            self.tally.note("run_not_listed", problem)

@@ -8,13 +8,16 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.labels import label_of
+from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
@@ -123,7 +126,7 @@ class MetadataGate:
             tests=tuple(sorted(tests, key=_worst_first)[:TESTS]),
             unevaluated=unevaluated,
             not_evaluated=tuple(self._unknown(tests, seen, unevaluated, not_evaluated)),
-            examples=tuple(_examples(outcomes, frozenset(matching))),
+            examples=self._named(_examples(outcomes, frozenset(matching)), ask_names=ask_names),
         )
         return Judged(verdict, tests, outcomes)
 
@@ -152,6 +155,27 @@ class MetadataGate:
                 "no metadata test that was evaluated" if seen else "nothing was evaluated: no test"
             )
             yield f"{what} matches {self._pattern!r}"
+
+    def _named(self, examples: Iterator[FailedTest], *, ask_names: bool) -> tuple[FailedTest, ...]:
+        """Return `examples` with what people call their entities; one request an entity type."""
+        found = list(examples)
+        by_type: dict[str, set[str]] = {}
+        for one in found if ask_names else ():
+            by_type.setdefault(entity_type_of(one.entity), set()).add(one.entity)
+        labels: dict[str, str | None] = {}
+        try:
+            for entity_type, urns in by_type.items():
+                home = properties_aspect(entity_type)
+                stored = {} if home is None else self._sink.read_many(sorted(urns), [home])
+                for urn, aspects in stored.items():
+                    labels[urn] = label_of(aspects[str(home)].value) if home in aspects else None
+        except MlcatError as error:
+            log.warning("the names of entities cannot be read: %s", error)
+        return tuple(
+            replace(one, name=label and printable(label))
+            for one in found
+            for label in [labels.get(one.entity)]
+        )
 
     def _names(self, urns: Sequence[str]) -> dict[str, str]:
         names: dict[str, str] = {}

@@ -5,6 +5,7 @@ are gauges of the last run; only the time of the last success is older where tha
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from prometheus_client.core import CollectorRegistry, GaugeMetricFamily, Metric
@@ -12,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from mlcat_ingest.pipeline.report import EXIT_OK, Report
+from mlcat_ingest.pipeline.report import Report
 
 PREFIX: Final = "mlcat_ingest_"
 LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"
@@ -24,9 +25,7 @@ _OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "rejected")
 def as_prometheus(report: Report, before: str = "") -> str:
     """Return the metrics of `report`; `before` is what the file said of the run before."""
     last_success_s = (
-        report.finished_at_ms / 1000
-        if report.exit_code == EXIT_OK
-        else _last_success(before, report.name)
+        report.finished_at_ms / 1000 if report.arrived else _last_success(before, report.name)
     )
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(list(_families(report, last_success_s))))
@@ -54,36 +53,21 @@ def _last_success(text: str, recipe: str) -> float | None:
 
 
 def _families(report: Report, last_success_s: float | None) -> Iterator[Metric]:
-    def family(name: str, help_text: str, *samples: tuple[_Labels, float]) -> Metric:
-        return _family(report.name, name, help_text, *samples)
-
     def one(name: str, help_text: str, value: float) -> Metric:
-        return family(name, help_text, ({}, value))
+        return _family(report.name, name, help_text, ({}, value))
 
     finished_s = report.finished_at_ms / 1000
-    yield one("up", "Whether everything arrived in the last run.", report.exit_code == EXIT_OK)
+    yield one("up", "Whether everything arrived in the last run.", report.arrived)
     yield one("exit_code", "Exit status of the last run.", report.exit_code)
     yield one("last_run_timestamp_seconds", "When the last run ended.", finished_s)
     if last_success_s is not None:
         help_text = "When a run last ended with everything arrived."
         yield one("last_success_timestamp_seconds", help_text, last_success_s)
     yield one("duration_seconds", "Wall time of the last run.", report.duration_s)
-    yield one("records", "Records read from the sources.", report.records)
-    yield one("failed_records", "Records that could not be used.", report.failed_records)
-    yield one("proposals", "Proposals sent to the catalog.", report.proposals_sent)
-    help_text = "Proposals refused and records not usable that are in the dead-letter file."
-    yield one("dead_letters", help_text, report.dead_letters)
-    yield one("conflicts", "Entities merged again, as others wrote them too.", report.conflicts)
-    yield family(
-        "entities",
-        "Entities by type and what became of them.",
-        *(
-            ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
-            for kind, counts in report.entities.items()
-            for outcome in _OUTCOMES
-        ),
-    )
-    yield family(
+    yield from _of_counters(report)
+    yield from _of_entities(report)
+    yield _family(
+        report.name,
         "requests",
         "Requests sent, retries included.",
         ({"side": "source"}, report.source_requests),
@@ -93,33 +77,42 @@ def _families(report: Report, last_success_s: float | None) -> Iterator[Metric]:
     yield from _of_parts(report)
 
 
-def _of_tests(report: Report) -> Iterator[Metric]:
-    tests, gate = report.evaluation, report.gate
+def _of_counters(report: Report) -> Iterator[Metric]:
+    for name, shown, numbers in report.counters():
+        if "help_text" in shown:
+            labels = [shown["label"]] if "label" in shown else []
+            samples = ((dict.fromkeys(labels, value), count) for value, count in numbers.items())
+            yield _family(report.name, shown.get("metric", name), shown["help_text"], *samples)
+
+
+def _of_entities(report: Report) -> Iterator[Metric]:
     yield _family(
         report.name,
-        "evaluated_entities",
-        "Entities whose metadata tests were evaluated.",
-        ({}, tests.evaluated),
+        "entities",
+        "Entities by type and what became of them.",
+        *(
+            ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
+            for kind, counts in report.entities.items()
+            for outcome in _OUTCOMES
+        ),
     )
-    yield _family(
-        report.name,
+
+
+def _of_tests(report: Report) -> Iterator[Metric]:
+    tests, gate, family = report.evaluation, report.gate, partial(_family, report.name)
+    help_text = "Entities whose metadata tests were evaluated."
+    yield family("evaluated_entities", help_text, ({}, tests.evaluated))
+    yield family(
         "test_results",
         "Results of metadata tests.",
         ({"outcome": "passing"}, tests.passing),
         ({"outcome": "failing"}, tests.failing),
     )
-    yield _family(
-        report.name,
-        "evaluation_stopped",
-        "Whether nothing, or nothing more, could be evaluated.",
-        ({}, tests.not_evaluated is not None),
-    )
+    help_text = "Whether nothing, or nothing more, could be evaluated."
+    yield family("evaluation_stopped", help_text, ({}, tests.not_evaluated is not None))
     if gate is not None:
-        yield _family(
-            report.name, "gate_passed", "Whether --fail-on-tests passed.", ({}, gate.passed)
-        )
-        yield _family(
-            report.name,
+        yield family("gate_passed", "Whether --fail-on-tests passed.", ({}, gate.passed))
+        yield family(
             "gate_results",
             "Last known results of the tests that --fail-on-tests names.",
             ({"outcome": "passing"}, gate.passing),

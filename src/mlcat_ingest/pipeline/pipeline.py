@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import mlcat_ingest
 from mlcat_ingest.errors import RecipeError
@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.state.names import NamesState
 from mlcat_ingest.pipeline.state.scratch import ScratchState
 from mlcat_ingest.pipeline.state.session import State
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.recipe.fields import seconds_in
+from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.base import Sink
@@ -131,7 +131,7 @@ class Pipeline:
         sources, sink = self._sources(), self._build_sink()
         spool = Spool()
         run = Run(sources, PlannedSink(sink, spool), options, lambda *_: PlannedDelivery(spool))
-        return Plan(run.execute(progress), spool)
+        return Plan(run.execute(progress), spool, sink.batch_size)
 
     def retraction(self) -> Retraction:
         """Return what takes back what this recipe wrote, to be used as a context.
@@ -156,23 +156,7 @@ class Pipeline:
         return sources
 
     def _build_sink(self) -> Sink:
-        return self._sink.build(dialect=self._resolved.recipe.evaluate.dialect)
-
-
-_NOT_OF_CONTENT: Final = frozenset(
-    {
-        "name",
-        "sources",
-        "sink",
-        "evaluate",
-        "lineage",
-        "limits",
-        "state",
-        "dead_letters",
-        "report_to_catalog",
-    }
-)
-"""What of a recipe does not decide which aspects an entity gets; sources speak for themselves."""
+        return self._sink.build()
 
 
 def options_of(recipe: Recipe) -> RunOptions:
@@ -212,8 +196,8 @@ def memory_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> MemoryOpt
     """Return how far a run believes what is remembered."""
     return MemoryOptions(
         recipe=recipe.name,
-        settings=content_hash(secrets.comparable(recipe.model_dump(exclude=set(_NOT_OF_CONTENT)))),
-        full_every_s=seconds_in(recipe.state.full_every) or 0,
+        settings=content_hash(secrets.comparable(content_of(recipe))),
+        full_every_s=recipe.state.full_every.seconds,
         full=full,
         accept_renaming=accept_renaming,
     )

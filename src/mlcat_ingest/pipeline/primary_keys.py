@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.errors import (
@@ -151,7 +152,12 @@ class PrimaryKeys:
             if error.context.get("status") not in _MISLEADING:
                 raise
             return f"{error.context['status']}"
-        refused = [one for one in errors if not isinstance(one, AspectChangedError)]
+        # Permissions are those of an entity, not of its type.
+        refused = [
+            one
+            for one in errors
+            if not isinstance(one, AspectChangedError) and one.status != HTTPStatus.FORBIDDEN
+        ]
         return f"{refused[0].status}: {refused[0].reason}" if refused else None
 
 

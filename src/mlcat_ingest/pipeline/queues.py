@@ -6,7 +6,7 @@ polls.
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -107,7 +107,8 @@ class InFlight:
     """The URNs that are being read, merged or written: none of them twice at a time.
 
     A URN is parked while its proposals wait for a batch to fill. Who waits for a parked URN has to
-    flush the batch, or would wait for ever.
+    flush the batch, or would wait for ever. Entities of one version set queue up in the order in
+    which they were claimed, until they are released or known to change nothing of the set.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -115,9 +116,14 @@ class InFlight:
         self._gate = gate
         self._claimed: set[str] = set()
         self._parked: set[str] = set()
+        self._set_of: dict[str, str] = {}
+        self._queues: dict[str, dict[str, None]] = {}
+        self._moves = 0
 
-    def claim(self, urns: Collection[str]) -> bool:
+    def claim(self, urns: Collection[str], version_sets: Mapping[str, str] | None = None) -> bool:
         """Claim all of `urns`, or return False where one of them is parked.
+
+        `version_sets` maps those that are versions to their sets, in ascending order.
 
         Raises:
             StoppedError: the run was stopped.
@@ -135,6 +141,9 @@ class InFlight:
             if not self._claimed.isdisjoint(wanted):
                 return False
             self._claimed.update(wanted)
+            for urn, version_set in (version_sets or {}).items():
+                self._set_of[urn] = version_set
+                self._queues.setdefault(version_set, {})[urn] = None
             return True
 
     def park(self, urns: Collection[str]) -> None:
@@ -152,7 +161,43 @@ class InFlight:
         """Give `urns` free again."""
         with self._gate.condition:
             self._claimed.difference_update(urns)
-            self._gate.condition.notify_all()
+            self._leave(urns)
+
+    def leave_sets(self, urns: Iterable[str]) -> None:
+        """Say that nothing of their version sets changes with `urns`."""
+        with self._gate.condition:
+            self._leave(urns)
+
+    def _leave(self, urns: Iterable[str]) -> None:
+        for urn in urns:
+            version_set = self._set_of.pop(urn, None)
+            if version_set is not None:
+                queue = self._queues[version_set]
+                del queue[urn]
+                if not queue:
+                    del self._queues[version_set]
+        self._moves += 1
+        self._gate.condition.notify_all()
+
+    def first_of_sets(self) -> list[str]:
+        """Return the earliest entity of each version set that is in flight."""
+        with self._gate.condition:
+            return [next(iter(queue)) for queue in self._queues.values()]
+
+    @property
+    def moves(self) -> int:
+        """How often URNs were released, or left their sets."""
+        return self._moves
+
+    def wait_for_move(self, since: int) -> None:
+        """Wait until `moves` is not `since` any more.
+
+        Raises:
+            StoppedError: the run was stopped.
+        """
+        with self._gate.condition:
+            self._gate.condition.wait_for(lambda: self._gate.stopped or self._moves != since)
+            self._gate.check()
 
     def settle(self) -> bool:
         """Wait until nothing moves; return whether nothing is parked either.

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.links import Linker
-from mlcat_ingest.pipeline.merge import fold
+from mlcat_ingest.pipeline.merge import fold, version_set_of
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel
 from mlcat_ingest.pipeline.state.tracker import Traced, Tracker
@@ -39,6 +39,12 @@ class Chunk:
 
     entity_type: str
     entities: dict[str, Entity]
+
+    @property
+    def version_sets(self) -> dict[str, str]:
+        """The version sets of those entities that are versions, by URN, in their order."""
+        sets = ((urn, version_set_of(one)) for urn, one in self.entities.items())
+        return {urn: version_set for urn, version_set in sets if version_set}
 
 
 def read_pages(source: Source[Any], memory: Memory, pages: Channel[Sequence[Any]]) -> None:
@@ -75,7 +81,7 @@ class PageMapper:
 
         Cost: memory for the entities of 200 records, whose features are looked up together.
         """
-        self._tally.records_read(len(page))
+        self._tally.count(records=len(page))
         found = self._tracker.sort(source, page)
         self._pass_over(found.unchanged)
         for start in range(0, len(found.changed), CHUNK_SIZE):

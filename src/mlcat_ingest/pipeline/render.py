@@ -2,13 +2,21 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
-from mlcat_ingest.pipeline.report import FeatureSummary, Report
+from mlcat_ingest.pipeline.labels import with_label
+from mlcat_ingest.pipeline.report import EXIT_OK, FeatureSummary, HooksSummary, Report
 from mlcat_ingest.pipeline.verdict import Verdict
+from mlcat_ingest.text import plural
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
+_DERIVED: Final = {
+    "finished": "exit_code",
+    "finished_at_ms": "duration_s",
+    "failed_examples": "rejected",
+}
+"""Properties of a report that its data has, each by the field that it comes after."""
 
 
 def as_text(report: Report, *, cause: bool = True) -> str:
@@ -21,14 +29,16 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             _headline(report, cause=cause),
             *(f"  source       {one.source}: {one.why}" for one in report.passes),
             *_entities(report),
-            *_merging(report),
+            *_counters(report),
             *_lineage(report),
             *_features(report.features),
             *_evaluation(report),
             *_gate(report.gate),
+            *_hooks(report.hooks),
             *_notes(report),
             *_examples("not usable", report.failed_records, report.failed_examples),
             *_examples("refused", report.rejected, report.rejected_examples),
+            *_counters(report, by_label=True),
             *_letters(report),
             _requests(report),
         ]
@@ -63,7 +73,7 @@ def retraction_text(report: Report) -> str:
 
 def findings(report: Report) -> Iterator[str]:
     """Yield the lines on what was special about what was read and merged."""
-    yield from _merging(report)
+    yield from _counters(report)
     yield from _notes(report)
     yield from _examples("not usable", report.failed_records, report.failed_examples)
     yield from _examples("refused", report.rejected, report.rejected_examples)
@@ -71,41 +81,17 @@ def findings(report: Report) -> Iterator[str]:
 
 def as_data(report: Report) -> dict[str, Any]:
     """Return the report as JSON data; keys are the report's own field names."""
-    return {
-        "name": report.name,
-        "finished": report.finished,
-        "exit_code": report.exit_code if report.finished else None,
-        "started_at_ms": report.started_at_ms,
-        "finished_at_ms": report.finished_at_ms,
-        "duration_s": report.duration_s,
-        "catalog": report.catalog,
-        "passes": [asdict(one) for one in report.passes],
-        "records": report.records,
-        "entities": {kind: asdict(counts) for kind, counts in report.entities.items()},
-        "changed_groups": report.changed_groups,
-        "changed_group_urns": list(report.changed_group_urns),
-        "proposals_sent": report.proposals_sent,
-        "without_base": report.without_base,
-        "kept_aspects": report.kept_aspects,
-        "conflicts": report.conflicts,
-        "unverified": report.unverified,
-        "dead_letters": report.dead_letters,
-        "dead_letter_file": report.dead_letter_file,
-        "failed_records": report.failed_records,
-        "failed_examples": [asdict(one) for one in report.failed_examples],
-        "rejected": report.rejected,
-        "rejected_examples": [asdict(one) for one in report.rejected_examples],
-        "notes": dict(report.notes),
-        "note_examples": {kind: list(some) for kind, some in report.note_examples.items()},
-        "source_requests": report.source_requests,
-        "catalog_requests": report.catalog_requests,
-        "lineage": asdict(report.lineage),
-        "features": {"models": report.features.models, **asdict(report.features)},
-        "evaluation": asdict(report.evaluation),
-        "gate": None if report.gate is None else _gate_data(report.gate),
-        "failure": None if report.failure is None else asdict(report.failure),
-        "interrupted": report.interrupted,
-    }
+    data: dict[str, Any] = {}
+    for name, value in asdict(replace(report, error=None)).items():
+        data[name] = value
+        if name in _DERIVED:
+            data[_DERIVED[name]] = getattr(report, _DERIVED[name])
+    del data["error"]
+    if not report.finished:
+        data["exit_code"] = None
+    data["features"] = {"models": report.features.models, **data["features"]}
+    data["gate"] = None if report.gate is None else _gate_data(report.gate)
+    return data
 
 
 def as_json(report: Report) -> str:
@@ -120,8 +106,10 @@ def _headline(report: Report, *, cause: bool) -> str:
     if report.failure is not None:
         what = f": {report.failure}" if cause else "; what is counted here was acknowledged"
         return f"{report.name}: failed {took}{what}"
-    if report.failed_records or report.rejected:
+    if report.failed_records or report.rejected or report.dropped:
         return f"{report.name}: finished {took}, but not everything arrived"
+    if report.hooks is not None and report.hooks.exit_code != EXIT_OK:
+        return f"{report.name}: finished {took}, but the drain of run hooks was not complete"
     if report.gate is not None and not report.gate.passed:
         return f"{report.name}: everything arrived {took}, but metadata tests did not pass"
     return f"{report.name}: everything arrived {took}"
@@ -150,17 +138,14 @@ def _entities(report: Report) -> Iterator[str]:
     yield f"  proposals    {report.proposals_sent:,} sent"
 
 
-def _merging(report: Report) -> Iterator[str]:
-    if report.without_base:
-        yield (
-            f"  merge        {report.without_base:,} entities without a base: nothing taken away"
-        )
-    if report.kept_aspects:
-        yield f"  merge        {report.kept_aspects:,} aspects kept: others have entries in them"
-    if report.conflicts:
-        yield f"  merge        {report.conflicts:,} conflicts: merged again with what others wrote"
-    if report.unverified:
-        yield f"  merge        {report.unverified:,} unverified: the catalog tells no versions"
+def _counters(report: Report, *, by_label: bool = False) -> Iterator[str]:
+    for _, shown, numbers in report.counters():
+        if "text" in shown and ("label" in shown) == by_label:
+            nouns = shown.get("nouns")
+            for value, number in numbers.items():
+                if number:
+                    count = plural(number, *nouns) if nouns else f"{number:,}"
+                    yield f"  {shown['text'].format(count=count, value=value)}"
 
 
 def _lineage(report: Report) -> Iterator[str]:
@@ -199,8 +184,8 @@ def _evaluation(report: Report) -> Iterator[str]:
     tests = report.evaluation
     if tests.evaluated or tests.not_evaluated is None:
         yield (
-            f"  tests        {tests.evaluated:,} entities evaluated: "
-            f"{tests.passing:,} results passing, {tests.failing:,} failing"
+            f"  tests        {plural(tests.evaluated, 'entity', 'entities')} evaluated: "
+            f"{plural(tests.passing, 'result')} passing, {tests.failing:,} failing"
         )
     if tests.not_evaluated is not None:
         yield f"  tests        not evaluated: {tests.not_evaluated}"
@@ -222,7 +207,8 @@ def _gate(verdict: Verdict | None) -> Iterator[str]:
     labels = {test.urn: test.label for test in verdict.tests}
     for one in verdict.examples:
         word = "newly failing" if one.newly else "still failing"
-        yield f"    {word}: {one.entity}: {labels.get(one.test, one.test)}"
+        entity = with_label(one.entity, one.name)
+        yield f"    {word}: {entity}: {labels.get(one.test, one.test)}"
     if verdict.failing > len(verdict.examples):
         yield f"    … and {verdict.failing - len(verdict.examples):,} more"
 
@@ -231,6 +217,25 @@ def _gate_data(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON data, its sums beside its fields."""
     sums = {name: getattr(verdict, name) for name in _SUMS}
     return {"passed": verdict.passed, **sums, **asdict(verdict)}
+
+
+def _hooks(found: HooksSummary | None) -> Iterator[str]:
+    if found is None:
+        return
+    yield f"  hooks        {hooks_line(found)}"
+    if found.failure is not None:
+        yield f"    {found.failure}"
+    if found.dead_letter_file is not None:
+        yield f"    refused: see {found.dead_letter_file}"
+
+
+def hooks_line(found: HooksSummary) -> str:
+    """Return what came of a drain, in a line."""
+    if found.busy:
+        return "another drain of this spool is at work"
+    elsewhere = f", {found.elsewhere} of them not of this recipe" if found.elsewhere else ""
+    events, runs = plural(found.events, "event"), plural(found.runs, "run")
+    return f"{events} of {runs}{elsewhere}; {found.left} left"
 
 
 def _notes(report: Report) -> Iterator[str]:

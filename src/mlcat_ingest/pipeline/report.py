@@ -1,9 +1,10 @@
 """The report: one value that says what a run read, wrote, could not write, and evaluated."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, TypedDict, TypeVar, Unpack
 
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
 from mlcat_ingest.pipeline.verdict import Verdict
 
@@ -14,6 +15,18 @@ EXIT_TESTS: Final = 3
 EXIT_PARTIAL: Final = 4
 EXIT_PENDING: Final = 5
 EXIT_INTERRUPTED: Final = 130
+
+_Numbers = TypeVar("_Numbers")
+
+_WORST_FIRST: Final = (
+    *(EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED),
+    *(EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING, EXIT_OK),
+)
+
+
+def worst(*codes: int) -> int:
+    """Return the exit status of a command whose parts end with these: 2 > 1 > 4 > 3 > 5 > 0."""
+    return min(codes, key=_WORST_FIRST.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,24 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class HooksSummary:
+    """What came of the events of run hooks that a run drained.
+
+    The catalog was told of `events`, that named `runs`; `elsewhere` of these are none of the
+    recipe's. `left` events of the recipe wait on. A `busy` spool has another drain at work.
+    """
+
+    exit_code: int = EXIT_OK
+    events: int = 0
+    runs: int = 0
+    elsewhere: int = 0
+    left: int = 0
+    busy: bool = False
+    failure: Failure | None = None
+    dead_letter_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PassSummary:
     """How one place was read: `full`, or only what changed since the last run, and `why` so.
 
@@ -142,6 +173,29 @@ class Progress:
     written: int
     evaluated: int
     elapsed_s: float
+    awaited: Awaited | None = None
+
+
+class Counter(TypedDict, total=False):
+    """How a counter of the report is shown; JSON has every counter by the name of its field."""
+
+    metric: str
+    """Name of its Prometheus metric, where that is not the name of the field."""
+    help_text: str
+    """Help text of the metric; without it there is no metric."""
+    label: str
+    """Label of the metric, where there is a number for each value of it."""
+    text: str
+    """Line of the text form for a `count` that is not 0, and the `value` of the label."""
+    nouns: tuple[str, ...]
+    """Noun that the `count` of the line is given with, and its plural where irregular."""
+    airflow: bool
+    """Whether Airflow's summary of a run has it, and that of several runs the sum."""
+
+
+def counter(kind: Callable[[], _Numbers], **shown: Unpack[Counter]) -> _Numbers:
+    """Return the field of a counter: an `int`, or a `dict` of numbers by label."""
+    return field(default_factory=kind, metadata={"counter": shown})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,46 +207,78 @@ class Report:
     """
 
     name: str
+    finished: bool = field(default=True, kw_only=True)
+    """Whether the run came to an end; a report that says otherwise is one of a run that goes on,
+    or that was killed, up to `finished_at_ms`."""
     started_at_ms: int
     finished_at_ms: int
     catalog: str = ""
     passes: tuple[PassSummary, ...] = ()
-    records: int = 0
+    records: int = counter(int, help_text="Records read from the sources.", airflow=True)
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
     changed_groups: int = 0
     """Groups that were written or removed, or a member of which was."""
     changed_group_urns: tuple[str, ...] = ()
-    proposals_sent: int = 0
-    without_base: int = 0
+    proposals_sent: int = counter(
+        int, metric="proposals", help_text="Proposals sent to the catalog."
+    )
+    without_base: int = counter(
+        int, text="merge        {count} entities without a base: nothing taken away"
+    )
     """Entities that others made, or whose base was lost: merged without taking anything away."""
-    kept_aspects: int = 0
+    kept_aspects: int = counter(
+        int, text="merge        {count} kept: others have entries in them", nouns=("aspect",)
+    )
     """Aspects that the source has no more and that stay, since others have entries in them."""
-    conflicts: int = 0
-    """How often an entity was merged again, since somebody else wrote it at the same time."""
-    unverified: int = 0
+    conflicts: int = counter(
+        int,
+        help_text="Entities merged again, as others wrote them too.",
+        text="merge        {count}: merged again with what others wrote",
+        nouns=("conflict",),
+    )
+    unverified: int = counter(
+        int, text="merge        {count} unverified: the catalog tells no versions"
+    )
     """Entities of which the catalog could not tell whether ours went over a write of others."""
-    dead_letters: int = 0
-    """Proposals refused and records not usable, all of them in the `dead_letter_file`."""
+    dropped: Mapping[str, int] = counter(
+        dict,
+        help_text="Entities of which the catalog acknowledged something and did not store it.",
+        label="what",
+        text="dropped      {value}, of {count}: acknowledged by the catalog, and not stored",
+        nouns=("entity", "entities"),
+        airflow=True,
+    )
+    """Aspects, fields and entities that the catalog acknowledged and did not store; of how many
+    entities each."""
+    dead_letters: int = counter(
+        int,
+        help_text="Proposals refused and records not usable that are in the dead-letter file.",
+    )
     dead_letter_file: str | None = None
-    failed_records: int = 0
+    failed_records: int = counter(int, help_text="Records that could not be used.", airflow=True)
     failed_examples: tuple[FailedRecord, ...] = ()
     rejected_examples: tuple[FailedRecord, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
     note_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    source_requests: int = 0
-    catalog_requests: int = 0
+    source_requests: int = counter(int, airflow=True)
+    catalog_requests: int = counter(int, airflow=True)
     lineage: LineageSummary = LineageSummary()
     features: FeatureSummary = FeatureSummary()
     evaluation: EvaluationSummary = EvaluationSummary()
     gate: Verdict | None = None
     """What the gate on metadata tests found, where there is one."""
+    hooks: HooksSummary | None = None
+    """What came of the events of run hooks, where the run drained any."""
     failure: Failure | None = None
     interrupted: bool = False
-    finished: bool = True
-    """Whether the run came to an end; a report that says otherwise is one of a run that goes on,
-    or that was killed, up to `finished_at_ms`."""
     error: BaseException | None = field(default=None, repr=False, compare=False)
     """The error behind `failure`, for a traceback; not part of what is rendered."""
+
+    def counters(self) -> Iterator[tuple[str, Counter, Mapping[str, int]]]:
+        """Yield each counter: the name of its field, how it is shown, its numbers by label."""
+        for name, shown in COUNTERS.items():
+            value: int | Mapping[str, int] = getattr(self, name)
+            yield name, shown, {"": value} if isinstance(value, int) else value
 
     @property
     def duration_s(self) -> float:
@@ -206,17 +292,26 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Exit status: 0 all arrived, 1 a side failed, 2 recipe or limit, 3 tests, 4 partial.
+        """Exit status: the worst of what was read and written, of the tests and of the hooks."""
+        return worst(*self._exit_codes())
 
-        Where several hold, 2 goes before 1, 1 before 4, 4 before 3. Ctrl-C is 130.
-        """
+    @property
+    def arrived(self) -> bool:
+        """Whether the catalog has everything, whatever metadata tests say of it."""
+        return self.exit_code in {EXIT_OK, EXIT_TESTS}
+
+    def _exit_codes(self) -> Iterator[int]:
+        yield EXIT_OK
         if self.interrupted:
-            return EXIT_INTERRUPTED
+            yield EXIT_INTERRUPTED
         if self.failure is not None:
-            return EXIT_USAGE if self.failure.usage else EXIT_FAILED
-        if self.failed_records or self.rejected:
-            return EXIT_PARTIAL
-        return EXIT_OK if self.gate is None or self.gate.passed else EXIT_TESTS
+            yield EXIT_USAGE if self.failure.usage else EXIT_FAILED
+        if self.failed_records or self.rejected or self.dropped:
+            yield EXIT_PARTIAL
+        if self.gate is not None and not self.gate.passed:
+            yield EXIT_TESTS
+        if self.hooks is not None:
+            yield self.hooks.exit_code
 
     def raise_for_failure(self) -> None:
         """Return if the run came to its end.
@@ -227,6 +322,11 @@ class Report:
         """
         if self.error is not None:
             raise self.error
+
+
+COUNTERS: Final[Mapping[str, Counter]] = {
+    one.name: one.metadata["counter"] for one in fields(Report) if one.metadata
+}
 
 
 def failure_of(error: BaseException, mask: Callable[[str], str] = str) -> Failure:

@@ -39,17 +39,9 @@ class ResolvedSink:
     type: str
     config: BaseModel
 
-    def build(self, *, dialect: str = "auto") -> Sink:
-        """Import the sink's class and return it made; nothing is contacted yet.
-
-        `dialect` names the parameters of a catalog service's evaluate endpoint.
-        """
-        sink_class = load(SINKS[self.type][1])
-        sink: Sink = (
-            sink_class(self.config, dialect=dialect)
-            if self.type == "rest"
-            else sink_class(self.config)
-        )
+    def build(self) -> Sink:
+        """Import the sink's class and return it made; nothing is contacted yet."""
+        sink: Sink = load(SINKS[self.type][1])(self.config)
         return sink
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from mlcat_ingest import threads
+from mlcat_ingest.awaiting import longest_awaited
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.catalog_report import Listing
@@ -45,8 +46,8 @@ from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.enrich import EnrichRule
 from mlcat_ingest.recipe.merge import Policy
-from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import KeepsIndex, Source
+from mlcat_ingest.sinks.base import MadeOnOpen, Sink
+from mlcat_ingest.sources.base import Forgetful, KeepsIndex, Source
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +138,7 @@ class Run:
         self._evaluator = Evaluator(
             sink, options.evaluation, self._state.tracker.results, self._tally, self._gate
         )
-        self._writer, self._merger, self._removal = self._writing(options, delivery)
+        self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
             sources,
             sink,
@@ -164,12 +165,19 @@ class Run:
 
     def _writing(
         self, options: RunOptions, delivery: MakeDelivery
-    ) -> tuple[Writer, Merger, Removal]:
+    ) -> tuple[Delivers, Writer, Merger, Removal]:
         """Return the stages from an entity to the catalog."""
         merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
         last = delivery(self._sink, merge, self._tally, self._gate)
         tracker = self._state.tracker
-        writer = Writer(last, self._in_flight, self._evaluator, tracker, self._tally)
+        writer = Writer(
+            last,
+            self._in_flight,
+            self._evaluator,
+            tracker,
+            self._tally,
+            batch_size=self._sink.batch_size,
+        )
         merger = Merger(
             self._sink,
             writer,
@@ -184,9 +192,15 @@ class Run:
         copies = delivery(self._sink, partial(merge_entity, rules=UNION), self._tally, self._gate)
         removing = RemovalOptions(options.name, options.max_removed_ratio)
         removal = Removal(
-            self._sink, tracker, self._withheld, Copier(self._sink, copies), removing, self._keys
+            self._sink,
+            tracker,
+            self._withheld,
+            Copier(self._sink, copies),
+            removing,
+            self._keys,
+            self._tally.note,
         )
-        return writer, merger, removal
+        return last, writer, merger, removal
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
         """Read, merge, write and evaluate, and return what came of it.
@@ -196,8 +210,12 @@ class Run:
         killed.
         """
         try:
+            if isinstance(self._sink, MadeOnOpen) and not self._sink.exists():
+                self._wait(self._start("contact", self._contact), progress)
+                self._gate.check()
             self._state.open(self._sink, always=self._ending.metadata_gate is not None)
-            self._ending.catalog = self._sink.open()
+            self._wait(self._start("connect", self._connect), progress)
+            self._gate.check()
             log.info("%s %s", self._doing, self._ending.catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
             conductor = self._start("map", lambda: self._conduct(workers))
@@ -209,6 +227,14 @@ class Run:
         self._ending.close()
         return self._ending.report(finished=True)
 
+    def _connect(self) -> None:
+        self._ending.catalog = self._sink.open()
+
+    def _contact(self) -> None:
+        """Read a page of every source: where one does not answer, no empty catalog is left."""
+        for source in self._sources:
+            next(iter(source.read(Forgetful())), None)
+
     def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
         return threads.start(work, f"mlcat-{name}", on_error=self._failed)
 
@@ -219,15 +245,16 @@ class Run:
             self._gate.stop(error)
 
     def _wait(
-        self, conductor: Future[None], progress: OnProgress | None, keep: OnReport | None
+        self, work: Future[None], progress: OnProgress | None, keep: OnReport | None = None
     ) -> None:
         going = True
         kept_s = -KEEP_EVERY_S
         while going:
-            wait([conductor], _TICK_S)
-            going = not conductor.done() and not self._gate.stopped
+            wait([work], _TICK_S)
+            going = not work.done() and not self._gate.stopped
             if progress is not None:
-                progress(self._tally.progress())
+                awaited = longest_awaited(*self._sources, self._sink)
+                progress(replace(self._tally.progress(), awaited=awaited))
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
                 keep(self._ending.report(finished=False))
@@ -246,6 +273,7 @@ class Run:
         self._chunks.close()
         wait(workers)
         self._evaluator.flush()
+        self._delivery.finish()
         self._lineage.finish()
         if failure is None and (over_limit or self._portion == "units"):
             self._evaluator.catch_up(self._state.parts())
@@ -306,8 +334,11 @@ class Run:
 
     def _dispatch(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            while not self._in_flight.claim(chunk.entities):
-                self._writer.flush()
+            moves = self._in_flight.moves
+            while not self._in_flight.claim(chunk.entities, chunk.version_sets):
+                if not self._writer.flush():
+                    self._in_flight.wait_for_move(moves)
+                moves = self._in_flight.moves
             self._chunks.put(chunk)
 
     def _work(self) -> None:

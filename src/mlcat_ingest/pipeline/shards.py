@@ -4,8 +4,8 @@
              ─▶ one process: read(shard)  ─▶
 
 A shard may be read at any time, twice, or by somebody new after a crash: what is written is merged
-with what is stored. Groups, versions without a run, and removals come once, from `finish`, which
-lists everything itself, so that no removal rests on the word of a shard.
+with what is stored. Groups, versions of registered models, and removals come once, from `finish`,
+which lists everything itself, so that no removal rests on the word of a shard.
 """
 
 import heapq
@@ -126,7 +126,7 @@ class Sharding:
     def _run(
         self, sources: Sequence[Source[Any]], options: RunOptions, progress: OnProgress | None
     ) -> Report:
-        sink: Sink = self._sink.build(dialect=self._recipe.evaluate.dialect)
+        sink: Sink = self._sink.build()
         return Run(sources, sink, options).execute(progress)
 
     def _source(self, at: int) -> tuple[Source[Any], Splits]:

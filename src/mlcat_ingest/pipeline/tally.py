@@ -6,17 +6,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
+from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.changed import ChangedGroups
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivered import Delivered
-from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.labels import label_of, with_label
+from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.report import (
+    COUNTERS,
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
@@ -35,6 +39,9 @@ log = logging.getLogger(__name__)
 
 EXAMPLES: Final = 10
 """How many failed records, refused entities and notes of each kind a report shows."""
+
+_WRITTEN: Final = frozenset({"created", "updated", "removed"})
+_FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
 Mask = Callable[[str], str]
 
@@ -66,15 +73,11 @@ class Tally:
         self._lock = threading.Lock()
         self._started_at_ms = _now_ms()
         self._started_s = time.monotonic()
-        self._records = 0
-        self._proposals = 0
-        self._without_base = 0
-        self._kept = 0
-        self._conflicts = 0
-        self._unverified = 0
+        self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()
         self._changed = ChangedGroups()
-        self._failed_records = 0
+        self._denied = 0
+        self._denial = ""
         self._failed: list[FailedRecord] = []
         self._rejected: list[FailedRecord] = []
         self._notes: Counter[str] = Counter()
@@ -89,25 +92,35 @@ class Tally:
     def _clean(self, text: str) -> str:
         return printable(self._mask(text))
 
-    def records_read(self, count: int) -> None:
-        """Count `count` records more."""
+    def count(self, value: str = "", /, **more: int) -> None:
+        """Add to the report's counters of these names; `value` is that of a counter's label.
+
+        Raises:
+            KeyError: the report has no counter of that name.
+        """
+        value = self._clean(value)
         with self._lock:
-            self._records += count
+            for name, number in more.items():
+                self._counters[name][value] += number
 
     def record_failed(self, reference: str, reason: str) -> None:
         """Count a record that could not be mapped."""
         failed = FailedRecord(self._clean(reference), self._clean(reason))
         log.warning("%s could not be used: %s", failed.reference, failed.reason)
         self._letters.unusable(reference, reason)
+        self.count(failed_records=1)
         with self._lock:
-            self._failed_records += 1
             if len(self._failed) < EXAMPLES:
                 self._failed.append(failed)
 
     def notes(self, entity: Entity) -> None:
         """Count what the mapping of `entity` left out or changed."""
+        if not entity.notes:
+            return
+        home = properties_aspect(entity_type_of(entity.urn)) or ""
+        about = with_label(entity.urn, label_of(entity.aspects.get(home)))
         for note in entity.notes:
-            self.note(note.kind, f"{entity.urn}: {note.detail}")
+            self.note(note.kind, f"{about}: {note.detail}")
 
     def note(self, kind: str, detail: str) -> None:
         """Count something that somebody may want to know."""
@@ -123,8 +136,13 @@ class Tally:
         with self._lock:
             self._counts[entity_type, "read"] += len(merged)
             self._counts[entity_type, "unchanged"] += unchanged
-            self._without_base += sum(one.no_base for one in merged)
-            self._kept += sum(len(one.kept) for one in merged)
+        self.count(
+            without_base=sum(one.no_base for one in merged),
+            kept_aspects=sum(len(one.kept) for one in merged),
+        )
+        for one in merged:
+            for note in one.notes:
+                self.note(note.kind, f"{one.urn}: {note.detail}")
 
     def entities_passed_over(self, entity_type: str, count: int) -> None:
         """Count entities that are not even merged, since nothing about them changed."""
@@ -143,6 +161,7 @@ class Tally:
             for one in delivered
             if one.refusals
         ]
+        denied = [one for one in delivered if one.refusals and one.refusals[0].status == _FORBIDDEN]
         for failed in refused:
             log.warning("%s was refused: %s", failed.reference, failed.reason)
         for one in delivered:
@@ -150,18 +169,10 @@ class Tally:
         with self._lock:
             self._counts.update(outcomes)
             self._changed.add(delivered)
-            self._proposals += sum(len(one.merged.proposals) for one in delivered)
+            self._denied += len(denied)
+            self._denial = self._denial or (denied[0].refusals[0].reason if denied else "")
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
-
-    def conflicts(self, count: int) -> None:
-        """Count entities that were merged again, since somebody else wrote at the same time."""
-        with self._lock:
-            self._conflicts += count
-
-    def unverified(self, count: int) -> None:
-        """Count entities written without being able to tell whether over somebody's write."""
-        with self._lock:
-            self._unverified += count
+        self.count(proposals_sent=sum(len(one.merged.proposals) for one in delivered))
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Count the outcomes of one evaluation call."""
@@ -213,7 +224,7 @@ class Tally:
             for (_, outcome), count in self._counts.items():
                 done[outcome] += count
             return Progress(
-                records=self._records,
+                records=self._counters["records"].total(),
                 entities=done["read"],
                 written=done["created"] + done["updated"] + done["removed"],
                 evaluated=self._evaluated["entities"],
@@ -236,6 +247,8 @@ class Tally:
     def report(self, standing: Standing) -> Report:
         """Return the report of the run as it stands."""
         error = standing.error
+        if error is None and standing.finished:
+            error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
         failure = None if error is None or interrupted else failure_of(error, self._clean)
         with self._lock:
@@ -245,24 +258,14 @@ class Tally:
                 finished_at_ms=_now_ms(),
                 catalog=self._clean(standing.catalog),
                 passes=tuple(standing.passes),
-                records=self._records,
                 entities=_by_type(self._counts),
                 changed_groups=self._changed.count,
                 changed_group_urns=tuple(map(self._clean, self._changed.urns)),
-                proposals_sent=self._proposals,
-                without_base=self._without_base,
-                kept_aspects=self._kept,
-                conflicts=self._conflicts,
-                unverified=self._unverified,
-                dead_letters=self._letters.written,
                 dead_letter_file=self._dead_letter_file(),
-                failed_records=self._failed_records,
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(self._rejected),
                 notes=dict(self._notes.most_common()),
                 note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
-                source_requests=standing.source_requests,
-                catalog_requests=standing.catalog_requests,
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=self._evaluation(),
@@ -271,6 +274,36 @@ class Tally:
                 interrupted=interrupted,
                 finished=standing.finished,
                 error=error,
+                **self._counted(standing),
+            )
+
+    def _counted(self, standing: Standing) -> dict[str, Any]:
+        counted = {
+            name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
+            for name, numbers in self._counters.items()
+        }
+        return counted | {
+            "dead_letters": self._letters.written,
+            "source_requests": standing.source_requests,
+            "catalog_requests": standing.catalog_requests,
+        }
+
+    def _all_denied(self) -> NotAuthorizedError | None:
+        """Return the error of a run that may write nothing, None for any other."""
+        with self._lock:
+            refused_types = {kind for kind, outcome in self._counts if outcome == "rejected"}
+            arrived = sum(
+                count
+                for (kind, outcome), count in self._counts.items()
+                if outcome in _WRITTEN or (outcome == "unchanged" and kind in refused_types)
+            )
+            rejected = sum(self._counts[kind, "rejected"] for kind in refused_types)
+            if arrived or not self._denied or self._denied < rejected:
+                return None
+            return NotAuthorizedError(
+                f"the catalog service refused every write with {self._denial}",
+                hint=LACKS_PERMISSION,
+                context={"status": _FORBIDDEN},
             )
 
 

@@ -29,11 +29,12 @@ class TestVerdict:
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """An entity that fails a test."""
+    """An entity that fails a test; `name` is what people call it."""
 
     entity: str
     test: str
     newly: bool
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

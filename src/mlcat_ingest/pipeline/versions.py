@@ -11,8 +11,10 @@ from mlcat_ingest.pipeline.merge import (
     IF_VERSION_MATCH,
     Merge,
     MergedEntity,
+    propose,
     rebase_aspect,
     with_claims_of,
+    without_computed,
 )
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.stored import read_stored
@@ -23,7 +25,8 @@ NO_SUCH_VERSION: Final = "999999999"
 """A version that nothing has: who takes a write under this condition checks none."""
 
 MAX_VERSIONS: Final = 20
-"""Most versions of one aspect that are read to find out what a write of ours went over."""
+"""Most versions of one aspect that are read to find out what a write of ours went over: as many as
+a DataHub server keeps."""
 
 
 _Known = Literal["checked", "ignored", "none"]
@@ -47,7 +50,7 @@ class Versions:
         Refused: they are, and it is sent again rightly with all the others. Accepted: it is
         written, and they are not.
 
-        Cost: one request in a run; the other workers wait for its reply.
+        Cost: one request in a run, and a read where it is accepted; the other workers wait.
         """
         with self._lock:
             if self._known is None and self._sink.address() is None:
@@ -56,11 +59,16 @@ class Versions:
             if probe is None:
                 return
             refused = self._sink.write([probe])
-            if not refused:
+            if not refused and self._stores(probe):
                 self._known = "ignored"
-            elif isinstance(refused[0], AspectChangedError):
+            elif refused and isinstance(refused[0], AspectChangedError):
                 self._known = "checked"
-            # Refused for what it says: the next batch tells.
+            # Refused for what it says, or dropped by a server that does not know it: the next
+            # batch tells.
+
+    def _stores(self, probe: Proposal) -> bool:
+        urn, name = probe.entity_urn, probe.aspect_name
+        return name in self._sink.read_many([urn], [name]).get(urn, ())
 
     def conditioned(self, proposals: Sequence[Proposal]) -> Sequence[Proposal]:
         """Return `proposals`, without their conditions where these are known not to be checked.
@@ -76,25 +84,42 @@ class Versions:
 
         Where versions are not checked, each write should have made the one after the version that
         was read. Where there are more, somebody wrote at the same time; what a write of ours went
-        over comes from the version history, and is put back.
+        over comes from the version history, and is put back. An entity that was hidden because
+        nothing of others was on it is shown again if something is by now: a condition on what we
+        write does not hold for an aspect that we do not write.
 
         Cost: where versions are not checked, one read an entity type, and one for each version
-        that somebody else made.
+        that somebody else made; elsewhere one read an entity type of which some were hidden.
         """
         if self._known == "none":
             return []
-        if self._known != "ignored":
-            self._tally.unverified(sum(map(_is_unconditional, arrived)))
-            return []
-        stored = read_stored(self._sink, [one.entity for one in arrived])
+        ignored = self._known == "ignored"
+        if not ignored:
+            self._tally.count(unverified=sum(map(_is_unconditional, arrived)))
+        to_read = [one for one in arrived if ignored or _hidden_as_unused(one)]
+        stored = read_stored(self._sink, [one.entity for one in to_read])
         again = []
-        for one in arrived:
+        for one in to_read:
             now = stored.get(one.urn, {})
-            put_back = self._put_back(one, now)
-            if put_back is not None:
-                again.append(self._merged_anew(one, {**now, **put_back}, put_back))
-        self._tally.conflicts(len(again))
+            put_back = self._put_back(one, now) if ignored else None
+            restored = {**now, **(put_back or {})}
+            show = self._show_again(one, restored)
+            if put_back is not None or show is not None:
+                merged = self._merged_anew(one, now, put_back or {})
+                again.append(merged if show is None else _with_status(merged, show))
+        self._tally.count(conflicts=len(again))
         return [one for one in again if one.proposals]
+
+    def _show_again(self, one: MergedEntity, now: StoredEntity) -> Proposal | None:
+        """Return what shows a hidden entity again; None where still nothing of others is on it."""
+        status = now.get("status")
+        if not _hidden_as_unused(one) or status is None:
+            return None
+        visible = {name: aspect for name, aspect in now.items() if name != "status"}
+        if self._merge(one.entity, with_claims_of(one, visible)).outcome == "removed":
+            return None
+        # Without a condition: refused, it would be merged again, and has no base any more.
+        return Proposal(one.urn, "status", {**status.value, "removed": False})
 
     def _put_back(self, one: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAspect] | None:
         """Return aspects with what went under in them again; None where only we have written."""
@@ -110,38 +135,45 @@ class Versions:
             elif after is not None and found > read + 1:
                 alone = False
                 between = self._between(proposal, read + 1, found)
-                verified &= between is not None
-                theirs = _of_others(proposal, [*(between or ()), after.value])
+                verified &= len(between) == found - read - 1
+                theirs = _of_others(proposal, [*between, after.value])
                 if theirs:
                     value = rebase_aspect(name, _value(first.get(name)), theirs, after.value)
                     put_back[name] = StoredAspect(value, after.version)
-        self._tally.unverified(not verified)
+        self._tally.count(unverified=not verified)
         return None if alone else put_back
 
-    def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect] | None:
-        """Return the versions from `first` to before `last`, None where one is not kept."""
-        values = []
-        for number in range(max(first, last - MAX_VERSIONS), last):
+    def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
+        """Return the versions from `first` to before `last`, without those before one not kept."""
+        values: list[Aspect] = []
+        for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
             value = self._sink.read_version(proposal.entity_urn, proposal.aspect_name, number)
             if value is None:
-                return None
+                break
             values.append(value)
-        return values
+        return values[::-1]
 
     def _merged_anew(
-        self, one: MergedEntity, stored: StoredEntity, put_back: Mapping[str, StoredAspect]
+        self, one: MergedEntity, now: StoredEntity, put_back: Mapping[str, StoredAspect]
     ) -> MergedEntity:
-        merged = self._merge(one.entity, with_claims_of(one, stored))
+        merged = self._merge(one.entity, with_claims_of(one, {**now, **put_back}))
         said = {proposal.aspect_name for proposal in merged.proposals}
         restored = [
-            Proposal(one.urn, name, aspect.value)
+            propose(one.urn, name, now.get(name), aspect.value)
             for name, aspect in put_back.items()
-            if name not in said
+            if name not in said and not same_json(aspect.value, now[name].value)
+        ]
+        # A patch is one of what is stored, where nothing is put back yet.
+        proposals = [
+            propose(one.urn, each.aspect_name, now.get(each.aspect_name), each.aspect)
+            if each.change_type == "PATCH"
+            else each
+            for each in merged.proposals
         ]
         return replace(
             merged,
             outcome=one.outcome,
-            proposals=(*restored, *merged.proposals),
+            proposals=(*restored, *proposals),
             read_first=_read_first(one),
         )
 
@@ -154,6 +186,14 @@ def _probe(batch: Sequence[MergedEntity]) -> Proposal | None:
         if first.headers and first.change_type != "DELETE":
             return replace(first, headers={IF_VERSION_MATCH: NO_SUCH_VERSION})
     return None
+
+
+def _hidden_as_unused(one: MergedEntity) -> bool:
+    return one.outcome == "removed" and not one.is_removed
+
+
+def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
+    return replace(merged, outcome="updated", proposals=(status, *merged.proposals))
 
 
 def _is_unconditional(one: MergedEntity) -> bool:
@@ -176,9 +216,12 @@ def _read_first(one: MergedEntity) -> StoredEntity:
 
 
 def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:
-    """Return those of `versions` that are not the one we wrote.
+    """Return those of `versions` that are not the one we wrote, without what is computed.
 
     The service may store another text than it was sent; then ours counts as the last.
     """
-    others = [one for one in versions if not same_json(one, proposal.aspect)]
-    return others if len(others) < len(versions) else others[:-1]
+    name = proposal.aspect_name
+    ours = without_computed(name, proposal.aspect)
+    said = [without_computed(name, one) for one in versions]
+    others = [one for one in said if not same_json(one, ours)]
+    return others if len(others) < len(said) else others[:-1]

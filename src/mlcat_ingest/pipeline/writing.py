@@ -2,20 +2,28 @@
 
 import threading
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from mlcat_ingest.pipeline.delivery import BATCH_SIZE, Delivers
+from mlcat_ingest.metadata.versions import VERSION_PROPERTIES
+from mlcat_ingest.pipeline.delivery import Delivers
 from mlcat_ingest.pipeline.evaluate import Evaluator
-from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.merge import MergedEntity, version_set_of
 from mlcat_ingest.pipeline.queues import InFlight
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 
+MOST_WAITING: Final = 200
+"""Entities that wait for earlier ones of their version sets, before these are written at once."""
+
 
 class Writer:
-    """Packs whole entities into batches of at most 200 proposals; whoever fills one writes it.
+    """Packs whole entities into batches of proposals; whoever fills one writes it.
 
-    A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`.
+    A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. An entity
+    whose `versionProperties` change waits until all earlier ones of its version set are
+    acknowledged: the service compares a new version with the latest that it has stored, so of two
+    in one request both would become the latest (VersionPropertiesSideEffect.java).
     """
 
     def __init__(
@@ -25,43 +33,87 @@ class Writer:
         evaluator: Evaluator,
         tracker: Tracker,
         tally: Tally,
+        *,
+        batch_size: int,
     ) -> None:
-        """Deliver batches, release what is written, and hand it to `evaluator`."""
+        """Deliver batches of `batch_size`, release them once written, and have them evaluated."""
         self._delivery = delivery
+        self._batch_size = batch_size
         self._in_flight = in_flight
         self._evaluator = evaluator
         self._tracker = tracker
         self._tally = tally
         self._lock = threading.Lock()
+        self._waiting: dict[str, MergedEntity] = {}
+        self._waiting_weight = 0
         self._pool: list[MergedEntity] = []
         self._pooled_proposals = self._pooled_weight = 0
 
-    def add(self, changed: Iterable[MergedEntity]) -> None:
-        """Take changed entities, and write each batch that they fill."""
-        full = []
-        with self._lock:
-            for one in changed:
-                weight = weight_of(one.entity)
-                if self._pool and (
-                    self._pooled_proposals + len(one.proposals) > BATCH_SIZE
-                    or self._pooled_weight + weight > HEAVIEST
-                ):
-                    full.append(self._cut())
-                self._pool.append(one)
-                self._pooled_proposals += len(one.proposals)
-                self._pooled_weight += weight
-                if self._pooled_proposals >= BATCH_SIZE:
-                    full.append(self._cut())
-            self._in_flight.park([one.urn for one in self._pool])
-        for batch in full:
-            self._write(batch)
+    def add(self, changed: Sequence[MergedEntity]) -> None:
+        """Take changed entities, and write each batch that they fill.
 
-    def flush(self) -> None:
-        """Write what still waits for its batch to fill."""
+        Where too many wait for earlier ones of their version sets, these are written first.
+        """
+        versions = {one.urn: one for one in changed if _changes_version(one)}
+        others = [one for one in changed if one.urn not in versions]
+        self._in_flight.leave_sets([one.urn for one in others])
         with self._lock:
-            batch = self._cut()
-        if batch:
-            self._write(batch)
+            self._in_flight.park([one.urn for one in changed])
+            self._waiting.update(versions)
+            self._waiting_weight += sum(weight_of(one.entity) for one in versions.values())
+            full = [*self._pack(others), *self._next_versions()]
+        self._write_all(full)
+        while True:
+            moves = self._in_flight.moves
+            if not self._is_crowded():
+                return
+            if not self.flush():
+                self._in_flight.wait_for_move(moves)
+
+    def flush(self) -> bool:
+        """Write what still waits for its batch to fill; return whether that was anything."""
+        with self._lock:
+            batches = self._next_versions()
+            if self._pool:
+                batches.append(self._cut())
+        self._write_all(batches)
+        return bool(batches)
+
+    def _is_crowded(self) -> bool:
+        with self._lock:
+            return len(self._waiting) > MOST_WAITING or self._waiting_weight > HEAVIEST
+
+    def _write_all(self, batches: list[list[MergedEntity]]) -> None:
+        while batches:
+            self._write(batches.pop(0))
+            with self._lock:
+                batches.extend(self._next_versions())
+
+    def _next_versions(self) -> list[list[MergedEntity]]:
+        """Pack the versions that need not wait any more; return the batches that they fill."""
+        if not self._waiting:
+            return []
+        found = [urn for urn in self._in_flight.first_of_sets() if urn in self._waiting]
+        versions = [self._waiting.pop(urn) for urn in found]
+        self._waiting_weight -= sum(weight_of(one.entity) for one in versions)
+        return self._pack(versions)
+
+    def _pack(self, entities: Iterable[MergedEntity]) -> list[list[MergedEntity]]:
+        """Put `entities` into the pool, and return the batches that they fill."""
+        full = []
+        for one in entities:
+            weight = weight_of(one.entity)
+            if self._pool and (
+                self._pooled_proposals + len(one.proposals) > self._batch_size
+                or self._pooled_weight + weight > HEAVIEST
+            ):
+                full.append(self._cut())
+            self._pool.append(one)
+            self._pooled_proposals += len(one.proposals)
+            self._pooled_weight += weight
+            if self._pooled_proposals >= self._batch_size:
+                full.append(self._cut())
+        return full
 
     def _cut(self) -> list[MergedEntity]:
         batch, self._pool = self._pool, []
@@ -81,3 +133,9 @@ class Writer:
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
         results.removed(removed)
         self._evaluator.add(urn for urn in urns if urn not in refused and urn not in removed)
+
+
+def _changes_version(one: MergedEntity) -> bool:
+    return bool(version_set_of(one.entity)) and any(
+        proposal.aspect_name == VERSION_PROPERTIES for proposal in one.proposals
+    )

@@ -8,8 +8,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from mlcat_ingest.recipe.fields import Public, PublicUrl, below, members
+from mlcat_ingest.recipe.fields import Duration, Public, PublicUrl, below, members
 from mlcat_ingest.recipe.secrets import SECRETS, Substituted, is_secret_name
+from mlcat_ingest.redaction import user_info
 
 
 def disclose(config: BaseModel, raw: Mapping[str, Any]) -> None:
@@ -36,10 +37,12 @@ def _public_values(model: type[BaseModel], raw: Mapping[str, Any]) -> Iterator[s
 
 def _secrets_in_urls(model: type[BaseModel], raw: Mapping[str, Any]) -> Iterator[str]:
     for value, marks in _leaves(model, raw):
-        if PublicUrl in marks and isinstance(value, str) and (parts := _split(value)) is not None:
-            if parts.password:
-                yield from (parts.password, unquote(parts.password))
-            yield from (v for name, v in parse_qsl(parts.query) if is_secret_name(name))
+        if PublicUrl in marks and isinstance(value, str):
+            _, password = user_info(value)
+            if password:
+                yield from (password, unquote(password))
+            query = "" if (parts := _split(value)) is None else parts.query
+            yield from (v for name, v in parse_qsl(query) if is_secret_name(name))
 
 
 def _leaves(
@@ -79,10 +82,10 @@ def _markers(annotation: Any) -> Iterator[type]:
 
 
 def _is_narrow(kind: Any) -> bool:
-    """Say whether a value of that type is one of few, and so no secret: a number, a choice."""
+    """Say whether a value of that type is one of few, and so no secret, such as a number."""
     if get_origin(kind) is Literal:
         return True
-    return isinstance(kind, type) and issubclass(kind, (bool, int, float, Enum))
+    return isinstance(kind, type) and issubclass(kind, (bool, int, float, Enum, Duration))
 
 
 def _shown_of_url(url: str) -> set[str]:

@@ -7,7 +7,7 @@ public by its type: `PublicStr`, `RecipePath`, `RecipeUrl`, `ServiceUrl`, number
 import re
 from collections.abc import Iterator, Mapping
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SecretStr,
     SerializationInfo,
@@ -26,12 +27,17 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from mlcat_ingest.recipe.secrets import mask_tree
 
 
 class Public:
     """Marks a field whose value may be printed, wherever it came from."""
+
+
+class NotContent:
+    """Marks a field that does not decide what is written: a change of it needs no full pass."""
 
 
 class PublicUrl(Public):
@@ -93,14 +99,33 @@ def seconds_in(text: str) -> int | None:
     return None if found is None else int(found[1]) * _SECONDS[found[2]]
 
 
-def _duration(text: str) -> str:
-    if seconds_in(text) is None:
-        raise ValueError("is not a duration (30s, 30m, 12h, 7d, 4w)")
-    return text
+class Duration(str):
+    """A number of seconds, minutes, hours, days or weeks: `30s`, `30m`, `12h`, `7d`, `4w`."""
 
+    __slots__ = ("seconds",)
+    seconds: int
 
-Duration = Annotated[PublicStr, AfterValidator(_duration)]
-"""A number of seconds, minutes, hours, days or weeks: `30s`, `30m`, `12h`, `7d`, `4w`."""
+    def __new__(cls, text: str) -> Self:
+        """Keep the text, as the recipe has it, and its seconds.
+
+        Raises:
+            ValueError: it is none.
+        """
+        seconds = seconds_in(text)
+        if seconds is None:
+            raise ValueError("is not a duration (30s, 30m, 12h, 7d, 4w)")
+        duration = super().__new__(cls, text)
+        duration.seconds = seconds
+        return duration
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Self], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate a `PublicStr`, and make it one of these."""
+        del source
+        return no_info_after_validator_function(cls, handler.generate_schema(PublicStr))
+
 
 OptionalStr = Annotated[PublicStr | None, BeforeValidator(none_if_empty)]
 """A text that is no secret; an empty one is none."""
@@ -213,3 +238,12 @@ class RecipeModel(BaseModel):
                 choice = {"anyOf": [{"required": [key]} for key in (first, *others)]}
                 schema.setdefault("allOf", []).append(choice)
         return reference
+
+
+def content_of(config: RecipeModel) -> dict[str, Any]:
+    """Return the values of all fields that decide what is written."""
+    fields = type(config).model_fields.items()
+    outside = {
+        name for name, field in fields if any(isinstance(one, NotContent) for one in field.metadata)
+    }
+    return config.model_dump(exclude=outside)

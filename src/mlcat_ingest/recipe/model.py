@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pr
 from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.enrich import EnrichRule
-from mlcat_ingest.recipe.fields import Duration, PublicStr, RecipeModel
+from mlcat_ingest.recipe.fields import Duration, NotContent, PublicStr, RecipeModel
 from mlcat_ingest.recipe.merge import FieldName, Policy
 from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl, file_stem
 from mlcat_ingest.recipe.problems import Origin, Problem
@@ -88,8 +88,6 @@ class EvaluateSpec(RecipeModel):
     """Have the service store the results on the entities."""
     test_urns: list[Annotated[PublicStr, AfterValidator(_test_urn)]] = Field(default_factory=list)
     """Only these tests; all of them where the list is empty."""
-    dialect: Literal["auto", "shouldPush", "push"] = "auto"
-    """The parameter names the service takes; `auto` asks the service what it is."""
     scope: Literal["written", "all"] = "written"
     """`written` evaluates the entities of this run that changed; `all`, every entity of it."""
 
@@ -116,7 +114,7 @@ class StateSpec(RecipeModel):
     url: RecipeUrl = "sqlite:///.mlcat/state.db"
     """Address of the state database: an SQLite file, or a PostgreSQL database. It is a cache: a
     recipe that loses it reads everything again. A `file` sink keeps no state."""
-    full_every: Duration = "1d"
+    full_every: Duration = Duration("1d")
     """How long a run may rely on what is remembered. The first run after that reads all of the
     source and compares it with the catalog, so this is how late it finds what sources do not tell:
     an edit long after a run has ended, or an entry that somebody's upsert wiped."""
@@ -131,32 +129,33 @@ class Recipe(RecipeModel):
         **dict.fromkeys(("run_id", "reporting", "flags", "failure_log", "extractor"), _DATAHUB),
     }
 
-    name: PublicStr = Field(default="recipe", max_length=200)
+    name: Annotated[PublicStr, NotContent()] = Field(default="recipe", max_length=200)
     """Names the recipe in state, lock and reports; the file's name where it is not given."""
-    sources: list[SourceSpec] = Field(min_length=1)
+    # What their own options decide is remembered with each place that a source reads.
+    sources: Annotated[list[SourceSpec], NotContent()] = Field(min_length=1)
     """What to read, in this order; feature sources are read before run sources."""
     enrich: list[EnrichRule] = Field(default_factory=list)
     """Rules that add tags, owners and the like to what the sources say."""
-    sink: SinkSpec | None = None
+    sink: Annotated[SinkSpec | None, NotContent()] = None
     """Where to write; on a terminal, the embedded catalog where it is left out."""
     merge: dict[FieldName, Policy] = Field(default_factory=dict)
     """Who decides over a field, `<aspect>.<field>`: `three_way` (what others wrote stays, what the
     source dropped goes; the default), `union` (everything stays), `ours` (the source alone)."""
-    evaluate: EvaluateSpec = Field(default_factory=EvaluateSpec)
+    evaluate: Annotated[EvaluateSpec, NotContent()] = Field(default_factory=EvaluateSpec)
     """Evaluation of metadata tests."""
-    lineage: LineageSpec = Field(default_factory=LineageSpec)
+    lineage: Annotated[LineageSpec, NotContent()] = Field(default_factory=LineageSpec)
     """Whether lineage to datasets joins."""
-    limits: LimitsSpec = Field(default_factory=LimitsSpec)
+    limits: Annotated[LimitsSpec, NotContent()] = Field(default_factory=LimitsSpec)
     """Bounds on what one run may do."""
     # Validated like a written one, so that its relative address starts at the recipe's folder.
-    state: StateSpec = Field(default_factory=lambda: cast("StateSpec", {}))
+    state: Annotated[StateSpec, NotContent()] = Field(default_factory=lambda: cast("StateSpec", {}))
     """Where a recipe remembers what it did."""
 
-    dead_letters: RecipePath | None = None
+    dead_letters: Annotated[RecipePath | None, NotContent()] = None
     """File for what the catalog refused in the last run, one JSON object a line. Default:
     `.mlcat/<name>.dead.jsonl` in the recipe's folder. There is none where nothing was refused."""
 
-    report_to_catalog: bool = True
+    report_to_catalog: Annotated[bool, NotContent()] = True
     """Write the report of each run to the catalog too, where DataHub's Ingestion page lists it. A
     `file` sink keeps none."""
 

@@ -11,6 +11,8 @@ from pathlib import PurePath
 from typing import Any, Self
 from urllib.parse import quote
 
+from mlcat_ingest.redaction import redact_urls
+
 MASK = "***"
 SHORTEST_MASKED = 4
 """Shorter values are never printed by a recipe, but masking them in text would destroy the text."""
@@ -20,7 +22,6 @@ _SECRET_NAME = re.compile(
     r"|pwd|(?:api|access|private|secret)[-_]?keys?)(?:$|[^a-z])"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_USERINFO = re.compile(r"(?<=://)[^\s/?#]*@")
 _BOTH = (False, True)
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
@@ -87,7 +88,7 @@ class SecretRegistry:
             self._compile()
         if (pattern := self._pattern) is not None:
             text = pattern.sub(MASK, text)
-        return _USERINFO.sub(f"{MASK}@", text) if "@" in text else text
+        return redact_urls(text, f"{MASK}@")
 
     def _compile(self) -> None:
         with self._lock:

@@ -5,19 +5,24 @@ import json
 from mlcat_ingest.errors import RecipeError
 
 _TEMPLATE = """\
+# yaml-language-server: $schema=recipe.schema.json
+# Editors complete and check the recipe by that file: mlcat-ingest schema > recipe.schema.json
+#
 # A recipe of mlcat-ingest: what to read, where to write it, what to do then.
 #   mlcat-ingest check {file}     tries every connection and changes nothing
 #   mlcat-ingest {file}           runs it
 # ${{VAR}} and ${{VAR:-default}} are filled from the environment, ${{file:/run/secrets/x}} from a
 # file; $${{ is a literal. Relative paths start at this file's folder.
-# "mlcat-ingest schema > recipe.schema.json" gives editors completion for recipes.
 
-name: {name}          # names this recipe in reports
+# The name owns every entry that this recipe writes, and what it remembers: do not change it later.
+# Under another name the recipe would take back nothing that it wrote under this one.
+name: {name}
 
 sources:
   - type: mlflow
     config:
-      # An MLflow server, or any other tracking URI (with the extra `mlflow`): sqlite:///mlflow.db
+      # An MLflow server, or its database: sqlite:///mlflow.db (postgresql:// needs the extra
+      # `postgres`); a folder or Databricks needs the extra `mlflow`.
       tracking_uri: {tracking_uri}
       # MLFLOW_TRACKING_USERNAME, _PASSWORD and _TOKEN are taken from the environment.
       experiments:
@@ -29,6 +34,12 @@ sources:
         # since: 30d             # only runs that began after a date, or not longer ago than this
       env: PROD
       # instance: team-a         # needed when several MLflow servers go into one catalog
+
+# enrich:                        # what to add to the entities that match a rule
+#   - match: {{entity: [mlModel, mlModelGroup], name: "fraud"}}
+#     add_tags: [fraud]
+#     set_domain: risk
+#     add_owners: [{{owner: jane, type: BUSINESS_OWNER}}]
 
 {sink}
 evaluate:

@@ -27,11 +27,17 @@ def _fabric(text: str) -> str:
 
 
 def _owner_type(text: str) -> str:
-    if not text.startswith("urn:li:ownershipType:") and text not in get_args(OwnershipType):
+    if text in get_args(OwnershipType):
+        return text
+    if not text.startswith("urn:li:ownershipType:"):
         known = ", ".join(sorted(get_args(OwnershipType)))
         raise ValueError(
             f"is not a kind of ownership; one of {known}, or a URN of an ownershipType"
         )
+    try:
+        check(text)
+    except InvalidUrnError as error:
+        raise ValueError(f"cannot be an ownershipType: {error}") from None
     return text
 
 

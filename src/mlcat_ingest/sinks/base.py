@@ -1,7 +1,7 @@
 """What a sink is: it reads stored aspects in bulk, writes proposals, evaluates metadata tests."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from mlcat_ingest.client.results import Evaluation, StoredAspect, StoredEntity, TestOutcome
 from mlcat_ingest.client.search import Owned
@@ -29,8 +29,22 @@ CANNOT_SEARCH: Final = (CatalogRequestError, NotAuthorizedError, ProtocolMismatc
 us; not while it is down."""
 
 
+@runtime_checkable
+class MadeOnOpen(Protocol):
+    """A sink whose `open` makes the catalog where there is none."""
+
+    def exists(self) -> bool:
+        """Return whether there is a catalog already; nothing is contacted."""
+        ...
+
+
 class Sink(Protocol):
     """Where proposals go. Built by `sink_class(config)`; nothing is contacted before `open`."""
+
+    @property
+    def batch_size(self) -> int:
+        """Proposals in one write request at most."""
+        ...
 
     def address(self) -> str | None:
         """Return what tells this catalog from others; None for a sink that holds nothing.
@@ -108,7 +122,7 @@ class Sink(Protocol):
         Neighbours of one URN are written together or refused together, with an
         `AspectChangedError` each where one names another version than is stored.
 
-        Cost: one request for up to 200 proposals and 15 MiB; more where some are refused.
+        Cost: one request for up to `batch_size` proposals and 15 MiB; more where some are refused.
         """
         ...
 

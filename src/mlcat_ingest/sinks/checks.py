@@ -39,6 +39,9 @@ def findings(make: Callable[[], CatalogClient], trust: Trust, *, write: bool) ->
     yield clock("catalog", client.clock_skew_s)
     if told.datahub and told.datahub_version is None:
         yield Finding("catalog version", "warning", "this DataHub does not tell its version")
+    if not told.is_supported:
+        hint = "upgrade DataHub: v1.5 or later is better than v1.0, v1.7 is best"
+        yield Finding("catalog version", "failed", told.unsupported(), hint)
     yield from _reading(client)
     yield from _searching(client)
     yield from _evaluating(client)
@@ -85,9 +88,7 @@ def _evaluating(client: CatalogClient) -> Iterator[Finding]:
         return
     # An entity that nobody has has no results either.
     if told.not_evaluated in {None, NO_RESULTS}:
-        dialect = client.connect().dialect
-        names = "push, tests" if dialect == "push" else "shouldPush, testUrns"
-        yield Finding(what, "ok", f"parameters are {names}")
+        yield Finding(what, "ok", "the service evaluates")
         return
     yield Finding(
         what,

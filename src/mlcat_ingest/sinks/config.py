@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS
 from mlcat_ingest.recipe.fields import (
     OptionalSecret,
     RecipeModel,
@@ -77,7 +78,10 @@ class RestSinkConfig(RecipeModel):
     )
     """Requests in flight at once."""
     batch_size: int = Field(
-        default=200, ge=1, le=1000, validation_alias=AliasChoices("batch_size", "max_per_batch")
+        default=MAX_PROPOSALS,
+        ge=1,
+        le=MAX_PROPOSALS,
+        validation_alias=AliasChoices("batch_size", "max_per_batch"),
     )
     """Proposals in one request at most."""
     batch_bytes: int = Field(default=15 * 1024 * 1024, ge=65_536, le=64 * 1024 * 1024)

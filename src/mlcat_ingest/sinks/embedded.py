@@ -6,13 +6,16 @@ the same file, that one is used instead.
 """
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeVar
 
 from mlcat_ingest.catalog.lock import Running, read_lock
+from mlcat_ingest.client.connection import PEER
 from mlcat_ingest.client.results import Evaluation, StoredEntity
 from mlcat_ingest.client.search import Owned
 from mlcat_ingest.errors import (
@@ -23,7 +26,7 @@ from mlcat_ingest.errors import (
     RecipeError,
 )
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Aspect, Proposal
 from mlcat_ingest.sinks.child import CatalogChild
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.sinks.rest import RestSink
@@ -50,9 +53,18 @@ class EmbeddedSink:
         self._child: CatalogChild | None = None
         self._sink: RestSink | None = None
 
+    @property
+    def batch_size(self) -> int:
+        """Proposals in one write request at most."""
+        return MAX_PROPOSALS
+
     def address(self) -> str:
         """Return the place of the database, absolute."""
         return f"sqlite:///{Path(_shown(self._db)).absolute()}"
+
+    def exists(self) -> bool:
+        """Return whether there is a file of the database."""
+        return Path(_shown(self._db)).exists()
 
     def open(self) -> str:
         """Use the server that is alive on the database, or start one; return the database.
@@ -73,7 +85,7 @@ class EmbeddedSink:
 
     def open_to_read(self) -> str:
         """Do what `open` does where there is a database; one that does not exist is not made."""
-        self._absent = not Path(_shown(self._db)).exists()
+        self._absent = not self.exists()
         return f"the catalog in {_shown(self._db)}, not made yet" if self._absent else self.open()
 
     def _start(self) -> Running | None:
@@ -135,10 +147,25 @@ class EmbeddedSink:
         try:
             return verb(self._sink)
         except CatalogUnavailableError as error:
-            told = self._child.ended(_LAST_BREATH_S) if self._child is not None else None
-            if told is None:
+            child = self._child
+            if child is None:
                 raise
-            raise CatalogUnavailableError(told) from error
+            raise self._failure(error, child.url, child.ended(_LAST_BREATH_S)) from error
+
+    def _failure(
+        self, error: CatalogUnavailableError, url: str, ended: str | None
+    ) -> CatalogUnavailableError:
+        """Return an error that names the file: nobody knows the address of our child."""
+        if ended is not None:
+            return CatalogUnavailableError(ended)
+        words = re.sub(
+            rf"{re.escape(PEER)} at {re.escape(url)}[^\s:]*",
+            f"the catalog in {_shown(self._db)}",
+            error.message,
+        )
+        full = error.context.get("status") == HTTPStatus.INSUFFICIENT_STORAGE
+        hint = "free space on its disk, or name another file in the sink's `db`" if full else None
+        return CatalogUnavailableError(words, hint=hint, context=error.context)
 
     def requests_made(self) -> int:
         """Return how many requests were sent so far, retries included."""
@@ -146,9 +173,8 @@ class EmbeddedSink:
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the database can be used; one that does not exist is not made."""
-        path = Path(_shown(self._db))
-        if not path.exists():
-            yield _would_make(path)
+        if not self.exists():
+            yield _would_make(Path(_shown(self._db)))
             return
         try:
             yield Finding("embedded catalog", "ok", self.open())

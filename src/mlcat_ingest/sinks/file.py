@@ -24,7 +24,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Aspect, Proposal
 from mlcat_ingest.sinks.config import FileSinkConfig
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,11 @@ class FileSink:
     @property
     def _partial(self) -> Path:
         return self._path.with_name(f"{self._path.name}.partial")
+
+    @property
+    def batch_size(self) -> int:
+        """Proposals in one write request at most."""
+        return MAX_PROPOSALS
 
     def address(self) -> None:
         """Return None: each run makes the file anew, whole."""

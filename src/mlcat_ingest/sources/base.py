@@ -137,12 +137,15 @@ class Missing:
     """An entity behind which the system has nothing any more.
 
     `moved_to` is the URN that the same thing has now, None where it is gone. `is_gone` asks the
-    system for the thing by name: only a plain "there is none" counts, one request.
+    system for the thing by name: only a plain "there is none" counts, one request. A system that
+    cannot be asked by name sets `second_pass`: the entity is removed only if two complete passes in
+    a row lack it.
     """
 
     urn: str
     is_gone: Callable[[], bool]
     moved_to: str | None = None
+    second_pass: bool = False
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.urn import corp_user
+from mlcat_ingest.metadata.urn import check, corp_user
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.loader import MAX_BYTES, parse
 from mlcat_ingest.recipe.paths import RecipePath
@@ -110,13 +110,14 @@ class Owners:
         mapped = self._map.get(name.lower())
         if mapped is not None:
             return mapped
-        if name.startswith(_URNS):
-            return name
-        found = self._pattern.match(name) if self._pattern else None
-        if found is not None:
-            name = (found[1] if found.re.groups else found[0]) or ""
-            mapped = self._map.get(name.lower())
         try:
+            if name.startswith(_URNS):
+                check(name)
+                return name
+            found = self._pattern.match(name) if self._pattern else None
+            if found is not None:
+                name = (found[1] if found.re.groups else found[0]) or ""
+                mapped = self._map.get(name.lower())
             return mapped or corp_user(name)
         except InvalidUrnError:
             return None

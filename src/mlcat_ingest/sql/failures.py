@@ -17,9 +17,9 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.redaction import redact_urls
 
 _SAID_CHARS: Final = 300
-_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
 
 
 class Holder(NamedTuple):
@@ -111,4 +111,4 @@ def _said(error: SQLAlchemyError, password: str | None) -> str:
     texts = [each for each in cause.args if isinstance(each, str)]
     said = " ".join(" ".join(texts).split()) or type(cause).__name__
     hidden = password is not None and password in said
-    return type(cause).__name__ if hidden else _USER_INFO.sub("//", said)[:_SAID_CHARS]
+    return type(cause).__name__ if hidden else redact_urls(said)[:_SAID_CHARS]

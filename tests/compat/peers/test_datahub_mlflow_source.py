@@ -102,8 +102,10 @@ def test_aliases(store: Store) -> None:
 
 
 def test_a_run_behind_two_versions(store: Store) -> None:
-    (model,) = (value for _, name, value in store.ours() if name == "mlModelProperties")
-    assert model["customProperties"]["mlflow.versions"] == '["scorer:1","scorer:2"]'
+    models = [value for _, name, value in store.ours() if name == "mlModelProperties"]
+    run, *versions = (one["customProperties"] for one in models)
+    assert run["mlflow.versions"] == '["scorer:1","scorer:2"]'
+    assert {one["mlflow.run_id"] for one in versions} == {store.run_id}
     outputs = [
         value["outputEdges"] for _, name, value in store.peers() if name.endswith("InstanceOutput")
     ]

@@ -53,7 +53,8 @@ def counts_of_store(database: Path) -> dict[str, int]:
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
         (experiments,) = connection.execute("SELECT count(*) FROM experiments").fetchone()
         (registered,) = connection.execute("SELECT count(*) FROM registered_models").fetchone()
-    return {"mlModel": runs, "mlModelGroup": experiments + registered}
+        (versions,) = connection.execute("SELECT count(*) FROM model_versions").fetchone()
+    return {"mlModel": runs + versions, "mlModelGroup": experiments + registered}
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,13 @@ def test_models_are_linked_to_the_features_that_feast_was_asked_for(first: First
         (asked,) = connection.execute(
             "SELECT count(*) FROM tags WHERE key = 'feast.feature_refs'"
         ).fetchone()
-    assert asked == 5
-    assert f"{asked} models linked ({asked} by feast.feature_refs)" in first.text
+        (versions,) = connection.execute(
+            "SELECT count(*) FROM model_versions JOIN tags ON run_id = run_uuid"
+            " WHERE key = 'feast.feature_refs'"
+        ).fetchone()
+    assert (asked, versions) == (5, 1)
+    linked = asked + versions
+    assert f"{linked} models linked ({linked} by feast.feature_refs)" in first.text
 
 
 def test_a_second_time_finds_nothing_to_write(first: First) -> None:

@@ -136,6 +136,7 @@ def test_models_name_their_tasks_and_the_dag_run(world: World) -> None:
 
 
 def test_each_run_leads_to_the_page_of_its_task(world: World) -> None:
+    assert len(world.models) == 3
     for model in world.models:
         custom = model["customProperties"]
         assert custom["airflow.dag_id"] == "training"

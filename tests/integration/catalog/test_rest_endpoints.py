@@ -157,8 +157,9 @@ def test_a_version_conflict_is_a_422_that_says_both_versions(catalog: RunningCat
     assert act(catalog, path, {"proposals": [one]}).status_code == 200
     answer = act(catalog, path, {"proposals": [one]})
     assert answer.status_code == 422
-    assert "proposals[0]: " in answer.json()["message"]
-    assert "Expected version -1, actual version 1" in answer.json()["message"]
+    message = answer.json()["message"]
+    assert f"EntityAspect:({MODEL},mlModelProperties)" in message
+    assert "Expected version -1, actual version 1" in message
 
 
 HOSTILE_NAMES = [
@@ -451,5 +452,5 @@ def test_requests_are_counted(catalog: RunningCatalog) -> None:
     read(catalog, MODEL, "status")
     requests.get(f"{catalog.url}/no/such/path", timeout=30)
     page = requests.get(f"{catalog.url}/metrics", timeout=30).text
-    assert 'mlcat_catalog_requests_total{endpoint="aspects/{urn}",status="404"} 1.0' in page
+    assert 'mlcat_catalog_requests_total{endpoint="/aspects/{urn}",status="404"} 1.0' in page
     assert 'mlcat_catalog_requests_total{endpoint="none",status="404"} 1.0' in page

@@ -58,7 +58,8 @@ def test_keys_go_to_a_property_of_their_table_and_that_is_said_once(
         told = report(world)
         assert told["dead_letters"] == 0
         assert told["notes"] == {"primary_keys_not_taken": 1}
-        assert len(catalog.refused) == 1
+        # A 500 is tried again twice: it need not be the record's fault.
+        assert len(catalog.refused) == (3 if status == 500 and reads_them else 1)
         assert "mlPrimaryKey" not in told["entities"]
         custom = world.properties(DRIVERS)["customProperties"]
         assert json.loads(custom[PROPERTY]) == [
@@ -82,6 +83,8 @@ def test_what_is_gone_is_still_removed_and_an_upgraded_catalog_gets_the_keys(
         assert report(world)["proposals_sent"] == 0
         content["tables"].pop()
         world.write(content)
+        assert world.run(recipe, "--full") == 0
+        assert not world.is_removed(RIDERS), "one pass is no proof"
         assert world.run(recipe, "--full") == 0
         assert world.is_removed(RIDERS)
 

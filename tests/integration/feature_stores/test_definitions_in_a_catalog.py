@@ -38,10 +38,14 @@ def test_the_catalog_follows_the_file(features: FeatureWorld) -> None:
     features.write(content)
     assert features.run(recipe) == 0
     assert features.features_of(DRIVERS) == [RATE, THEIRS]
+    assert not features.is_removed(TRIPS), "one pass is no proof"
+    assert features.run(recipe) == 0
     assert features.is_removed(TRIPS)
 
     content["tables"].pop()
     features.write(content)
+    assert features.run(recipe) == 0
+    assert not features.is_removed(RIDERS), "one pass is no proof"
     assert features.run(recipe) == 0
     assert features.is_removed(RIDERS)
     assert features.is_removed(AGE)
@@ -161,6 +165,8 @@ def test_a_table_that_one_store_gave_up_is_free_for_another(features: FeatureWor
     features.write(definitions(tables=content["tables"][:1]), "new.yml")
     moved = features.recipe(features.source("new.yml"), name="moved")
     assert features.run(moved) == 2
+    assert features.run(recipe) == 0
+    assert not features.is_removed(DRIVERS), "one pass is no proof"
     assert features.run(recipe) == 0
     assert features.is_removed(DRIVERS)
     assert features.run(moved) == 0

@@ -70,10 +70,15 @@ def test_the_catalog_follows_the_registry(features: FeatureWorld) -> None:
     changed(registry, without_acc_rate)
     assert features.run(recipe) == 0
     assert features.features_of(STATS) == [feature(names[0]), feature(names[2])]
+    assert not features.is_removed(feature("acc_rate")), "one pass is no proof"
+    assert told(features)["notes"]["absent_once"] == 1
+    assert features.run(recipe) == 0
     assert features.is_removed(feature("acc_rate"))
 
     # DataHub's source cannot be made to remove what is gone.
     changed(registry, without_surge)
+    assert features.run(recipe) == 0
+    assert not features.is_removed(SURGE), "one pass is no proof"
     assert features.run(recipe) == 0
     assert features.is_removed(SURGE)
     assert features.is_removed(FACTOR)

@@ -171,5 +171,5 @@ def test_a_run_of_the_recipe_drains_the_spool_that_it_is_told_of(
     told.put(Event(run_id, recipe="/on/another/host/recipe.yml"))
     done = bench.command("recipe.yml", "--no-input", "--spool", str(told.folder))
     assert done.returncode == 0, done.stderr
-    assert "hooks: 1 events of 1 runs; 0 left" in done.stderr
+    assert "hooks: 1 event of 1 run; 0 left" in done.stderr
     assert models(catalog, [run_id]) == [run_id]

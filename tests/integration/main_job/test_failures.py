@@ -8,11 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.generate import generate
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.pipeline.pipeline import Pipeline
+from mlcat_ingest.pipeline.render import as_data
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.recipe.model import Recipe
 from support.catalog_process import catalog_process
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import counts
@@ -116,8 +121,27 @@ def test_a_run_that_is_killed_leaves_a_report_of_what_arrived(
     process.communicate(timeout=WAIT_S)
     report = json.loads(file.read_text())
     assert (report["finished"], report["exit_code"]) == (False, None)
-    arrived = report["entities"].get("mlModel", {"created": 0})["created"]
-    assert 0 <= arrived <= models(catalog.store)
+    assert created(report) <= models(catalog.store)
+
+
+def created(report: dict[str, Any]) -> int:
+    return int(report["entities"].get("mlModel", {"created": 0})["created"])
+
+
+def test_the_report_of_a_run_at_work_counts_what_has_arrived(
+    mlflow: MlflowServer, catalog: RunningCatalog, tmp_path: Path
+) -> None:
+    recipe = Recipe.load(write_recipe(tmp_path, mlflow.url, catalog.url, page_size=25))
+    kept: list[tuple[int, int]] = []
+
+    def keep(report: Report) -> None:
+        kept.append((created(as_data(report)), models(catalog.store)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlcat_ingest.pipeline.run.KEEP_EVERY_S", 0)
+        assert Pipeline(recipe).run(keep=keep).exit_code == 0
+    assert any(0 < counted < 1500 for counted, _ in kept)
+    assert all(counted <= stored for counted, stored in kept)
 
 
 def test_the_catalog_stops_in_the_middle(mlflow: MlflowServer, tmp_path: Path) -> None:

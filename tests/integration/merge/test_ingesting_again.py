@@ -64,7 +64,12 @@ class World:
         shutil.rmtree(self.folder / ".mlcat")
 
     def aspects(self, run_id: str) -> dict[str, Any]:
-        urn = NAMING.model(run_id).urn
+        return self._aspects(NAMING.model(run_id).urn)
+
+    def version(self, number: str) -> dict[str, Any]:
+        return self._aspects(NAMING.version("m", number).urn)
+
+    def _aspects(self, urn: str) -> dict[str, Any]:
         names = [HOME, "globalTags", "ownership", "versionProperties", "status"]
         with CatalogClient(self.catalog, "") as client:
             found = client.read_many([urn], names)[urn]
@@ -129,7 +134,7 @@ def somebody_works_on(world: World, run_id: str) -> None:
     properties["customProperties"] = {**properties["customProperties"], "reviewed": "yes"}
     world.emit(
         run_id,
-        globalTags={"tags": [*held["globalTags"]["tags"], GOLD]},
+        globalTags={"tags": [GOLD]},
         ownership={"owners": [*held["ownership"]["owners"], ANN]},
         **{HOME: properties},
     )
@@ -139,8 +144,9 @@ def test_others_entries_survive_and_what_mlflow_drops_goes(world: World) -> None
     first, second = a_registered_pair(world)
     world.ingest()
     before = world.aspects(first)
-    assert before["globalTags"] == {"tags": [{"tag": "urn:li:tag:mlflow_production"}]}
-    assert before["versionProperties"]["aliases"] == [{"versionTag": "champion"}]
+    version = world.version("1")
+    assert version["globalTags"] == {"tags": [{"tag": "urn:li:tag:mlflow_production"}]}
+    assert version["versionProperties"]["aliases"] == [{"versionTag": "champion"}]
     assert before[HOME]["description"] == "a note"
 
     somebody_works_on(world, first)
@@ -161,7 +167,11 @@ def test_others_entries_survive_and_what_mlflow_drops_goes(world: World) -> None
     assert after[HOME]["mlFeatures"] == [FEATURE]
     assert after["globalTags"] == {"tags": [GOLD]}
     assert after["ownership"]["owners"] == [*before["ownership"]["owners"], ANN]
-    assert after["versionProperties"]["aliases"] == []
+    assert world.version("1")["globalTags"] == {"tags": []}
+    for number, aliases, latest in (("1", [], False), ("2", [{"versionTag": "champion"}], True)):
+        of_version = world.version(number)["versionProperties"]
+        assert (of_version["aliases"], of_version["isLatest"]) == (aliases, latest)
+    assert "versionProperties" not in after
     assert world.aspects(second)["status"] == {"removed": True}
     assert (report["without_base"], report["conflicts"], report["unverified"]) == (0, 0, 0)
     assert report["entities"]["mlModel"]["removed"] == 1
@@ -172,7 +182,7 @@ def test_others_entries_survive_and_what_mlflow_drops_goes(world: World) -> None
     assert world.aspects(first) == after
 
 
-def test_a_version_that_is_gone_takes_its_aspect_along_and_a_run_comes_back(world: World) -> None:
+def test_a_version_that_is_gone_is_removed_and_a_run_comes_back(world: World) -> None:
     first, second = a_registered_pair(world)
     world.api("runs/delete", run_id=second)
     world.ingest()
@@ -182,8 +192,8 @@ def test_a_version_that_is_gone_takes_its_aspect_along_and_a_run_comes_back(worl
     world.api("runs/restore", run_id=second)
     world.forget()
     world.ingest()
-    assert "versionProperties" not in world.aspects(first)
-    assert world.aspects(first)["globalTags"] == {"tags": []}
+    assert [world.version(number)["status"] for number in "12"] == [{"removed": True}] * 2
+    assert "mlflow.versions" not in world.aspects(first)[HOME]["customProperties"]
     assert world.aspects(first)[HOME]["groups"] == [OURS]
     assert world.aspects(second)["status"] == {"removed": False}
 

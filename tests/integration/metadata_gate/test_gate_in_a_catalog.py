@@ -109,7 +109,7 @@ def test_a_model_that_fails_is_new_the_first_night_only(nights: Nights) -> None:
     junit = nights.folder / "tests.xml"
     assert nights.run("an accuracy", "--junit", str(junit)) == 3
     assert nights.gate["examples"] == [
-        {"entity": model_urn("bad"), "test": ACCURATE, "newly": True}
+        {"entity": model_urn("bad"), "test": ACCURATE, "newly": True, "name": "bad (churn)"}
     ]
     [suite] = suites_of(junit)
     assert [(case.get("name"), len(case)) for case in suite.iter("testcase")] == [

@@ -1,12 +1,16 @@
 """Who is let in: basic authentication, workspaces, and stores that MLflow must not touch."""
 
+import os
 import re
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE, MLFLOW_TRACKING_URI
+from mlflow.store.model_registry.file_store import FileStore
 from requests.auth import HTTPBasicAuth
 
 from mlcat_ingest.errors import (
@@ -24,6 +28,13 @@ from support.ports import free_port
 from support.venvs import venv_for
 
 pytestmark = pytest.mark.integration
+
+
+def seen_elsewhere() -> tuple[dict[str, str], object, object]:
+    """The environment, and what MLflow makes of it, as some thread of the host sees them."""
+    allowed: Any = MLFLOW_ALLOW_FILE_STORE
+    default: Any = MLFLOW_TRACKING_URI
+    return dict(os.environ), allowed.get(), default.get()
 
 
 def experiment_names(**config: Any) -> list[str]:
@@ -180,14 +191,29 @@ def test_a_folder_is_read_and_a_missing_one_not_made(
         client.create_run(made, run_name="one")
         client.create_registered_model("kept")
         client.create_model_version("kept", "s3://bucket/model")
+        logged = client.create_logged_model(made).model_id
+        client.create_model_version("kept", "s3://bucket/model", model_id=logged)
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     capfd.readouterr()
+    before, seen = seen_elsewhere(), []
+    read_yaml: Any = FileStore._read_yaml
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        with ThreadPoolExecutor(1) as other:
+            seen.append(other.submit(seen_elsewhere).result())
+        return read_yaml(*args, **kwargs)
+
+    monkeypatch.setattr(FileStore, "_read_yaml", staticmethod(watched))
     reader = open_reader(MlflowConfig(tracking_uri=str(folder)))
     assert made in [one.experiment_id for page in reader.experiments() for one in page]
     assert [run.name for page in reader.runs([made]) for run in page] == ["one"]
-    assert [one.version for page in reader.model_versions() for one in page] == ["1"]
-    assert list(reader.logged_models([made])) == [[]]
+    assert [one.version for page in reader.model_versions() for one in page] == ["1", "2"]
+    assert [one.model_id for page in reader.logged_models([made]) for one in page] == [logged]
     reader.close()
+    assert len(seen) > 2
+    assert all(one == before for one in [*seen, seen_elsewhere()])
+    monkeypatch.undo()
+    monkeypatch.chdir(elsewhere)
     assert capfd.readouterr().err == ""
     for uri, error in ((tmp_path / "typo", RecipeError), (tmp_path, ProtocolMismatchError)):
         with pytest.raises(MlcatError) as told:

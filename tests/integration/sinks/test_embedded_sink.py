@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
+from mlcat_ingest.cli.main import call
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.child import CatalogChild
@@ -19,6 +21,7 @@ from mlcat_ingest.sinks.config import EmbeddedSinkConfig
 from mlcat_ingest.sinks.embedded import EmbeddedSink
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
+from support.flaky_server import Answer, flaky
 
 pytestmark = pytest.mark.integration
 
@@ -176,6 +179,36 @@ def test_a_living_child_in_trouble_speaks_for_itself(
         monkeypatch.setattr("mlcat_ingest.sinks.embedded._LAST_BREATH_S", 0.0)
         with pytest.raises(CatalogUnavailableError, match=r"^busy$"):
             sink.write([Proposal(URN, "status", {})])
+
+
+def test_a_full_disk_is_told_with_the_file_and_not_with_an_address(tmp_path: Path) -> None:
+    db = tmp_path / "catalog.db"
+    with opened(db) as sink:
+        sink.write([Proposal(URN, "status", {"removed": False})])
+        alive = read_lock(db)
+        assert alive is not None
+        limits = resource.prlimit(alive.pid, resource.RLIMIT_FSIZE)
+        longest = Path(f"{db}-wal").stat().st_size + 8_192
+        resource.prlimit(alive.pid, resource.RLIMIT_FSIZE, (longest, limits[1]))
+        large = {"description": "x" * 200_000}
+        with pytest.raises(CatalogUnavailableError) as told:
+            sink.write([Proposal(URN, "editableMlModelProperties", large)])
+    text = str(told.value)
+    assert text.startswith(f"the catalog in {db} refused 1 proposal")
+    assert "507" in text
+    assert text.endswith("(free space on its disk, or name another file in the sink's `db`)")
+    assert "127.0.0.1" not in text
+    assert "service's log" not in text
+
+
+def test_a_first_run_whose_source_does_not_let_it_in_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with flaky([Answer(401)] * 20) as mlflow:
+        assert call([mlflow.url, "--report", "report.json"]) == 1
+    assert "refused the credentials (401)" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_a_closed_sink_says_so(tmp_path: Path) -> None:

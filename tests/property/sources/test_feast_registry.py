@@ -2,15 +2,18 @@
 
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.definitions.model import Broken, Definition
-from mlcat_ingest.sources.feast.raw import KINDS, RawObject, split_registry
+from mlcat_ingest.sources.feast.raw import KINDS, RawObject, _fields, split_registry
 from mlcat_ingest.sources.feast.reader import FeastReader
 from support.feast import REGISTRY, Objects, config, read, tables
+from support.registry_recipe import RegistryRecipe
 
 
 @cache
@@ -38,17 +41,55 @@ def test_a_registry_with_a_changed_byte_is_read_or_refused(data: st.DataObject) 
         read(bytes(content))
 
 
+def varint(content: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins at a place, and the place behind it."""
+    end = next(place for place in range(at, len(content)) if content[place] < 0x80) + 1
+    return sum((byte & 0x7F) << (7 * n) for n, byte in enumerate(content[at:end])), end
+
+
+@cache
+def ends_of_fields() -> frozenset[int]:
+    """Where a field of the registry's message ends."""
+    content = REGISTRY.read_bytes()
+    ends, at = set[int](), 0
+    while at < len(content):
+        tag, at = varint(content, at)
+        assert tag & 7 in {0, 2}, "only numbers and what has a length"
+        value, at = varint(content, at)
+        at += value if tag & 7 == 2 else 0
+        ends.add(at)
+    return frozenset(ends)
+
+
 @settings(max_examples=50)
 @given(st.data())
-def test_a_registry_that_was_cut_off_is_refused(data: st.DataObject) -> None:
+def test_a_registry_cut_inside_a_field_is_refused(data: st.DataObject) -> None:
     content = REGISTRY.read_bytes()
-    cut = content[: data.draw(st.integers(0, len(content) - 1))]
-    whole = {one.proto for one in intact()}
-    try:
-        found = list(split_registry(cut))
-    except MlcatError:
-        return
-    assert {one.proto for one in found} <= whole
+    inside = st.integers(1, len(content) - 1).filter(lambda at: at not in ends_of_fields())
+    with pytest.raises(MlcatError, match=r"breaks off|no Feast registry"):
+        list(split_registry(content[: data.draw(inside)]))
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_a_registry_cut_between_fields_reads_as_a_smaller_one(part: float) -> None:
+    content = REGISTRY.read_bytes()
+    cut = max(end for end in ends_of_fields() if end <= part * len(content))
+    found = [one.proto for one in split_registry(content[:cut])]
+    assert found == [one.proto for one in intact()][: len(found)]
+    assert len(found) < len(intact())
+
+
+def test_a_registry_cut_off_at_any_field_boundary_removes_nothing(tmp_path: Path) -> None:
+    content = REGISTRY.read_bytes()
+    ends = [one.end for one in _fields(content)]
+    assert len(ends) > 40
+    recipe = RegistryRecipe(tmp_path, max_removed_ratio=1.0)
+    assert recipe.ingest(content).exit_code == 0
+    whole = recipe.live()
+    for end in ends:
+        recipe.ingest(content[:end])
+        assert recipe.live() == whole, end
+        recipe.ingest(content)
 
 
 @settings(max_examples=30)

@@ -123,20 +123,27 @@ SCOPE = st.builds(
     options=st.just({"alias_tags": True}) | st.none(),
     limits=st.none() | st.just({"aspect_bytes": 3_000, "tags": 2, "params": 2, "metrics": 2}),
 )
+JOINED_RUN = st.builds(
+    JoinedRun,
+    SCOPE,
+    RUN,
+    st.none() | EXPERIMENT,
+    versions=st.lists(VERSION, max_size=3).map(tuple),
+    models=st.dictionaries(st.sampled_from(["m-1", "m-2"]), MODEL, max_size=2),
+    children=st.none() | st.integers(0),
+)
 RECORD: st.SearchStrategy[JoinedRecord] = st.one_of(
-    st.builds(
-        JoinedRun,
-        SCOPE,
-        RUN,
-        st.none() | EXPERIMENT,
-        versions=st.lists(VERSION, max_size=3).map(tuple),
-        registered=st.dictionaries(st.sampled_from(["m", "n"]), REGISTERED, max_size=2),
-        models=st.dictionaries(st.sampled_from(["m-1", "m-2"]), MODEL, max_size=2),
-        children=st.none() | st.integers(0),
-    ),
+    JOINED_RUN,
     st.builds(JoinedExperiment, SCOPE, EXPERIMENT),
     st.builds(JoinedRegisteredModel, SCOPE, REGISTERED, st.lists(TEXT, max_size=2).map(tuple)),
-    st.builds(JoinedVersion, SCOPE, VERSION, st.none() | REGISTERED, st.none() | MODEL),
+    st.builds(
+        JoinedVersion,
+        SCOPE,
+        VERSION,
+        st.none() | REGISTERED,
+        st.none() | MODEL,
+        st.none() | JOINED_RUN,
+    ),
 )
 
 

@@ -1,11 +1,18 @@
 """What Airflow keeps of runs, and the gate on it."""
 
+import ast
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment
+
 from mlcat_ingest.airflow.provider import get_provider_info
 from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.pipeline.report import EntityCounts, EvaluationSummary, FailedRecord, Report
 
 TEST = "urn:li:test:owned"
+DAG = Path(__file__).parents[3] / "airflow_dags" / "mlcat_ingest_dag.py"
 
 
 def a_report(**changes: object) -> Report:
@@ -22,10 +29,37 @@ def a_report(**changes: object) -> Report:
 
 
 def test_summaries_of_shards_add_up() -> None:
-    done = joined([summary_of(a_report()), summary_of(a_report()), summary_of(a_report())])
+    dropping = a_report(dropped={"mlModel: subTypes": 2, "mlModel: container": 1})
+    done = joined([summary_of(a_report()), summary_of(dropping), summary_of(dropping)])
     assert (done["shards"], done["records"], done["evaluated"]) == (2, 9, 6)
     assert done["entities"]["mlModel"]["created"] == 6
     assert done["failing_tests"] == {TEST: 3}
+    assert done["dropped"] == 6
+
+
+def test_what_several_runs_counted_is_added() -> None:
+    report = a_report(
+        entities={"mlModel": EntityCounts(read=3, created=1, rejected=2)},
+        failed_records=4,
+        dropped={"mlModel: subTypes": 5},
+        source_requests=6,
+        catalog_requests=7,
+    )
+    counted = {
+        "records": 3,
+        "rejected": 2,
+        "failed_records": 4,
+        "dropped": 5,
+        "source_requests": 6,
+        "catalog_requests": 7,
+        "evaluated": 2,
+    }
+    summary = summary_of(report)
+    done = joined([summary, summary])
+    assert {name: summary[name] for name in counted} == counted
+    assert {name: done[name] for name in counted} == {
+        name: 2 * count for name, count in counted.items()
+    }
 
 
 def test_a_summary_stays_small_whatever_failed() -> None:
@@ -57,6 +91,32 @@ def test_a_gate_is_shut_by_the_tests_it_names_alone() -> None:
     summary = summary_of(a_report())
     assert refused_by(summary, "owned") == f"metadata tests fail: {TEST} (1)"
     assert refused_by(summary, "documented") is None
+
+
+@pytest.mark.parametrize(
+    ("parameter", "refusal"),
+    [
+        (None, None),
+        ("", None),
+        ("None", "metadata tests fail: urn:li:test:owned-by-None (2)"),
+        ("owned$", f"metadata tests fail: {TEST} (1)"),
+    ],
+)
+def test_the_gate_of_the_dag_takes_its_parameter_as_it_is(
+    parameter: str | None, refusal: str | None
+) -> None:
+    tests = EvaluationSummary(2, 1, 3, {TEST: 1, "urn:li:test:owned-by-None": 2})
+    rendered = Environment(autoescape=True).from_string(gate_template())
+    pattern = rendered.render(params={"fail_on_tests": parameter})
+    assert refused_by(summary_of(a_report(evaluation=tests)), pattern) == refusal
+
+
+def gate_template() -> str:
+    """The template that the DAG file gives the gate for `fail_on_tests`."""
+    calls = [node for node in ast.walk(ast.parse(DAG.read_text())) if isinstance(node, ast.Call)]
+    [gate] = [call for call in calls if ast.unparse(call.func) == "MlcatGateOperator"]
+    [template] = [one.value for one in gate.keywords if one.arg == "fail_on_tests"]
+    return str(ast.literal_eval(template))
 
 
 def test_what_was_not_evaluated_has_not_passed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError, VersionConflictError
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.versions import Version, link, next_sort_id, unlink
 from support.catalog_store import group, model, put
@@ -61,8 +61,8 @@ def test_when_the_newest_leaves_the_one_before_it_is_newest_again(store: Store) 
 
 
 def test_a_set_with_an_order_of_its_own_goes_by_labels(store: Store) -> None:
-    scheme = "LEXICOGRAPHIC_STRING"
-    put(store, SET, versionSetProperties={"latest": model("gone"), "versioningScheme": scheme})
+    value = {"versionSet": SET, "version": {"versionTag": "1"}, "sortId": "v1"}
+    put(store, model("b"), versionProperties=value)
     link(store, SET, model("a"), Version("v2"))
     assert version(store, "a")["sortId"] == "v2"
     assert latest(store) == model("a")
@@ -106,7 +106,7 @@ def test_a_set_that_changes_meanwhile_is_not_overwritten(
         return write(items, *rest)
 
     monkeypatch.setattr(store, "write", late)
-    with pytest.raises(VersionConflictError):
+    with pytest.raises(InvalidProposalError, match="must be unique"):
         link(store, SET, model("c"), Version("3"))
     assert latest(store) == model("b")
     assert version(store, "c") is None

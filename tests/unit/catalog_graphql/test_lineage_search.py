@@ -55,6 +55,48 @@ def test_everything_upstream_of_a_group(graph: Store) -> None:
     assert reached(graph, group("g"), "DOWNSTREAM") == {}
 
 
+def test_impact_passes_datasets_and_jobs(graph: Store) -> None:
+    raw, staged = (
+        f"urn:li:dataset:(urn:li:dataPlatform:s3,{name},PROD)" for name in ("raw", "staged")
+    )
+    job = "urn:li:dataJob:(urn:li:dataFlow:(airflow,flow,PROD),job)"
+    field = f"urn:li:schemaField:({staged},amount)"
+    put(graph, raw, datasetProperties={})
+    put(graph, field, schemaFieldKey={"parent": staged, "fieldPath": "amount"})
+    put(
+        graph,
+        DATASET,
+        upstreamLineage={
+            "upstreams": [{"dataset": staged, "type": "TRANSFORMED"}],
+            "fineGrainedLineages": [
+                {
+                    "upstreamType": "FIELD_SET",
+                    "upstreams": [field],
+                    "downstreamType": "FIELD",
+                    "downstreams": [f"urn:li:schemaField:({DATASET},amount)"],
+                }
+            ],
+        },
+    )
+    put(graph, staged, datasetProperties={})
+    put(
+        graph,
+        job,
+        dataJobInputOutput={
+            "inputDatasets": [],
+            "inputDatasetEdges": [{"destinationUrn": raw}],
+            "outputDatasets": [staged],
+        },
+    )
+    assert reached(graph, DATASET, "UPSTREAM") == {staged: 1, job: 2, raw: 3}
+    assert reached(graph, raw, "DOWNSTREAM")[group("g")] == 6
+    # Fields are at the ends of relationships, and of no lineage between entities.
+    made = """query ($urn: String!) { dataset(urn: $urn) { relationships(input: {
+        types: ["DownstreamOf"], direction: OUTGOING}) { relationships { entity { urn } } } } }"""
+    found = ask(graph, made, urn=DATASET)["dataset"]["relationships"]["relationships"]
+    assert {one["entity"]["urn"] for one in found} == {staged, field}
+
+
 @pytest.mark.parametrize(
     ("filters", "degrees"),
     [

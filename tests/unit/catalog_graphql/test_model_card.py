@@ -26,7 +26,7 @@ def test_the_model_card(store: Store) -> None:
         },
         cost={
             "costType": "ORG_COST_TYPE",
-            "cost": {"fieldDiscriminator": "costCode", "costCode": "x1"},
+            "cost": {"costCode": "x1"},
         },
     )
     fields = """... on MLModel {
@@ -92,11 +92,8 @@ def test_versions(store: Store) -> None:
             "sortId": "0003",
             "aliases": [{"versionTag": "champion"}],
             "metadataCreatedTimestamp": stamp,
-            "isLatest": True,
         },
     )
-    scheme = "LEXICOGRAPHIC_STRING"
-    put(store, version_set, versionSetProperties={"latest": model("m"), "versioningScheme": scheme})
     fields = """... on SupportsVersions { versionProperties { isLatest comment
         version { versionTag } aliases { versionTag }
         created { time actor { username } } createdInSource { time }

@@ -259,3 +259,24 @@ def test_facets_are_limited(store: Store) -> None:
         input: $input) { facets { field } } }"""
     wish = {"query": "*", "facets": [f"f{place}" for place in range(51)]}
     assert "more than 50 facets" in refused(store, query, input=wish)["message"]
+
+
+def test_versions_that_are_not_the_latest_are_found_where_that_is_asked_for(store: Store) -> None:
+    for at in ("1", "2"):
+        value = {
+            "versionSet": "urn:li:versionSet:(churn,mlModel)",
+            "version": {"versionTag": at},
+            "sortId": at,
+        }
+        put(store, model(f"churn-{at}"), mlModelProperties={}, versionProperties=value)
+    put(store, model("churn-run"), mlModelProperties={})
+    old, others = model("churn-1"), {model("churn-2"), model("churn-run")}
+    both = {"searchFlags": {"filterNonLatestVersions": False}}
+    for wish in ({"query": "churn"}, {"query": "*"}, {"query": "*", "types": ["MLMODEL"]}):
+        assert set(found(store, **wish)) == others
+        assert set(found(store, **wish, **both)) == {old, *others}
+    for flags, urns in (({}, others), (both, {old, *others})):
+        page = ask(store, SCROLL, input={"query": "*", **flags})["scrollAcrossEntities"]
+        assert {hit["entity"]["urn"] for hit in page["searchResults"]} == urns
+    is_latest = [{"and": [{"field": "isLatest", "values": ["true"]}]}]
+    assert found(store, orFilters=is_latest) == [model("churn-2")]

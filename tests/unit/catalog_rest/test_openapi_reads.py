@@ -236,3 +236,36 @@ def test_a_read_asks_for_so_many(tmp_path: Path) -> None:
         read = [{"urn": tags[0], **{name: {} for name in names}}]
         refused = client.refused("POST", "/openapi/v3/entity/tag/batchGet", read)
         assert "more than 1,000 names of aspects" in refused
+
+
+def test_names_of_types_and_aspects_may_be_in_any_case(client: RestClient) -> None:
+    urn = model("m")
+    put(client.store, urn, mlModelProperties={"name": "a"}, status={"removed": False})
+    lower = path(urn).replace("/mlModel/", "/mlmodel/")
+    assert client.ok("GET", f"{lower}/mlmodelproperties") == {"value": {"name": "a"}}
+    assert client.send("HEAD", f"{lower}/MLMODELPROPERTIES").status == 204
+    only = client.ok("GET", f"{lower}?aspects=mlmodelproperties,STATUS")
+    assert set(only) == {"urn", "mlModelProperties", "status"}
+    wanted = [{"urn": urn, "mlmodelproperties": {}}]
+    [one] = client.ok("POST", "/openapi/v3/entity/mlmodel/batchGet", wanted)
+    assert one == {"urn": urn, "mlModelProperties": {"value": {"name": "a"}}}
+    [listed] = client.ok("GET", "/openapi/v3/entity/mlmodel?aspects=STATUS")["entities"]
+    assert set(listed) == {"urn", "status"}
+    [found] = client.ok("POST", "/openapi/v3/entity/scroll", {"aspects": ["STATUS"]})["entities"]
+    assert set(found) == {"urn", "status"}
+    written = [{"urn": urn, "STATUS": {"value": {"removed": True}}}]
+    client.ok("POST", "/openapi/v3/entity/mlmodel", written, 202)
+    assert client.ok("GET", f"{lower}/status") == {"value": {"removed": True}}
+    client.send("DELETE", f"{lower}?aspects=mlmodelproperties")
+    assert client.send("GET", f"{lower}/mlModelProperties").status == 404
+
+
+def test_an_aspect_of_an_open_type_is_read_under_the_name_of_its_record(
+    client: RestClient,
+) -> None:
+    urn = "urn:li:dashboard:(looker,a)"
+    put(client.store, urn, dashboardInfo={"title": "a"}, somethingElse={})
+    found = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=dashboardInfo")
+    assert found["aspect"] == {"com.linkedin.dashboard.DashboardInfo": {"title": "a"}}
+    unknown = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=somethingElse")
+    assert list(unknown["aspect"]) == ["com.linkedin.metadata.aspect.SomethingElse"]

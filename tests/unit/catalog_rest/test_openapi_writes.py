@@ -83,7 +83,7 @@ def test_a_wrong_version_is_a_failed_precondition_and_nothing_is_written(
     answer = client.send("POST", MODELS, [item(model("n"), status={}), conditional])
     assert answer.status == 412
     assert answer.json()["error"] == "Precondition Error"
-    assert "[1]" in answer.json()["message"]
+    assert f"EntityAspect:({M},status)" in answer.json()["message"]
     assert "Expected version 3, actual version 1" in answer.json()["message"]
     assert client.store.exists([M, model("n")]) == {M}
     conditional["status"]["headers"] = {"If-Version-Match": "1"}
@@ -218,8 +218,18 @@ def test_a_patch_that_cannot_be_applied_is_refused(
 def test_a_patch_carries_conditions(client: RestClient) -> None:
     sent = [{"urn": M, "mlModelProperties": {"value": [ADD], "headers": {"If-Version-Match": "7"}}}]
     message = client.refused("PATCH", MODELS, sent, 412)
-    assert "[0]" in message
-    assert "Expected version 7, actual version -1" in message
+    assert f"EntityAspect:({M},mlModelProperties)" in message
+    assert "subType=PRECONDITION, msg=Expected version 7, actual version -1)" in message
+
+
+def test_a_validators_refusal_ends_with_its_sentence(client: RestClient) -> None:
+    version = {"versionSet": "urn:li:versionSet:(s,mlModel)", "version": {"versionTag": "1"}}
+    sent = [item(versionProperties={**version, "sortId": "1", "isLatest": True})]
+    assert client.refused("POST", MODELS, sent) == (
+        "Failed to validate MCP due to: ValidationExceptionCollection{EntityAspect:("
+        f"{M},versionProperties) Exceptions: [AspectValidationException(subType=VALIDATION, "
+        "msg=IsLatest should not be specified, this is a computed field.)]}"
+    )
 
 
 def test_some_aspects_are_deleted_and_others_stay(client: RestClient) -> None:

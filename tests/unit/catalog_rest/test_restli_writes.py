@@ -90,6 +90,18 @@ def test_a_patch_that_cannot_be_applied_names_the_proposal(
     assert client.store.read(counts) == {}
 
 
+def test_a_rule_of_version_sets_is_refused_as_a_validator_does(client: RestClient) -> None:
+    version = {"versionSet": "urn:li:versionSet:(s,dataset)", "version": {"versionTag": "1"}}
+    bad = proposal({**version, "sortId": "1"}, aspectName="versionProperties")
+    told = client.refused("POST", BATCH, {"proposals": [proposal({}, model("n")), bad]}, 422)
+    assert told == (
+        "Failed to validate MCP due to: ValidationExceptionCollection{EntityAspect:("
+        f"{M},versionProperties) Exceptions: [AspectValidationException(subType=VALIDATION, "
+        "msg=Version Set specified entity type does not match, expected type: dataset)]}"
+    )
+    assert client.store.read(counts) == {}
+
+
 def test_conditions_by_version_and_by_time(client: RestClient) -> None:
     def write(value: Any, status: int = 200, **headers: str) -> Any:
         named = {name.replace("_", "-"): text for name, text in headers.items()}
@@ -100,7 +112,11 @@ def test_conditions_by_version_and_by_time(client: RestClient) -> None:
 
     write({"removed": True}, If_Version_Match="-1")
     told = write({"removed": False}, 422, If_Version_Match="-1")
-    assert "Expected version -1, actual version 1" in told
+    assert told == (
+        "Failed to validate MCP due to: ValidationExceptionCollection{EntityAspect:("
+        f"{M},status) Exceptions: [AspectValidationException(subType=PRECONDITION, "
+        "msg=Expected version -1, actual version 1)]}"
+    )
     past, future = "2001-01-01T00:00:00Z", "2101-01-01T00:00:00+02:00"
     write({"removed": False}, 422, If_Unmodified_Since=past)
     write({"removed": False}, 422, If_Modified_Since=future)
@@ -137,7 +153,7 @@ STATUS = {"com.linkedin.common.Status": {"removed": False}}
 
 def test_a_snapshot_writes_all_its_aspects(client: RestClient) -> None:
     body = {"entity": snapshot(M, PROPERTIES, STATUS), "systemMetadata": {"runId": "r"}}
-    assert client.ok("POST", INGEST, body) is None
+    assert client.ok("POST", INGEST, body) == {}
     assert stored(client)["description"] == "d"
     assert stored(client, "status") == {"removed": False}
     found = client.store.get_many([M], ["status"])[M]["status"]
@@ -148,7 +164,7 @@ def test_snapshots_come_in_batches(client: RestClient) -> None:
     entities = [snapshot(M, STATUS), snapshot(model("n"))]
     client.ok("POST", INGEST_MANY, {"entities": entities, "systemMetadata": [{"runId": "r"}]})
     assert client.store.exists([M, model("n")]) == {M, model("n")}
-    client.ok("POST", INGEST_MANY, {"entities": []})
+    assert client.ok("POST", INGEST_MANY, {"entities": []}) == {}
 
 
 def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(

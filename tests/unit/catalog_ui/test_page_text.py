@@ -60,9 +60,9 @@ def test_only_web_addresses_are_links(address: object, expected: str | None) -> 
 @pytest.mark.parametrize(
     ("milliseconds", "expected"),
     [
-        (0, "1970-01-01 00:00"),
-        (1_700_000_000_000, "2023-11-14 22:13"),
-        (-1, "1969-12-31 23:59"),
+        (0, "1970-01-01 00:00 UTC"),
+        (1_700_000_000_000, "2023-11-14 22:13 UTC"),
+        (-1, "1969-12-31 23:59 UTC"),
         (10**18, "1000000000000000000"),
         (None, ""),
         ("5", ""),
@@ -74,7 +74,7 @@ def test_moments(milliseconds: object, expected: str) -> None:
 
 
 def test_stamps() -> None:
-    assert stamp({"time": 0}) == "1970-01-01 00:00"
+    assert stamp({"time": 0}) == "1970-01-01 00:00 UTC"
     assert stamp(None) == ""
     assert stamp({}) == ""
 

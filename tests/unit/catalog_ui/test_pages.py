@@ -17,6 +17,7 @@ from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.metadata_tests.evaluate import evaluate
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.catalog.ui.rendering import Renderer
 from mlcat_ingest.catalog.ui.routes import ui_routes
 from mlcat_ingest.metadata.urn import build
 from support.asgi import Answer, call
@@ -24,6 +25,7 @@ from support.catalog_store import feature, group, model, put, statements, table
 from support.names import HOSTILE
 
 ADA = "urn:li:corpuser:ada"
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 VOID = {"meta", "link", "input"}
 
 
@@ -68,7 +70,7 @@ class Reader(HTMLParser):
 
 
 def get(store: Store, target: str) -> Answer:
-    return call(Starlette(routes=ui_routes(store)), "GET", target)
+    return call(Starlette(routes=ui_routes(store, Renderer())), "GET", target)
 
 
 def page(store: Store, target: str, status: int = 200) -> Reader:
@@ -179,6 +181,17 @@ def test_a_list_of_a_kind_has_pages(store: Store) -> None:
     assert "/kind/mlModel?start=150" not in last.links
 
 
+def test_lists_are_in_the_order_of_the_times_that_they_show(store: Store) -> None:
+    hour_ms = 3_600_000
+    for name, hours in {"second": 2, "third": 1, "first": 3}.items():
+        at_ms = 1_700_000_000_000 + hours * hour_ms
+        put(store, group(name), mlModelGroupProperties={"created": {"time": at_ms}})
+        put(store, model(name), mlModelProperties={"date": at_ms, "groups": [group("none")]})
+    for target in ("/", "/kind/mlModelGroup", "/kind/mlModel", at(group("none"))):
+        shown = re.findall(r"2023-11-1\d \d\d:13 UTC", page(store, target).text)
+        assert shown == ["2023-11-15 01:13 UTC", "2023-11-15 00:13 UTC", "2023-11-14 23:13 UTC"]
+
+
 @pytest.mark.parametrize("start", ["-1", "x", "", "²", "9" * 30])
 def test_a_start_that_is_none_is_the_beginning(store: Store, start: str) -> None:
     put(store, model("m"), mlModelProperties={})
@@ -195,7 +208,7 @@ def test_kinds_that_have_no_label(store: Store) -> None:
     put(store, "urn:li:dataHubPolicy:p", dataHubPolicyInfo={"type": "x"})
     assert page(store, "/").links["/kind/dataHubPolicy"] == "1 dataHubPolicy"
     assert at("urn:li:dataHubPolicy:p") in page(store, "/kind/dataHubPolicy").links
-    assert "<script>" in page(store, "/kind/%3Cscript%3E").text
+    assert "Nothing found." in page(store, "/kind/tag").text
 
 
 def test_search_finds_names_and_urns(store: Store) -> None:
@@ -221,7 +234,7 @@ def test_the_overview_of_a_model(store: Store) -> None:
     for fact in (
         "Model type Lasso",
         "Version 7",
-        "Created 2023-11-14 22:13",
+        "Created 2023-11-14 22:13 UTC",
         "Owners Ada L.",
         "Tags gold",
         "Source http://mlflow.example/run",
@@ -263,7 +276,7 @@ def test_the_models_of_a_group(store: Store) -> None:
     found = page(store, at(group("churn")))
     assert "Models 60" in found.text
     assert "auc" in found.text
-    assert "hare 59 0.912346 first of all 2023-11-14 22:13" in found.text
+    assert "hare 59 0.912346 first of all 2023-11-14 22:13 UTC" in found.text
     assert at(model("gone")) not in found.links
     assert at(group("churn"), "?tab=models&start=50") in found.links
     rest = page(store, at(group("churn"), "?tab=models&start=50"))
@@ -385,6 +398,33 @@ def test_the_raw_json(store: Store) -> None:
 )
 def test_what_is_not_there_is_a_404_page(store: Store, target: str) -> None:
     assert "Not in the catalog" in page(store, target, 404).text
+
+
+@pytest.mark.parametrize(
+    "target", ["/nope", "/kind/bogus", "/kind/%3Cscript%3E", "/static/other.js", "/entities/x"]
+)
+def test_an_unknown_page_is_a_page_for_a_browser_and_json_for_others(
+    store: Store, target: str
+) -> None:
+    app = create_app(store)
+    answer = call(app, "GET", target, headers=BROWSER)
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'self'")
+    found = Reader(answer.text)
+    assert "Page not found" in found.text
+    assert found.links["/"]
+    for accept in ("*/*", "application/json"):
+        assert call(app, "GET", target, headers={"accept": accept}).json()["status"] == 404
+
+
+@pytest.mark.parametrize(
+    "target", ["/gms/nope", "/api/nope", "/openapi/v3/nope", "/aspects/urn:li:tag:x"]
+)
+def test_a_browser_on_a_path_of_the_interface_gets_json(store: Store, target: str) -> None:
+    answer = call(create_app(store), "GET", target, headers=BROWSER)
+    assert answer.status in {400, 404}
+    assert answer.headers["content-type"] == "application/json"
 
 
 # --- hostile names -------------------------------------------------------------------------------

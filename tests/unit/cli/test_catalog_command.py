@@ -49,22 +49,29 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     calls: list[tuple[Any, ...]] = []
 
     def serve(
-        db: str, host: str, port: int, *, token: str | None, ready: Callable[[Running], None]
+        db: str,
+        host: str,
+        port: int,
+        *,
+        token: str | None,
+        read_token: str | None,
+        ready: Callable[[Running], None],
     ) -> None:
-        calls.append((db, host, port, token))
+        calls.append((db, host, port, token, read_token))
         ready(Running(1, f"http://{host}:{port}"))
         if port == 1:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("mlcat_ingest.catalog.serve.serve", serve)
-    monkeypatch.delenv("MLCAT_CATALOG_TOKEN", raising=False)
+    for variable in ("TOKEN", "TOKEN_FILE", "READ_TOKEN", "READ_TOKEN_FILE"):
+        monkeypatch.delenv(f"MLCAT_CATALOG_{variable}", raising=False)
     return calls
 
 
 def test_serving_says_where(invoke: Invoke, served: list[tuple[Any, ...]]) -> None:
     result = invoke("catalog", "serve")
     assert result.code == 0
-    assert served == [("mlcat-catalog.db", "127.0.0.1", 8080, None)]
+    assert served == [("mlcat-catalog.db", "127.0.0.1", 8080, None, None)]
     assert result.out == "the catalog is at http://127.0.0.1:8080 (Ctrl-C stops it)\n"
 
 
@@ -74,10 +81,50 @@ def test_ctrl_c_ends_serving_cleanly(
     monkeypatch.setenv("MLCAT_CATALOG_TOKEN", "s3cret-token")
     result = invoke("catalog", "serve", "--db", "x.db", "--host", "::1", "--port", "1")
     assert result.code == 0
-    assert served == [("x.db", "::1", 1, "s3cret-token")]
+    assert served == [("x.db", "::1", 1, "s3cret-token", None)]
     assert result.err == "stopped\n"
     assert SECRETS.mask("s3cret-token") == "***"
     SECRETS.clear()
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_tokens_come_from_files_too(
+    invoke: Invoke,
+    served: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    by: str,
+) -> None:
+    options = []
+    for name, token in (("token", "s3cret-token"), ("read-token", "s3cret-reader")):
+        file = tmp_path / name
+        file.write_text(f"{token}\n")
+        variable = f"MLCAT_CATALOG_{name.upper().replace('-', '_')}_FILE"
+        if by == "variable":
+            monkeypatch.setenv(variable, str(file))
+        else:
+            options += [f"--{name}-file", str(file)]
+    assert invoke("catalog", "serve", *options).code == 0
+    assert served[0][3:] == ("s3cret-token", "s3cret-reader")
+    assert SECRETS.mask("s3cret-token s3cret-reader") == "*** ***"
+    SECRETS.clear()
+
+
+def test_a_token_file_that_cannot_be_used_is_an_error(
+    invoke: Invoke, served: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    for content, problem in ((b" \n", "is empty"), (b"\xff", "it is not UTF-8"), (None, "No such")):
+        file.unlink(missing_ok=True)
+        if content is not None:
+            file.write_bytes(content)
+        result = invoke("catalog", "serve", "--token-file", str(file))
+        assert result.code == 2
+        assert problem in result.err
+    both = invoke("catalog", "serve", "--read-token", "x", "--read-token-file", str(file))
+    assert both.code == 2
+    assert "give --read-token or --read-token-file (or their variables), not both" in both.err
+    assert served == []
 
 
 # --- tests push ----------------------------------------------------------------------------------

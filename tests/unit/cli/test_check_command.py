@@ -1,9 +1,12 @@
 """`mlcat-ingest check`: every side's findings, and whether one of them failed."""
 
 import json
+import logging
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,3 +165,29 @@ def test_several_problems_of_one_finding_are_one_line(
     source = FindingSource(findings=(Finding("files", "failed", "a.yml:1: one\na.yml:2: two"),))
     recipe_of(monkeypatch, Side(source), Side(FakeSink()))
     assert "FAILED   files: a.yml:1: one; a.yml:2: two" in invoke("check", "recipe.yml").out
+
+
+def test_warnings_of_a_library_do_not_stand_between_the_findings(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exceptions = pytest.importorskip("mlflow.exceptions")
+    from mlcat_ingest.sources.mlflow import client
+
+    class WithoutCredentials:
+        def __getattr__(self, method: str) -> Any:
+            def call(**_: Any) -> None:
+                for library in ("databricks.sdk", "mlflow.tracking", "alembic"):
+                    logging.getLogger(library).warning("%s has no credentials", library)
+                warnings.warn("no credentials either", stacklevel=1)
+                raise exceptions.MlflowException(f"no credentials for {method}")
+
+            return call
+
+    monkeypatch.setattr(client, "_client", lambda _: WithoutCredentials())
+    recipe = tmp_path / "recipe.yml"
+    sink = {"type": "file", "config": {"path": "out.jsonl"}}
+    source = {"type": "mlflow", "config": {"tracking_uri": "databricks"}}
+    recipe.write_text(json.dumps({"name": "r", "sources": [source], "sink": sink}))
+    found = invoke("check", str(recipe))
+    assert "no credentials for search_experiments" in found.out
+    assert found.err == ""

@@ -51,7 +51,7 @@ def test_a_failing_test_is_status_3_and_named(invoke: Invoke) -> None:
     assert (
         "1 newly failing, 0 still failing, 0 passing, of the tests that match 'owned'" in result.out
     )
-    assert f"newly failing: {model_urn('b')}: {OWNED}" in result.out
+    assert f"newly failing: {model_urn('b')} b: {OWNED}" in result.out
     assert invoke("recipe.yml", "--fail-on-tests", "named").code == 0
 
 
@@ -70,7 +70,7 @@ def test_the_report_holds_the_verdict(invoke: Invoke, tmp_path: Path) -> None:
         "unevaluated": 0,
         "not_evaluated": [],
         "tests": [{"urn": OWNED, "name": None, "passing": 0, "failing": 1, "newly_failing": 1}],
-        "examples": [{"entity": model_urn("b"), "test": OWNED, "newly": True}],
+        "examples": [{"entity": model_urn("b"), "test": OWNED, "newly": True, "name": "b"}],
     }
     invoke("recipe.yml", "--report", str(file))
     assert json.loads(file.read_text())["gate"] is None

@@ -68,6 +68,33 @@ def test_what_cannot_be_drained_stays_and_is_in_the_exit_status(
     assert len(spool.waiting()) == 1
 
 
+@pytest.mark.parametrize("command", ["status", "drain"])
+def test_a_recipe_that_is_not_there_is_a_usage_error(
+    command: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    typo = tmp_path / "typo.yml"
+    done = invoke("hooks", command, str(typo))
+    assert (done.code, done.out) == (2, "")
+    assert str(typo) in done.err
+    assert invoke("state", "show", str(typo)).err == done.err
+
+
+@pytest.mark.parametrize("command", ["status", "drain"])
+def test_the_recipe_is_that_of_the_environment_where_none_is_given(
+    command: str, recipe: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLCAT_RECIPE", raising=False)
+    none = invoke("hooks", command)
+    assert none.code == 2
+    assert "Missing argument 'RECIPE'" in none.err
+    monkeypatch.setenv("MLCAT_RECIPE", str(recipe))
+    assert invoke("hooks", command) == invoke("hooks", command, str(recipe))
+    assert invoke("hooks", command).code == 0
+    monkeypatch.setenv("MLCAT_RECIPE", "typo.yml")
+    assert invoke("hooks", command).code == 2
+    assert invoke("hooks", command, str(recipe)).code == 0
+
+
 def test_a_drain_at_work_is_said(recipe: Path, invoke: Invoke) -> None:
     spool = Spool(recipe.parent / ".mlcat" / "spool")
     spool.put(Event("a", recipe=str(recipe)))

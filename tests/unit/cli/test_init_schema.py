@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from inspect import signature
@@ -43,6 +44,30 @@ def test_init_names_the_recipe_by_its_file(folder: Path) -> None:
     assert run_init("team-a.yml")[0] == 0
     assert Recipe.load(folder / "team-a.yml", {}).name == "team-a"
     assert "mlcat-ingest team-a.yml" in (folder / "team-a.yml").read_text()
+
+
+def test_the_rules_that_init_leaves_out_load_once_they_are_comments_no_more(folder: Path) -> None:
+    run_init()
+    text = (folder / "recipe.yml").read_text()
+    head, sign, rest = text.partition("# enrich:")
+    block, _, tail = f"{sign}{rest}".partition("\n\n")
+    block = re.sub(r"(?m)^# ", "", block)
+    (rule,) = Recipe.parse(f"{head}{block}\n\n{tail}", environ={}).enrich
+    assert rule.set_domain == "urn:li:domain:risk"
+    assert rule.add_tags == ("urn:li:tag:fraud",)
+
+
+def test_init_says_what_a_user_has_to_know_before_the_first_run(folder: Path) -> None:
+    run_init()
+    text = (folder / "recipe.yml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=recipe.schema.json\n")
+    assert "mlcat-ingest schema > recipe.schema.json" in text
+    name = " ".join(text.partition("# The name")[2].partition("\nname:")[0].split())
+    assert "owns every entry that this recipe writes" in name
+    assert "do not change it" in name
+    sqlite = text.partition("sqlite:///mlflow.db")
+    assert sqlite[1]
+    assert "extra" not in sqlite[0].rpartition("tracking_uri")[2].rpartition("\n")[2]
 
 
 def test_init_overwrites_only_when_forced(folder: Path) -> None:

@@ -128,7 +128,8 @@ def test_the_gate_has_its_own_series(path: Path) -> None:
         3,
         1,
     ]
-    assert (found["up", ()], found["exit_code", ()]) == (0, 3)
+    assert (found["up", ()], found["exit_code", ()]) == (1, 3)
+    assert found["last_success_timestamp_seconds", ()] == ALL_WELL.finished_at_ms / 1000
 
 
 def test_evaluation_that_stopped_shows(path: Path) -> None:

@@ -6,9 +6,11 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.cli import logs, output
 from mlcat_ingest.pipeline.plan.render import Line
 from mlcat_ingest.pipeline.report import Progress
@@ -50,6 +52,7 @@ def test_progress_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     with output.progress(quiet=False) as show:
         assert show is not None
         show(NOW)
+    assert "1,500 records read" in terminal.getvalue()
     assert "\x1b[3" not in terminal.getvalue()
 
 
@@ -57,10 +60,36 @@ def test_progress_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_elsewhere_is_a_line_now_and_then(
     as_lines: bool,  # noqa: FBT001 - parametrized
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal() if as_lines else io.StringIO())
+    monkeypatch.setattr(output, "PLAIN_INTERVAL_S", 0.0)
+    caplog.set_level(logging.INFO)
     with output.progress(quiet=False, as_lines=as_lines) as show:
-        assert isinstance(show, output.PlainProgress)
+        assert show is not None
+        show(NOW)
+    assert caplog.messages == [WORDS]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_says_who_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, terminal: bool
+) -> None:
+    stderr = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(output, "PLAIN_INTERVAL_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    caplog.set_level(logging.INFO)
+    silent = Awaited("http://mlflow:5000/x", 8.2, is_retried=True)
+    with output.progress(quiet=False) as show:
+        assert show is not None
+        show(replace(NOW, awaited=replace(silent, seconds=4.9)))
+        show(replace(NOW, awaited=silent))
+    told = "no answer from http://mlflow:5000/x for 8 s, retrying"
+    if terminal:
+        assert told in stderr.getvalue()
+    else:
+        assert caplog.messages == [WORDS, f"{told}; {WORDS}"]
 
 
 def test_quiet_shows_no_progress() -> None:
@@ -162,6 +191,23 @@ def test_a_result_that_nobody_reads_is_dropped(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(output, "drop_stdout", lambda: dropped.append(True))
     output.out("result")
     assert dropped == [True]
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_what_to_look_at_in_a_report_is_coloured_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, *, no_color: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    output.out_report("r: done\n    newly failing: urn:x\n  note         truncated: 1")
+    shown = terminal.getvalue()
+    assert ("\x1b[31m    newly failing: urn:x" in shown) is not no_color
+    assert ("\x1b[33m  note         truncated: 1" in shown) is not no_color
+    assert shown.startswith("r: done\n")
 
 
 def test_lines_of_a_result_have_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

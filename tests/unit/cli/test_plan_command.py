@@ -59,7 +59,7 @@ def test_a_plan_shows_what_a_run_would_write(
     assert result.code == 0
     assert result.out.splitlines() == [
         "test: plan, nothing was written",
-        f"+ create {model_urn('r1')}",
+        f"+ create {model_urn('r1')} r1",
         "    mlModelProperties (new)",
         "      + name: r1",
         "  records      1 read → a fake catalog",

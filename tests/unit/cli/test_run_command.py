@@ -4,8 +4,9 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,60 +14,11 @@ import pytest
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli import run as run_module
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report import Progress
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
-
-
-@dataclass
-class Built:
-    """A source or a sink of a resolved recipe that is made already."""
-
-    side: object
-    type: str = "fake"
-    config: object = None
-
-    def build(self, *, dialect: str = "auto") -> object:
-        assert dialect == "auto"
-        return self.side
-
-
-@dataclass
-class Sides:
-    """What the recipe of a test resolves to, and what it was read from."""
-
-    source: FakeSource = field(default_factory=lambda: FakeSource([[model("r1")]]))
-    sink: FakeSink | None = field(default_factory=FakeSink)
-    read: list[object] = field(default_factory=list)
-
-    def resolved(self) -> Resolved:
-        recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-        sink = None if self.sink is None else Built(self.sink)
-        return Resolved(recipe, (Built(self.source),), sink)  # type: ignore[arg-type]
-
-
-def model(name: str) -> Entity:
-    return Entity(model_urn(name), {"mlModelProperties": {"name": name}})
-
-
-@pytest.fixture
-def sides(monkeypatch: pytest.MonkeyPatch) -> Sides:
-    made = Sides()
-
-    def load(path: str) -> Resolved:
-        made.read.append(path)
-        return made.resolved()
-
-    def resolve(recipe: Recipe) -> Resolved:
-        made.read.append(recipe)
-        return replace(made.resolved(), recipe=recipe)
-
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.load_resolved", load)
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.resolve", resolve)
-    return made
+from support.sides import Built, Sides
 
 
 def test_a_recipe_is_run_and_reported(invoke: Invoke, sides: Sides) -> None:
@@ -268,3 +220,29 @@ def test_sigterm_ends_a_run_with_its_report(
 
 def test_a_line_of_json_is_one_line() -> None:
     assert run_module._line({"a": "ö\n"}) == '{"a": "ö\\n"}'
+
+
+@pytest.mark.parametrize("as_recipe", [True, False])
+def test_a_scheme_that_nothing_opens_is_told_before_anything_is_loaded(
+    tmp_path: Path, *, as_recipe: bool
+) -> None:
+    name = "htp://mlflow:5000"
+    if as_recipe:
+        name = str(tmp_path / "r.yml")
+        Path(name).write_text(
+            "sources: [{type: mlflow, config: {tracking_uri: 'htp://mlflow:5000'}}]\n"
+            "sink: {type: file, config: {path: out.jsonl}}\n"
+        )
+    script = (
+        "import sys; from mlcat_ingest.cli.main import call\n"
+        f"code = call([{name!r}, '--no-input'])\n"
+        "sys.exit(9 if 'mlflow' in sys.modules else code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "begins with htp:// (did you mean http://?); possible schemes are databricks" in (
+        done.stderr
+    )
+    assert "https, mssql, mysql, postgres, postgresql, sqlite" in done.stderr

@@ -168,12 +168,15 @@ def test_outcomes_are_printed(invoke: Invoke, service: Service) -> None:
 
 
 def test_many_are_evaluated_in_batches(invoke: Invoke, service: Service) -> None:
-    assert invoke("evaluate", *(model_urn(f"r{n}") for n in range(201))).code == 0
+    urns = [model_urn(f"r{n}") for n in range(201)]
+    service.evaluation = Evaluation(dict.fromkeys(urns, TestOutcome((), ())))
+    assert invoke("evaluate", *urns).code == 0
     assert [one[0] for one in service.asked] == [200, 1, "closed"]
     assert service.asked[0][1] is False
 
 
 def test_what_is_not_evaluated_is_a_failure(invoke: Invoke, service: Service) -> None:
+    service.aspects[GROUP] = {"mlModelGroupKey": {}}
     service.evaluation = Evaluation(not_evaluated="403: no permission")
     result = invoke("evaluate", GROUP)
     assert result.code == 1

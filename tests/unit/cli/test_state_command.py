@@ -78,7 +78,7 @@ def test_what_is_remembered_is_shown_to_people(
         "dirty      1 run: the next run merges them again",
         "last full  2025-10-09 08:53:20 UTC",
         "run as     urn:li:mlModel:x",
-        "tests      1 entities failed one",
+        "tests      1 entity failed one",
     ):
         assert line in shown.out
 

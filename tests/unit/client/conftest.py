@@ -10,6 +10,11 @@ from support.fake_service import FakeService, fake_service
 TOKEN = "made-up-token-8d1f"
 
 
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlcat_ingest.client.emitter.RESEND_PAUSE_S", 0)
+
+
 @pytest.fixture
 def service() -> Iterator[FakeService]:
     with fake_service() as running:

@@ -11,6 +11,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     ProtocolMismatchError,
 )
+from mlcat_ingest.metadata.urn import FABRICS
 from support.fake_service import Answer, FakeService
 
 
@@ -42,8 +43,43 @@ def test_config_tells_the_service(
     service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
     assert client.connect() == expected
     assert client.connect().describe() == name
-    assert expected.dialect == ("push" if expected.datahub else "shouldPush")
     assert [asked.path for asked in service.asked] == ["/config"]
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"),
+    [
+        ("v0.15.0.1", False),
+        ("0.14.1", False),
+        ("v1.0.0rc2", True),
+        ("v1.0.0", True),
+        ("v1.10.0", True),
+        ("a4f6b1c", True),
+        (None, True),
+    ],
+)
+def test_releases_below_the_smallest_are_not_supported(
+    version: str | None, *, supported: bool
+) -> None:
+    told = Capabilities(datahub=True, datahub_version=version)
+    assert told.is_supported == supported
+
+
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [
+        ("v0.14.1", {"SANDBOX", "PRD", "TST", "SIT", "SBX", "CERT"}),
+        ("v1.0.0", {"PRD", "TST", "SIT", "SBX", "CERT"}),
+        ("1.1.0.3rc2", {"PRD", "TST", "SIT", "SBX", "CERT"}),
+        ("v1.2.0", {"CERT"}),
+        ("v1.6.0", {"CERT"}),
+        ("v1.10.0", set()),
+        ("a4f6b1c", set()),
+        (None, set()),
+    ],
+)
+def test_environments_by_release(version: str | None, lacks: set[str]) -> None:
+    assert FABRICS - Capabilities(datahub=True, datahub_version=version).environments == lacks
 
 
 @pytest.mark.parametrize(

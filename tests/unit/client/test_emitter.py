@@ -9,6 +9,7 @@ from mlcat_ingest.client.connection import ConnectionOptions
 from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
+    AspectTooLargeError,
     AuthenticationError,
     CatalogUnavailableError,
     CodecError,
@@ -20,6 +21,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
+from support.validator_refusals import FORMS
 
 ONE = "/aspects?action=ingestProposal"
 MANY = "/aspects?action=ingestProposalBatch"
@@ -133,7 +135,7 @@ def test_batches_keep_to_their_bytes(service: FakeService) -> None:
     assert lengths[-1] > 8000
 
 
-@pytest.mark.parametrize("status", [400, 409, 412, 413, 422])
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
 def test_a_refused_batch_is_halved_until_the_bad_ones_stand_alone(
     service: FakeService, client: CatalogClient, status: int
 ) -> None:
@@ -167,18 +169,47 @@ def test_halving_keeps_an_entity_together(service: FakeService, client: CatalogC
     ]
 
 
-@pytest.mark.parametrize("status", [400, 409, 412, 422])
+CONFLICT = "Expected version 3, actual version 5"
+
+
+@pytest.mark.parametrize("status", [400, 409, 422])
+@pytest.mark.parametrize("form", sorted(FORMS))
 def test_what_somebody_changed_meanwhile_is_not_halved(
-    service: FakeService, client: CatalogClient, status: int
+    service: FakeService, client: CatalogClient, status: int, form: str
 ) -> None:
-    words = "proposals[3]: urn: status: Expected version 3, actual version 5"
+    words = FORMS[form](model_urn("3"), "a description", "PRECONDITION", CONFLICT)
     service.on("POST", MANY, Answer(status, {"message": words}))
     service.on("POST", ONE, Answer(status, {"error": "Precondition Error", "message": words}))
     refused = client.emit_batch([proposal(str(n)) for n in range(5)])
     assert [type(one) for one in refused] == [AspectChangedError] * 5
+    assert {one.reason for one in refused} == {CONFLICT}
     assert len(service.to("/aspects")) == 1
     with pytest.raises(AspectChangedError, match="actual version 5"):
         client.emit(proposal())
+
+
+def test_a_failed_precondition_is_not_halved(service: FakeService, client: CatalogClient) -> None:
+    service.on("POST", MANY, Answer(412, {"message": "precondition failed"}))
+    refused = client.emit_batch([proposal(str(n)) for n in range(5)])
+    assert [type(one) for one in refused] == [AspectChangedError] * 5
+    assert len(service.to("/aspects")) == 1
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_a_description_does_not_make_a_conflict_of_another_refusal(
+    service: FakeService, client: CatalogClient, form: str
+) -> None:
+    text = f"msg={CONFLICT}"
+    words = FORMS[form](model_urn("3"), text, "VALIDATION", "Unknown tag")
+    service.on(
+        "POST",
+        MANY,
+        lambda asked: Answer(422, {"message": words}) if b"3,PROD" in asked.body else Answer(),
+    )
+    refused = client.emit_batch([proposal(str(n), text=text) for n in range(5)])
+    assert [(type(one), one.urn, one.reason) for one in refused] == [
+        (AspectRejectedError, model_urn("3"), "Unknown tag")
+    ]
 
 
 def test_an_aspect_is_deleted_before_the_others_of_its_entity(
@@ -256,7 +287,6 @@ def test_a_single_refusal_names_everything(service: FakeService, client: Catalog
     ("status", "kind", "said"),
     [
         (401, AuthenticationError, "the token came from the environment (MLCAT_TOKEN)"),
-        (403, NotAuthorizedError, "refused 2 proposals with 403: the words"),
         (404, ProtocolMismatchError, "/gms at its end"),
         (405, ProtocolMismatchError, "/gms at its end"),
         (502, CatalogUnavailableError, "refused 2 proposals with 502: the words"),
@@ -294,7 +324,7 @@ def test_a_service_that_takes_nothing_has_failed_itself(
     service.on("POST", MANY, Answer(500, {"message": "boom"}))
     with pytest.raises(CatalogUnavailableError, match=r"with 500: boom"):
         client.emit_batch([proposal(f"m{number}") for number in range(count)])
-    assert len(service.asked) <= 9
+    assert len(service.asked) <= 11
 
 
 def test_a_service_that_goes_on_failing_has_failed_itself(
@@ -307,14 +337,158 @@ def test_a_service_that_goes_on_failing_has_failed_itself(
         client.emit_batch([proposal("m8")])
 
 
-def test_one_refused_for_its_permission_is_named(
+# --- permissions ---------------------------------------------------------------------------------
+
+
+def denying(denied: Callable[[str], bool], *, named: bool) -> Callable[[Asked], Answer]:
+    """Answer as `AspectResource` of DataHub: one denied URN refuses a request."""
+
+    def answer(asked: Asked) -> Answer:
+        urns = [one["entityUrn"] for one in asked.json()["proposals"]]
+        found = [urn for urn in urns if denied(urn)]
+        if not found:
+            return Answer(body={"value": "success"})
+        words = ", ".join(f"HttpStatus: 403 Urn: {urn}" for urn in found) if named else "some"
+        message = f"User urn:li:corpuser:u is unauthorized to modify entity: {words}"
+        return Answer(403, {"message": message, "status": 403})
+
+    return answer
+
+
+@pytest.mark.parametrize(("named", "most"), [(True, 2), (False, 1 + 2 * 3 * 8)])
+def test_denied_urns_are_refused_alone(
+    service: FakeService, client: CatalogClient, most: int, *, named: bool
+) -> None:
+    # The URN of one is the beginning of that of another.
+    bad = {"urn:li:tag:17", "urn:li:tag:a, b", model_urn("0")}
+    names = [model_urn("0"), *(f"urn:li:tag:{n}" for n in ("1", "17", "a", "a, b", "177"))]
+    names += [f"urn:li:tag:more{n}" for n in range(194)]
+    service.on("POST", MANY, denying(bad.__contains__, named=named))
+    rejected = client.emit_batch([Proposal(urn, "status", {"removed": False}) for urn in names])
+    assert {(one.urn, one.status) for one in rejected} == {(urn, 403) for urn in bad}
+    assert all("unauthorized" in one.reason for one in rejected)
+    written = [
+        one["entityUrn"]
+        for asked in service.to("/aspects")
+        for one in asked.json()["proposals"]
+        if not bad & {each["entityUrn"] for each in asked.json()["proposals"]}
+    ]
+    assert written == [urn for urn in names if urn not in bad]
+    assert len(service.to("/aspects")) <= most
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_where_everything_is_denied_the_client_gives_up_soon(
+    service: FakeService, client: CatalogClient, *, named: bool
+) -> None:
+    service.on("POST", MANY, denying(lambda _: True, named=named))
+
+    def write() -> None:
+        for _ in range(100):
+            client.emit_batch([proposal(str(n)) for n in range(200)])
+
+    with pytest.raises(NotAuthorizedError, match="is unauthorized to modify"):
+        write()
+    assert len(service.to("/aspects")) <= 17
+
+
+def test_where_something_was_taken_nothing_is_given_up(
     service: FakeService, client: CatalogClient
 ) -> None:
+    service.on("POST", MANY, denying(lambda urn: urn != model_urn("first"), named=True))
+    assert client.emit_batch([proposal("first")]) == []
+    for _ in range(20):
+        assert len(client.emit_batch([proposal(str(n)) for n in range(200)])) == 200
+    assert len(service.to("/aspects")) == 21
+
+
+def test_one_that_is_denied_names_its_urn(service: FakeService, client: CatalogClient) -> None:
     service.on("POST", "/aspects", Answer(403, b"no"))
-    for write in (lambda: client.emit(proposal("a")), lambda: client.emit_batch([proposal("a")])):
-        with pytest.raises(NotAuthorizedError) as caught:
-            write()
-        assert caught.value.context["urn"] == model_urn("a")
+    with pytest.raises(NotAuthorizedError) as caught:
+        client.emit(proposal("a"))
+    assert caught.value.context["urn"] == model_urn("a")
+    [refused] = client.emit_batch([proposal("a")])
+    assert (refused.urn, refused.status) == (model_urn("a"), 403)
+    assert refused.hint == "the token lacks a permission for this"
+
+
+# --- refusals that may pass, and those that never do ----------------------------------------------
+
+COMPUTED = "IsLatest should not be specified, this is a computed field."
+
+
+def version(name: str, **more: Any) -> Proposal:
+    return Proposal(model_urn(name), "versionProperties", {"sortId": "1", **more})
+
+
+def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
+    """Give `answers` in turn, and then a success."""
+    left = list(answers)
+    return lambda _: left.pop(0) if left else Answer(body={"value": "success"})
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_a_computed_field_that_was_not_sent_is_sent_again(
+    service: FakeService, client: CatalogClient, form: str
+) -> None:
+    words = {"message": FORMS[form](model_urn("a"), "", "VALIDATION", COMPUTED)}
+    service.on("POST", MANY, in_turn(Answer(422, words), Answer(422, words)))
+    assert client.emit_batch([version("a"), version("b")]) == []
+    bodies = [asked.body for asked in service.to("/aspects")]
+    assert bodies == [bodies[0]] * 3
+
+
+def test_a_computed_field_is_sent_again_so_often_only(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer(422, {"message": COMPUTED}))
+    assert [one.reason for one in client.emit_batch([version("a")])] == [COMPUTED]
+    assert len(service.to("/aspects")) == 3
+
+
+def test_a_computed_field_that_was_sent_is_refused(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer(422, {"message": COMPUTED}))
+    assert len(client.emit_batch([version("a", isLatest=True)])) == 1
+    assert len(service.to("/aspects")) == 1
+
+
+def test_a_batch_is_sent_again_whole_after_a_fault(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, in_turn(Answer(500, {"message": "Failed to add after 3 retries"})))
+    assert client.emit_batch([proposal(str(n)) for n in range(50)]) == []
+    assert [len(asked.json()["proposals"]) for asked in service.to("/aspects")] == [50, 50]
+
+
+PLACE = f"urn={model_urn('b')}, aspect=ownership"
+SIZES = (
+    f"Size validation failed at PRE_DB_PATCH: 90 bytes exceeds threshold of 40 bytes for {PLACE}",
+    "Aspect size validation failed at POST_DB_PATCH: 90 bytes exceeds threshold of 40 bytes",
+    "String value length (20051112) exceeds the maximum allowed (16000000, from `Stream`)",
+    "String length (20051112) exceeds the maximum length (16000000)",
+)
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+@pytest.mark.parametrize("words", SIZES)
+def test_an_aspect_that_is_too_large_is_never_sent_again_unchanged(
+    service: FakeService, client: CatalogClient, words: str, status: int
+) -> None:
+    service.on(
+        "POST",
+        MANY,
+        lambda asked: Answer(status, {"message": words}) if b"large" in asked.body else Answer(),
+    )
+    sent = [proposal("a"), proposal("b", "ownership", "large" * 20), proposal("b"), proposal("c")]
+    refused = client.emit_batch(sent)
+    assert [(type(one), one.urn, one.aspect) for one in refused] == [
+        (AspectTooLargeError, model_urn("b"), "ownership"),
+        (AspectRejectedError, model_urn("b"), "mlModelProperties"),
+    ]
+    bodies = [asked.body for asked in service.to("/aspects")]
+    assert len(set(bodies)) == len(bodies)
 
 
 @pytest.mark.parametrize("body", [b"OK", [], "success"])

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.evaluate import DialectChoice
 from mlcat_ingest.client.results import Evaluation, TestOutcome
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError
 from support.fake_service import Answer, Asked, FakeService
@@ -13,7 +12,6 @@ from support.fakes import model_urn
 ONE = "/test?action=evaluate"
 MANY = "/test?action=batchEvaluate"
 BATCH_GET = "/openapi/v3/entity/mlModel/batchGet"
-DATAHUB = {"noCode": "true", "versions": {"acryldata/datahub": {"version": "v1.0.0"}}}
 A, B = model_urn("a"), model_urn("b")
 RESULTS: dict[str, list[object]] = {
     "passing": [{"test": "urn:li:test:p", "type": "SUCCESS"}],
@@ -33,29 +31,21 @@ def batch_of(results: object) -> Any:
     return answer
 
 
-@pytest.mark.parametrize(
-    ("dialect", "config", "push", "tests"),
-    [
-        ("auto", {"noCode": "true"}, "shouldPush", "testUrns"),
-        ("auto", DATAHUB, "push", "tests"),
-        ("push", {"noCode": "true"}, "push", "tests"),
-        ("shouldPush", DATAHUB, "shouldPush", "testUrns"),
-    ],
-)
-def test_both_dialects_on_the_wire(
-    service: FakeService, dialect: DialectChoice, config: object, push: str, tests: str
+@pytest.mark.parametrize("push", [True, False])
+def test_every_request_has_both_names_of_each_parameter(
+    service: FakeService, client: CatalogClient, *, push: bool
 ) -> None:
-    service.on("GET", "/config", Answer(body=config))
     service.on("POST", ONE, Answer(body={"value": RESULTS}))
     service.on("POST", MANY, batch_of(RESULTS))
-    with CatalogClient(service.server, "", dialect=dialect) as client:
-        one = client.evaluate(A)
-        many = client.evaluate_batch([A, B, A], test_urns=["urn:li:test:p"])
-    assert one == Evaluation({A: OUTCOME})
+    service.on("POST", BATCH_GET, stored(RESULTS, A))
+    tests = ["urn:li:test:p"]
+    assert client.evaluate(A, should_push=push) == Evaluation({A: OUTCOME})
+    many = client.evaluate_batch([A, B, A], should_push=push, test_urns=tests)
     assert many == Evaluation({A: OUTCOME, B: OUTCOME})
+    names = {"shouldPush": push, "push": push}
     assert [(asked.path, asked.json()) for asked in service.to("/test")] == [
-        (ONE, {"urn": A, push: False}),
-        (MANY, {"urns": [A, B], push: False, tests: ["urn:li:test:p"]}),
+        (ONE, {"urn": A, **names}),
+        (MANY, {"urns": [A, B], **names, "testUrns": tests, "tests": tests}),
     ]
 
 

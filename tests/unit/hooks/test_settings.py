@@ -13,7 +13,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks import HookConfig, enable, enabling
 from mlcat_ingest.hooks.config import VARIABLES, with_config
 from mlcat_ingest.hooks.listening import Once
-from mlcat_ingest.hooks.settings import Settings, public_uri, spool_of
+from mlcat_ingest.hooks.settings import Settings, spool_of
 
 SERVER = {"MLCAT_SERVER": "http://c"}
 
@@ -61,19 +61,6 @@ def test_the_spool_is_where_it_is_said_to_be(tmp_path: Path) -> None:
     assert spool_of("/a/r.yml", environ={"MLCAT_SPOOL": "/b"}) == Path("/b")
     assert spool_of("/a/r.yml", str(tmp_path), environ={"MLCAT_SPOOL": "/b"}) == tmp_path
     assert spool_of("http://mlflow:5000", environ={}).parts[-2:] == (".mlcat", "spool")
-
-
-@pytest.mark.parametrize(
-    ("uri", "public"),
-    [
-        ("postgresql://u:p@h/db", "postgresql://h/db"),
-        ("sqlite:////x/m.db", "sqlite:////x/m.db"),
-        ("http://[broken", ""),
-        ("./mlruns", "./mlruns"),
-    ],
-)
-def test_public_uris(uri: str, public: str) -> None:
-    assert public_uri(uri) == public
 
 
 def test_a_config_says_all_that_variables_say(tmp_path: Path) -> None:
@@ -172,6 +159,24 @@ def test_a_wrong_config_stops_nobody_and_is_one_warning(caplog: pytest.LogCaptur
     assert [enable(wrong) for _ in range(2)] == [False, False]
     [record] = caplog.records
     assert "did you mean 'recipe'?; 'token' has to be a text" in record.message
+
+
+@pytest.mark.parametrize("named", ["argument", "config", "environment"])
+@pytest.mark.usefixtures("unlistened")
+def test_a_recipe_that_is_not_there_is_not_listened_for(
+    named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = type("Registry", (), {"get_store": lambda self: self})()
+    an_mlflow(monkeypatch, _tracking_store_registry=registry, get_tracking_uri=lambda: "http://m")
+    path = str(tmp_path / "nope.yml")
+    given: Any = {"argument": path, "config": {"recipe": path}, "environment": None}[named]
+    if named == "environment":
+        monkeypatch.setenv("MLCAT_RECIPE", path)
+    assert [enable(given) for _ in range(2)] == [False, False]
+    [record] = caplog.records
+    assert f"there is no recipe {path}" in record.message
+    # Whoever keeps events for a drain elsewhere needs no recipe here.
+    assert enable({"recipe": path, "send": False})
 
 
 @pytest.mark.usefixtures("unlistened")

@@ -15,12 +15,12 @@ def test_an_index_of_100_000_features_takes_a_few_megabytes() -> None:
     tracemalloc.start()
     try:
         for view in range(1_000):
-            names = (f"a_feature_of_the_view_{view}_{n}" for n in range(20))
+            names = (f"a_feature_of_the_view_{view}_{n}" for n in range(100))
             index.add_table(FEAST, f"project_{view % 10}", f"a_feature_view_{view}", names)
         used, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert used * 5 < 40e6
+    assert used < 20e6  # as the class says; a URN kept for each feature would take more
 
 
 def test_a_table_that_can_have_no_urn_is_left_out() -> None:

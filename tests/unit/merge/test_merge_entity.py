@@ -93,7 +93,10 @@ def test_what_is_written_waits_for_the_version_that_was_read() -> None:
         "ownership": StoredAspect({"owners": []}),
     }
     second = merge_entity(entity, held, RULES)
-    assert [one.headers for one in second.proposals] == [None, {"If-Version-Match": "7"}]
+    assert [one.headers for one in second.proposals] == [
+        {"If-Version-Match": "1"},  # no version is told: DataHub takes it for the first
+        {"If-Version-Match": "7"},
+    ]
     assert second.stored is held
 
 

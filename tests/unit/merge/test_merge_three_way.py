@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.pipeline.merge import MergeRules
 from mlcat_ingest.pipeline.merge.base import applied_key, encode, mark, text_of_keys
 from mlcat_ingest.recipe.merge import Policy
@@ -345,6 +346,34 @@ def test_an_aspect_that_cannot_be_empty_and_is_wholly_ours_is_deleted() -> None:
     assert "versionProperties" not in shelf.aspects
     assert shelf.base() == {}
     assert shelf.ingest({HOME: {}, "versionProperties": NO_VERSION}).outcome == "unchanged"
+
+
+def test_what_the_service_computes_is_never_sent_back() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "versionProperties": VERSION})
+    shelf.edit("versionProperties", isLatest=True)
+    assert shelf.ingest({HOME: {}, "versionProperties": VERSION}).outcome == "unchanged"
+    merged = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": "other"}})
+    sent = [one.aspect for one in merged.proposals if one.aspect_name == "versionProperties"]
+    assert sent == [{**VERSION, "comment": "other", "isLatest": True}], "as it is to be"
+    [patch] = [one for one in merged.proposals if one.aspect_name == "versionProperties"]
+    assert patch.headers == {"If-Version-Match": "2"}
+    assert loads(patch.wire()["aspect"]["value"]) == [
+        {"op": "add", "path": "/comment", "value": "other"}
+    ]
+    gone = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": None}})
+    [patch] = [one for one in gone.proposals if one.aspect_name == "versionProperties"]
+    assert loads(patch.wire()["aspect"]["value"]) == [{"op": "remove", "path": "/comment"}]
+    left = {field: value for field, value in VERSION.items() if field != "comment"}
+    assert shelf.aspects["versionProperties"] == {**left, "isLatest": True}
+
+
+def test_a_stored_version_without_a_computed_field_is_replaced() -> None:
+    shelf = Shelf()
+    first = shelf.ingest({HOME: {}, "versionProperties": VERSION})
+    second = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": "other"}})
+    for merged in (first, second):
+        assert {one.change_type for one in merged.proposals} == {"UPSERT"}
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_records_are_named_as_reads_answer_them() -> None:
     assert record_name("mlModelProperties") == "com.linkedin.ml.metadata.MLModelProperties"
     assert record_name("mlModelKey") == "com.linkedin.metadata.key.MLModelKey"
     assert record_name("schemaMetadata") == "com.linkedin.schema.SchemaMetadata"
+    assert record_name("dashboardInfo") == "com.linkedin.dashboard.DashboardInfo"
     assert record_name("anything") is None
 
 

@@ -28,6 +28,18 @@ def test_a_patch_says_that_it_is_one() -> None:
     assert sent["aspect"]["contentType"] == "application/json-patch+json"
 
 
+def test_a_patch_sends_its_operations_and_its_record_shows_them() -> None:
+    operations = [{"op": "add", "path": "/name", "value": "x"}]
+    patch = Proposal(URN, "mlModelProperties", {"name": "x"}, "PATCH", {}, operations)
+    wire = patch.wire()
+    assert wire["changeType"] == "PATCH"
+    assert wire["aspect"] == {
+        "value": '[{"op":"add","path":"/name","value":"x"}]',
+        "contentType": "application/json-patch+json",
+    }
+    assert patch.record()["aspect"] == {"json": operations}
+
+
 def test_what_cannot_be_sent_is_refused() -> None:
     with pytest.raises(CodecError, match="nan"):
         Proposal(URN, "mlModelProperties", {"x": float("nan")}).wire()

@@ -75,6 +75,7 @@ def test_helpers_build_what_their_names_say() -> None:
         ("tag", ("\ud800",), "half a surrogate pair"),
         ("tag", (" x",), None),
         ("tag", ("x ",), "ends with white space"),
+        ("tag", ("x\x00",), "ends with white space"),
         ("tag", ("x" * 500,), "more than 512 bytes"),
         ("tag", ("é" * 90,), "more than 512 bytes"),
     ],
@@ -111,6 +112,14 @@ def test_what_cannot_be_a_urn_is_refused(
         ("urn:li:mlFeature:(a,b) ", "unbalanced"),
         ("urn:li:test:x\t", "ends with white space"),
         ("urn:li:anything:x ", "ends with white space"),
+        ("urn:li:tag:x\x01", "ends with white space"),
+        ("urn:li:tag:x\u3000", "ends with white space"),
+        ("urn:li:tag:a,b", "reserved character"),
+        ("urn:li:corpuser:doe, jane", "reserved character"),
+        ("urn:li:anything:a,b", "reserved character"),
+        ("urn:li:anything:a(b)", "reserved character"),
+        ("urn:li:anything:a\u241fb", "reserved character"),
+        ("urn:li:anything:(a,b(c))", "reserved character"),
         (f"urn:li:tag:{'x' * 600}", "more than 512 bytes"),
         (f"urn:li:tag:{':' * 180}", "more than 512 bytes URL-encoded"),
     ],
@@ -136,8 +145,10 @@ def test_an_unknown_entity_type_keeps_the_rules_for_all() -> None:
         parse("urn:li:dataHubIngestionSource:cli-1")
 
 
-def test_a_comma_is_tolerated_where_others_wrote_it_alone() -> None:
-    assert check("urn:li:corpuser:doe, jane") == ("doe, jane",)
+def test_a_comma_alone_is_tolerated_in_a_reference_only() -> None:
+    assert check("urn:li:corpuser:doe, jane", reference=True) == ("doe, jane",)
+    with pytest.raises(InvalidUrnError, match="reserved character"):
+        check("urn:li:mlFeature:(a,b(c))", reference=True)
 
 
 def test_parts_are_given_as_they_are_spelled() -> None:

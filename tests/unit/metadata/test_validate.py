@@ -205,3 +205,25 @@ def test_a_problem_never_repeats_a_value_of_any_length() -> None:
     long = "x" * 100_000
     value = {"dataType": long, "customProperties": {long: 1}}
     assert all(len(text) < 400 for text in problems("mlFeatureProperties", value, "mlFeature"))
+
+
+@pytest.mark.parametrize(
+    ("cost", "problems"),
+    [
+        ({"costCode": "x"}, []),
+        ({"costId": 2.5}, []),
+        ({"fieldDiscriminator": "costCode", "costCode": "x"}, []),
+        ({"costId": "x"}, ["cost.costId has to be a number, not a string"]),
+        (
+            {"costId": 1, "costCode": "x"},
+            ["cost has to have exactly one of the keys costId, costCode"],
+        ),
+        (
+            {"fieldDiscriminator": "costId"},
+            ["cost has to have exactly one of the keys costId, costCode"],
+        ),
+    ],
+)
+def test_a_cost_is_an_amount_or_a_code(cost: dict[str, Any], problems: list[str]) -> None:
+    found = validate_aspect("mlModel", "cost", {"costType": "ORG_COST_TYPE", "cost": cost})
+    assert [str(one) for one in found] == problems

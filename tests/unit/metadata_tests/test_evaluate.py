@@ -120,6 +120,15 @@ def test_what_is_left_of_a_test_without_its_text_is_not_evaluated(store: Store) 
     assert outcome(store, urn) == (["u"], [])
 
 
+def test_a_test_with_an_empty_definition_is_stored_and_about_nothing(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    urn = put(store, model("m"), mlModelProperties={})
+    add_text(store, "draft", " {}\n")  # as in DataHub's sample data
+    assert outcome(store, urn) == outcome(store, urn, "urn:li:test:draft") == ([], [])
+    assert not caplog.records
+
+
 def test_a_broken_definition_is_left_out_and_logged(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_what_was_refused_and_noted_is_listed() -> None:
         failed_records=1,
         failed_examples=(FailedRecord("run 7", "no id"),),
         rejected_examples=(refused,),
+        dropped={"mlModel: subTypes": 1_200},
         notes={"truncated": 4},
         note_examples={"truncated": ("a", "b", "c", "d")},
     )
@@ -96,7 +97,14 @@ def test_what_was_refused_and_noted_is_listed() -> None:
         {"title": "not usable", "message": "no id", "context": ["run 7"]},
         {"title": "truncated", "message": "4 times", "context": ["a", "b", "c"]},
     ]
-    assert data["sink"]["report"]["failures"][0]["context"] == ["urn:x"]
+    assert data["sink"]["report"]["failures"] == [
+        {"title": "refused by the catalog", "message": "422 no", "context": ["urn:x"]},
+        {
+            "title": "dropped by the catalog",
+            "message": "of 1,200",
+            "context": ["mlModel: subTypes"],
+        },
+    ]
 
 
 def test_a_long_report_is_cut_and_stays_json() -> None:
@@ -171,5 +179,5 @@ def test_a_catalog_that_does_not_take_it_costs_a_note(error: MlcatError | None) 
     sink = FakeSink(place="fake://catalog", before_write=refuse, refuse=[SOURCE])
     report = ingest(sink)
     assert report.exit_code == 0
-    [example] = report.note_examples["the catalog does not list this run"]
+    [example] = report.note_examples["run_not_listed"]
     assert example == ("not liked" if error is None else "no, says it")

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.delivery import ROUNDS
 from mlcat_ingest.pipeline.merge.base import decode, text_of_keys
+from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -16,10 +18,14 @@ HOME = "mlModelProperties"
 A, B, C = map(group_urn, "abc")
 NEVER = {"If-Version-Match": "999999999"}
 
+# Where no versions are checked: one read to merge, one to see that the probe is stored, and this.
+AFTER_OUR_WRITE = 3
+
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlcat_ingest.pipeline.delivery.PAUSE_S", 0)
+    monkeypatch.setattr("mlcat_ingest.pipeline.read_back.PAUSE_S", 0)
 
 
 def model(name: str, *groups: str, **aspects: Any) -> Entity:
@@ -155,13 +161,36 @@ def test_a_reference_that_somebody_else_made_first_is_left_to_them() -> None:
     assert sink.stored[tag.urn]["tagProperties"] == {"name": "theirs"}
 
 
-def test_a_version_that_is_not_told_leaves_the_write_unverified() -> None:
+def test_an_aspect_without_a_version_counts_as_the_first() -> None:
+    # DataHub: ConditionalWriteValidator compares it as 1.
     sink = a_sink()
     run(sink, model("r", A))
     sink.tells_versions = False
     report = run(sink, model("r", B))
-    assert headers(sink.writes[-1]) == [None]
-    assert report.unverified == 1
+    assert headers(sink.writes[-1]) == ["1"]
+    assert groups(sink, "r") == [B]
+    assert (report.conflicts, report.unverified) == (0, 0)
+
+
+def test_pauses_between_conflicts_grow_until_a_replica_has_caught_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sink = a_sink()
+    run(sink, model("r", A))
+    monkeypatch.setattr("mlcat_ingest.pipeline.delivery.PAUSE_S", 0.02)
+    pauses: list[float] = []
+    monkeypatch.setattr(Gate, "pause", lambda _, seconds: pauses.append(seconds))
+    count = iter(range(1000))
+
+    def meddle(_: object) -> None:
+        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
+
+    sink.before_write = meddle
+    assert run(sink, model("r", B)).exit_code == 4
+    assert len(pauses) == ROUNDS - 1
+    assert pauses[0] < 0.1
+    assert pauses == sorted(pauses)
+    assert 20 < sum(pauses) < 60
 
 
 # --- where versions are not checked --------------------------------------------------------------
@@ -203,7 +232,7 @@ def test_what_went_over_our_write_is_merged_with_it_again() -> None:
     sink = a_sink(checks_versions=False)
     run(sink, model("r", A))
     theirs = {**sink.stored[model_urn("r")][HOME], "groups": [A, C]}
-    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=2)
+    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=AFTER_OUR_WRITE)
     report = run(sink, model("r", B))
     assert groups(sink, "r") == [C, B]
     assert report.conflicts == 1
@@ -226,10 +255,33 @@ def test_without_history_the_report_says_unverified() -> None:
     run(sink, model("r", A))
     theirs = {**sink.stored[model_urn("r")][HOME], "groups": [A, C]}
     sink.history = None
-    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=2)
+    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=AFTER_OUR_WRITE)
     report = run(sink, model("r", B))
     assert groups(sink, "r") == [C, B]
     assert report.unverified == 1
+
+
+@pytest.mark.parametrize("kept", [range(24, 40), range(1, 40)], ids=["some", "more than are read"])
+def test_of_versions_between_what_is_kept_is_put_back_and_the_rest_unverified(
+    kept: range,
+) -> None:
+    sink = a_sink(checks_versions=False)
+    run(sink, model("r", A))
+    old = sink.stored[model_urn("r")][HOME]
+    many = [group_urn(f"g{n}") for n in range(30)]
+
+    def write_often() -> None:
+        for count in range(1, 31):
+            sink.put(model_urn("r"), HOME, {**old, "groups": [A, *many[:count]]})
+
+    sink.before_write = once(write_often, at=1)
+    read_version = sink.read_version
+    sink.read_version = lambda urn, aspect, version: (  # type: ignore[method-assign]
+        read_version(urn, aspect, version) if version in kept else None
+    )
+    report = run(sink, model("r", B))
+    assert {*groups(sink, "r")} == {B, *many}
+    assert (report.unverified, report.exit_code) == (1, 0)
 
 
 def test_where_no_versions_are_told_either_the_report_says_unverified() -> None:
@@ -238,10 +290,30 @@ def test_where_no_versions_are_told_either_the_report_says_unverified() -> None:
     assert run(sink, model("r", B)).unverified == 1
 
 
+def test_what_cannot_be_read_back_costs_a_note() -> None:
+    sink = a_sink()
+    sink.before_read = once(_cannot_be_read, at=2)
+    report = run(sink, model("r", A))
+    assert (report.exit_code, report.dropped) == (0, {})
+    assert report.notes == {"not_read_back": 1}
+
+
+def _cannot_be_read() -> None:
+    raise CatalogUnavailableError("it is down")
+
+
+def test_a_urn_without_an_environment_is_read_back_too() -> None:
+    odd = Entity("urn:li:mlModel:odd", {HOME: {"groups": [A]}})
+    report = run(a_sink(), odd)
+    assert (report.exit_code, report.dropped) == (0, {})
+
+
 def test_an_aspect_that_is_gone_after_our_write_is_left_alone() -> None:
     sink = a_sink(checks_versions=False)
-    sink.before_read = once(sink.stored.clear, at=2)
-    assert run(sink, model("r", A)).exit_code == 0
+    sink.before_read = once(sink.stored.clear, at=AFTER_OUR_WRITE)
+    report = run(sink, model("r", A))
+    assert sink.stored == {}
+    assert report.dropped == {"mlModel in PROD: the entity": 1}
 
 
 # --- what is refused -----------------------------------------------------------------------------

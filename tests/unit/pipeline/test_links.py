@@ -108,7 +108,7 @@ def test_a_model_has_the_features_that_are_there_and_says_by_which_rule() -> Non
     assert report.exit_code == 0
     assert report.features == FeatureSummary({REFS: 1}, unknown=1)
     assert report.notes == {"feature_unknown": 1}
-    assert report.note_examples == {"feature_unknown": (f"{model_urn('m')}: rides.drivers:c",)}
+    assert report.note_examples == {"feature_unknown": (f"{model_urn('m')} m: rides.drivers:c",)}
 
 
 def test_links_are_part_of_the_report() -> None:
@@ -196,7 +196,7 @@ def test_a_catalog_that_does_not_show_features_keeps_the_links_that_it_has() -> 
     assert catalog.features("n") == [feature("a")]
     assert report.features == FeatureSummary({REFS: 2}, not_looked_up=1)
     assert report.note_examples["features_not_looked_up"] == (
-        f"{model_urn('m')}: features are not for you",
+        f"{model_urn('m')} m: features are not for you",
     )
 
 

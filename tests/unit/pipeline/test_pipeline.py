@@ -1,7 +1,6 @@
 """`Pipeline`: from a recipe to a run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.pipeline import Pipeline, memory_of
-from mlcat_ingest.pipeline.resolve import Resolved, resolve
+from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Memory
 from support.fakes import FakeSink, FakeSource, model_urn
@@ -20,10 +19,8 @@ from support.fakes import FakeSink, FakeSource, model_urn
 class Built:
     side: Any
     type: str = "fake"
-    options: Mapping[str, str] = field(default_factory=dict)
 
-    def build(self, **options: str) -> Any:
-        self.options = options
+    def build(self) -> Any:
         return self.side
 
 
@@ -55,24 +52,6 @@ def test_the_recipe_says_how_much_may_be_new() -> None:
     text = ", limits: {max_new_entities: 1}"
     report = Pipeline(resolved(text, FakeSink(), source("a", "b"))).run()
     assert report.exit_code == 2
-
-
-def test_the_recipe_says_how_the_service_is_asked() -> None:
-    made = resolved(", evaluate: {dialect: push}", FakeSink(), source("a"))
-    Pipeline(made).run()
-    built: Any = made.sink
-    assert built.options == {"dialect": "push"}
-
-
-@pytest.mark.parametrize("kind", ["rest", "file"])
-def test_only_a_service_is_asked(kind: str, tmp_path: Path) -> None:
-    config = {"rest": "{server: 'http://host'}", "file": f"{{path: '{tmp_path / 'f'}'}}"}[kind]
-    recipe = f"{{sources: [{{type: mlflow}}], sink: {{type: {kind}, config: {config}}}}}"
-    sink = resolve(Recipe.parse(recipe)).sink
-    assert sink is not None
-    assert getattr(sink.build(dialect="push"), "_dialect", "none") == (
-        "push" if kind == "rest" else "none"
-    )
 
 
 def test_the_recipe_says_who_decides_over_a_field() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import LimitError
+from mlcat_ingest.errors import CatalogRequestError, LimitError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.sources.mlflow.records import Run
@@ -70,6 +70,30 @@ def test_a_run_that_is_gone_is_removed_and_comes_back_with_all_that_was_on_it(
     assert recipe.ingest(full=True).entities["mlModel"].updated == 1
     assert removed(recipe.sink) == set()
     assert recipe.sink.stored[gone]["ownership"]["owners"][0]["owner"] == PERSON
+
+
+def test_a_run_that_the_search_does_not_find_is_removed_too(server: Server, recipe: Recipe) -> None:
+    (gone,) = run_urns(1)
+    server.store.runs = server.store.runs[1:]
+    recipe.sink.not_indexed = {gone}
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == {gone}
+
+
+def test_what_the_search_does_not_find_counts_for_the_limit(server: Server, recipe: Recipe) -> None:
+    server.store.runs = server.store.runs[12:]
+    recipe.sink.not_indexed = set(recipe.sink.stored)
+    over_limit(recipe, full=True)
+    assert removed(recipe.sink) == set()
+    recipe.max_removed_ratio = 0.5
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == run_urns(*range(1, 13))
+
+
+def test_a_run_that_the_search_does_not_find_stays_while_it_is_there(recipe: Recipe) -> None:
+    recipe.sink.not_indexed = set(recipe.sink.stored)
+    recipe.ingest(full=True)
+    assert removed(recipe.sink) == set()
 
 
 def test_what_may_not_be_seen_any_more_stays(server: Server, recipe: Recipe) -> None:
@@ -237,6 +261,17 @@ def test_a_group_with_models_of_others_stays_and_is_copied_once(
     recipe.sink.put(model_urn("theirs"), "status", {"removed": True})
     recipe.ingest(full=True)
     assert removed(recipe.sink) == {old, model_urn("theirs")}
+
+
+def test_a_group_whose_members_cannot_be_listed_stays_and_is_counted(
+    server: Server, recipe: Recipe
+) -> None:
+    server.rename(1)
+    recipe.sink.search_error = CatalogRequestError("Result window is too large", status=500)
+    report = recipe.ingest()
+    assert removed(recipe.sink) == set()
+    assert report.notes["groups_kept"] == 1
+    assert "Result window" in report.note_examples["groups_kept"][0]
 
 
 def test_what_the_new_group_has_already_is_not_overwritten(server: Server, recipe: Recipe) -> None:

@@ -4,8 +4,9 @@ import json
 from dataclasses import replace
 
 from mlcat_ingest.errors import LimitError, SourceUnavailableError
-from mlcat_ingest.pipeline.render import as_json, as_text
+from mlcat_ingest.pipeline.render import as_data, as_json, as_text
 from mlcat_ingest.pipeline.report import (
+    COUNTERS,
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
@@ -97,6 +98,19 @@ def test_a_run_where_some_did_not_arrive() -> None:
     ]
 
 
+def test_what_the_catalog_dropped_is_named() -> None:
+    report = replace(GOOD, dropped={"mlModel: subTypes": 1_200, "urn:x: the entity": 1})
+    lines = as_text(report).splitlines()
+    assert report.exit_code == 4
+    assert lines[0] == "prod: finished after 3.5 s, but not everything arrived"
+    how = "acknowledged by the catalog, and not stored"
+    assert lines[-3:-1] == [
+        f"  dropped      mlModel: subTypes, of 1,200 entities: {how}",
+        f"  dropped      urn:x: the entity, of 1 entity: {how}",
+    ]
+    assert json.loads(as_json(report))["dropped"] == dict(report.dropped)
+
+
 def test_what_the_merge_could_not_tell_apart_is_said() -> None:
     report = replace(
         GOOD,
@@ -152,6 +166,17 @@ def test_json_holds_every_number() -> None:
     assert data["failure"]["message"] == "too many"
     assert as_json(GOOD).endswith("}\n")
     assert json.loads(as_json(GOOD))["failure"] is None
+
+
+def test_keys_of_the_data_that_are_no_counters() -> None:
+    assert [key for key in as_data(GOOD) if key not in COUNTERS] == [
+        *("name", "finished", "exit_code", "started_at_ms", "finished_at_ms", "duration_s"),
+        *("catalog", "passes", "entities", "changed_groups", "changed_group_urns"),
+        *("dead_letter_file", "failed_examples", "rejected", "rejected_examples"),
+        *("notes", "note_examples", "lineage", "features", "evaluation", "gate", "hooks"),
+        *("failure", "interrupted"),
+    ]
+    assert as_data(replace(GOOD, finished=False))["exit_code"] is None
 
 
 def test_entities_written_are_those_created_and_updated() -> None:

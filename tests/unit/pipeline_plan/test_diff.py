@@ -162,3 +162,39 @@ def test_a_terminal_is_shown_little_of_much_and_nothing_to_act_on() -> None:
     assert "        … and 2 more" in shown
     assert all(len(line) < 600 for line in shown)
     assert "\x1b" not in "".join(shown)
+
+
+def test_an_entity_is_shown_with_what_people_call_it() -> None:
+    pairs: Pairs = {HOME: ({"name": "a"}, {"name": "b"})}
+    found = diff_entity(URN, existed=True, aspects=pairs, label="forest 3 (churn)")
+    assert found is not None
+    assert next(entity_lines(found)).text == f"~ update {URN} forest 3 (churn)"
+    assert entity_data(found)["name"] == "forest 3 (churn)"
+
+
+def test_times_are_dates_for_people_and_numbers_for_programs() -> None:
+    old = {"createdAt": 1_795_379_898_486, "lastModified": {"time": 1_000, "actor": "urn:li:x"}}
+    dated = "\n".join(lines({HOME: ({"date": 1_795_379_898_486}, {"date": 1_795_379_899_000})}))
+    assert "date: 2026-11-22T20:38:18.486+00:00 → 2026-11-22T20:38:19.000+00:00" in dated
+    stamp = {"time": 1_795_379_898_000, "actor": "urn:li:x"}
+    new = {"createdAt": 1_795_379_899_000, "lastModified": stamp, "version": 1_795_379_898_486}
+    shown = "\n".join(lines({HOME: (old, new)}))
+    assert "createdAt: 2026-11-22T20:38:18.486+00:00 → 2026-11-22T20:38:19.000+00:00" in shown
+    assert '"time": "2026-11-22T20:38:18.000+00:00"' in shown
+    assert "version: 1795379898486" in shown
+    values = fields(HOME, old, new)
+    assert values["createdAt"] == {"old": 1_795_379_898_486, "new": 1_795_379_899_000}
+    assert values["lastModified"]["new"] == stamp
+
+
+def test_a_text_of_several_lines_is_shown_as_it_stands() -> None:
+    new = "# Model\n\nbetter\x1b[31m\n" + "\n".join(map(str, range(20)))
+    assert lines({HOME: ({"description": "old"}, {"description": new})})[2:] == [
+        "      ~ description:",
+        "          - old",
+        "          + # Model",
+        "          +",
+        "          + better\\u001b[31m",
+        *(f"          + {number}" for number in range(7)),
+        "          + … and 13 more lines",
+    ]

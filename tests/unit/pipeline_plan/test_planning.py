@@ -37,8 +37,7 @@ class Sides:
     def state(self) -> Path:
         return self.folder / "state.db"
 
-    def build(self, *, dialect: str = "auto") -> Any:
-        del dialect
+    def build(self) -> Any:
         return self.sink
 
     def pipeline(self, *pages: list[Entity]) -> Pipeline:
@@ -73,7 +72,7 @@ def sides(tmp_path: Path) -> Sides:
 
 
 def told(plan: Plan) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    totals = Totals()
+    totals = Totals(plan.batch_size)
     entities = []
     with plan:
         for one in plan.entities():

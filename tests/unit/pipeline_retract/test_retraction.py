@@ -166,14 +166,12 @@ def test_what_was_written_since_the_plan_stays(world: World) -> None:
     assert world.removed() == set()
 
 
+@pytest.mark.parametrize("seen", [True, False])
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_write_at_the_same_moment_stays(
-    world: World,
-    checked: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
+def test_a_write_at_the_same_moment_stays(world: World, *, checked: bool, seen: bool) -> None:
     world.ingest("a")
     world.sink.checks_versions = checked
-    tags = {"tags": [{"tag": "urn:li:tag:t"}, {"tag": "urn:li:tag:theirs"}]}
+    tags = {"tags": [*({"tag": "urn:li:tag:t"} for _ in range(seen)), {"tag": "urn:li:tag:theirs"}]}
     edits = iter([tags])
 
     def somebody(proposals: Sequence[Proposal]) -> None:
@@ -187,8 +185,32 @@ def test_a_write_at_the_same_moment_stays(
     assert world.sink.stored[model_urn("a")]["globalTags"] == {
         "tags": [{"tag": "urn:li:tag:theirs"}]
     }
-    # Where versions are not checked, what is written over is put back when it is too late to see.
-    assert (world.removed() == set()) == checked
+    assert world.removed() == set()
+    assert (report.entities["mlModel"].updated, report.entities["mlModel"].removed) == (1, 0)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_an_aspect_that_somebody_adds_at_the_same_moment_keeps_the_entity_visible(
+    world: World, *, checked: bool
+) -> None:
+    world.ingest("a", "b")
+    world.sink.checks_versions = checked
+    owners = {"owners": [{"owner": "urn:li:corpuser:ada", "type": "NONE"}]}
+
+    def somebody(proposals: Sequence[Proposal]) -> None:
+        # Nobody's version changes: what we write names no version of an aspect that we leave alone.
+        if len(proposals) > 1 and "ownership" not in world.sink.stored[model_urn("a")]:
+            world.sink.put(model_urn("a"), "ownership", owners)
+
+    world.sink.before_write = somebody
+    report = world.run()
+    assert world.removed() == urns("b")
+    assert report.conflicts == 1
+    assert (report.entities["mlModel"].updated, report.entities["mlModel"].removed) == (1, 1)
+    left = world.sink.stored[model_urn("a")]
+    assert left["ownership"] == owners
+    assert left["globalTags"] == {"tags": []}
+    assert "mlcat.applied.r" not in left[HOME].get("customProperties", {})
 
 
 def test_what_is_refused_is_kept_as_a_dead_letter_and_not_forgotten(world: World) -> None:

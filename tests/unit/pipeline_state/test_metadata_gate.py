@@ -103,12 +103,12 @@ def test_what_fails_is_new_once_and_then_still_fails(world: World) -> None:
     world.failing("a")
     first = world.verdict()
     assert first.tests == (TestVerdict(OWNED, failing=1, newly_failing=1),)
-    assert first.examples == (FailedTest(model_urn("a"), OWNED, newly=True),)
+    assert first.examples == (FailedTest(model_urn("a"), OWNED, newly=True, name="1"),)
     # Nothing changed and nothing is evaluated: the last known results count.
     again = world.verdict()
     assert len(world.sink.evaluations) == 1
     assert again.tests == (TestVerdict(OWNED, failing=1),)
-    assert again.examples == (FailedTest(model_urn("a"), OWNED, newly=False),)
+    assert again.examples == (FailedTest(model_urn("a"), OWNED, newly=False, name="1"),)
 
 
 def test_what_is_evaluated_again_is_held_against_the_run_before(world: World) -> None:

@@ -53,7 +53,10 @@ def test_urns_stay_as_they_are() -> None:
             "{structured_properties: {p: true}}",
             "structured_properties.p: has to be a number, or has to be text; put quotes round it",
         ),
-        ("{structured_properties: {p: []}}", "structured_properties.p: has to have 1 entries"),
+        (
+            "{structured_properties: {p: []}}",
+            "structured_properties.p: number of entries has to be 1 or more",
+        ),
         ("{type: add_tags}", "enrich[0].type: is a list of rules here"),
     ],
 )

@@ -35,7 +35,6 @@ def test_the_smallest_recipe_and_its_defaults(tmp_path: Path) -> None:
         "enabled": True,
         "should_push": True,
         "test_urns": [],
-        "dialect": "auto",
         "scope": "written",
     }
     assert recipe.limits.model_dump() == {"max_new_entities": 50_000, "max_removed_ratio": 0.2}
@@ -52,7 +51,7 @@ def test_a_whole_recipe() -> None:
           - type: other
         enrich: []
         sink: {type: rest, config: {server: "${S}", token: "${T:-}"}}
-        evaluate: {enabled: off, should_push: "no", test_urns: ["urn:li:test:a"], dialect: push}
+        evaluate: {enabled: off, should_push: "no", test_urns: ["urn:li:test:a"]}
         limits: {max_new_entities: "${N}", max_removed_ratio: 1}
         state: {url: postgresql://h/db}
         """,
@@ -98,7 +97,7 @@ def test_everything_is_said_at_once_with_lines_and_without_values() -> None:
         "recipe.yml:1: pipeline_name: the variable NOPE is not set",
         "recipe.yml:1: pipeline_name: says the same as `name`; keep one",
         "recipe.yml:3: source: says the same as `sources`; keep one",
-        "recipe.yml:6: sources: has to have 1 entries at least",
+        "recipe.yml:6: sources: number of entries has to be 1 or more",
         (
             "recipe.yml:7: transformers: is called `enrich` here: a list of rules such as "
             "{match: {entity: mlModel}, add_tags: [urn:li:tag:ml]}"

@@ -14,11 +14,11 @@ def recipe(merge: str) -> Recipe:
 def test_policies_are_told_by_aspect_and_field() -> None:
     made = recipe(
         "{mlModelProperties.groups: union, mlModelProperties.description: ours,"
-        " upstreamLineage.anything: three_way}"
+        " displayProperties.anything: three_way}"
     )
     assert by_aspect(made.merge) == {
         "mlModelProperties": {"groups": "union", "description": "ours"},
-        "upstreamLineage": {"anything": "three_way"},
+        "displayProperties": {"anything": "three_way"},
     }
     assert recipe("{}").merge == {}
 

@@ -64,13 +64,6 @@ def test_every_verb_reaches_the_service(service: FakeService) -> None:
     sink.close()
 
 
-def test_the_dialect_can_be_set(service: FakeService) -> None:
-    sink = RestSink(config(service), dialect="push")
-    sink.evaluate([URN], should_push=False, test_urns=[])
-    sink.close()
-    assert service.to("/test")[0].json() == {"urns": [URN], "push": False}
-
-
 @pytest.mark.parametrize(("token", "sent"), [({}, "Bearer loose"), ({"token": ""}, None)])
 def test_an_empty_token_is_none_and_a_missing_one_is_looked_for(
     service: FakeService, monkeypatch: pytest.MonkeyPatch, token: dict[str, str], sent: str | None
@@ -179,7 +172,6 @@ def test_check_tells_what_datahub_it_is(service: FakeService) -> None:
     service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
     findings = checked(RestSink(config(service, token="")))
     assert findings["version"].outcome == "warning"
-    assert "push, tests" in findings["permission: evaluate metadata tests"].detail
 
 
 def test_nothing_is_contacted_or_resolved_before_open(

@@ -68,6 +68,7 @@ def test_empty_is_none() -> None:
             "server: must not hold a user name or a password; the service takes a `token`",
         ),
         ({"server": "http://h/?a=b"}, "server: must not end in a query or a fragment"),
+        ({"batch_size": 201}, "batch_size: has to be 200 or less"),
         ({"client_key": "k.pem"}, "`client_key` is of use with `client_cert` only"),
         (
             {"headers": {"X": "a\nb"}},

@@ -26,6 +26,13 @@ def test_users_that_are_no_persons_own_nothing() -> None:
     assert found.urn("a\ud83d") == "urn:li:corpuser:a�"
 
 
+def test_a_urn_that_a_server_would_leave_out_is_nobodys() -> None:
+    found = owners()
+    assert found.urn("urn:li:corpuser:ada") == "urn:li:corpuser:ada"
+    assert found.urn("urn:li:corpuser:lovelace, ada") is None
+    assert found.urn("urn:li:corpGroup:team(x)") is None
+
+
 def test_the_memory_for_users_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlcat_ingest.sources.owners._CACHED_USERS", 2)
     found = owners()
@@ -66,6 +73,11 @@ def test_a_kind_of_ownership_is_one_of_the_catalogs_or_of_ones_own(kind: str) ->
 
 def test_what_nobody_owns_has_no_owners() -> None:
     assert owners().ownership(None) == {"owners": []}
+
+
+def test_a_kind_of_ownership_that_is_no_sound_urn_is_refused() -> None:
+    with pytest.raises(ValidationError, match="cannot be an ownershipType"):
+        a_config(type="urn:li:ownershipType:a,b")
 
 
 def test_an_unknown_kind_of_ownership_is_refused() -> None:

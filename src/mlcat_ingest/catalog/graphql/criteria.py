@@ -60,6 +60,7 @@ def search_request(wish: Wish, limits: Limits) -> SearchRequest:
         facet_values=defaults.facet_values if values is None else min(values, limits.page_size),
         # Who asks about removed entities is not kept from seeing them.
         include_removed=flags.get("includeSoftDeleted") is True or _asks_about("removed", any_of),
+        only_latest=flags.get("filterNonLatestVersions") is not False,
     )
 
 

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from graphql import (
+    DocumentNode,
     ExecutionContext,
     ExecutionResult,
     FieldNode,
     GraphQLError,
     GraphQLObjectType,
+    OperationType,
     execute,
+    get_operation_ast,
 )
 from graphql.pyutils import Path
 
-from mlcat_ingest.catalog.errors import CatalogError
+from mlcat_ingest.catalog.errors import CatalogError, ForbiddenError
 from mlcat_ingest.catalog.graphql.documents import Documents
 from mlcat_ingest.catalog.graphql.resolvers.common import Context, Stopped, plain
 from mlcat_ingest.catalog.graphql.schema import executable_schema
@@ -39,6 +42,7 @@ class Request:
     query: str
     variables: Mapping[str, Any]
     operation_name: str | None = None
+    may_write: bool = True
 
 
 class Endpoint:
@@ -55,10 +59,15 @@ class Endpoint:
 
         Cost: about 0.5 ms CPU for one entity when the query was met before; a few SQL statements
         a level of the query, however many entities there are on it.
+
+        Raises:
+            ForbiddenError: the operation is a mutation, and the request may not write.
         """
         prepared = self._documents.prepare(request.query)
         if prepared.document is None:
             return _body(None, list(prepared.errors))
+        if not request.may_write and not _only_reads(prepared.document, request.operation_name):
+            raise ForbiddenError("this token only allows reading")
         schema = executable_schema()
         variables = with_whole_numbers(schema, prepared.document, request.variables)
         try:
@@ -80,6 +89,12 @@ class Endpoint:
         if not isinstance(result, ExecutionResult):
             raise TypeError("a resolver is asynchronous")
         return _body(result.data, result.errors or [])
+
+
+def _only_reads(document: DocumentNode, operation_name: str | None) -> bool:
+    operation = get_operation_ast(document, operation_name)
+    # Without a name for one of several operations none is run.
+    return operation is None or operation.operation is OperationType.QUERY
 
 
 def _body(data: dict[str, Any] | None, errors: list[GraphQLError]) -> dict[str, Any]:

@@ -22,20 +22,21 @@ def graphql_routes(store: Store, limits: Limits) -> list[Route]:
     answers = Endpoint(store, limits)
 
     def graphql(call: Call) -> dict[str, Any]:
-        return answers.answer(_request(call.json(), limits))
+        return answers.answer(_request(call, limits))
 
     handle = endpoint(graphql, limits)
     return [Route(path, handle, methods=["POST"]) for path in ("/api/graphql", "/api/v2/graphql")]
 
 
-def _request(body: Any, limits: Limits) -> Request:
-    fields = json_object(body)
+def _request(call: Call, limits: Limits) -> Request:
+    fields = json_object(call.json())
     query = optional(fields, "query")
     if not query:
         raise BadRequestError("query: the parameter is missing")
     if len(query.encode("utf-8", "surrogatepass")) > limits.query_bytes:
         raise BadRequestError(f"query: longer than {limits.query_bytes} bytes")
-    return Request(query, _variables(fields), optional(fields, "operationName") or None)
+    operation = optional(fields, "operationName") or None
+    return Request(query, _variables(fields), operation, call.may_write)
 
 
 def _variables(fields: Mapping[str, Any]) -> Mapping[str, Any]:

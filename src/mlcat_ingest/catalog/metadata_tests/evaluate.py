@@ -15,6 +15,7 @@ from mlcat_ingest.catalog.metadata_tests.definition import (
     Definition,
     Not,
     Predicate,
+    is_empty,
     read_definition,
 )
 from mlcat_ingest.catalog.metadata_tests.operators import OPERATORS, regex_match
@@ -111,6 +112,8 @@ def _tests(store: Store, test_urns: Collection[str] | None) -> list[_Test]:
         if "testInfo" not in aspects:
             continue
         text = _definition_text(aspects["testInfo"].value)
+        if is_empty(text):
+            continue
         definition, problems = read_definition(text)
         if definition is None:
             _log.warning("metadata test %s is left out: its definition %s", urn, problems[0])

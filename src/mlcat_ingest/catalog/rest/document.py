@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from mlcat_ingest.catalog.refusals import PREFIXES, is_openapi
-from mlcat_ingest.catalog.rest.endpoint import OBJECT, Endpoint, Parameter, Schema
+from mlcat_ingest.catalog.rest.endpoint import OBJECT, READING_METHODS, Endpoint, Parameter, Schema
 from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.schemas import COMPONENTS, error_schema
 
@@ -15,8 +15,6 @@ PATH: Final = "/openapi.json"
 
 # Any request may be refused in these ways.
 _ALWAYS: Final = (400, 401, 403, 408, 413, 429, 503)
-
-_READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Document:
@@ -108,7 +106,7 @@ def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     has_body = first.method != "HEAD"
     refused = sorted(
         {*_ALWAYS, *(status for one in endpoints for status in one.refuses)}
-        | (set() if first.method in _READING else {HTTPStatus.INSUFFICIENT_STORAGE.value})
+        | (set() if first.method in READING_METHODS else {HTTPStatus.INSUFFICIENT_STORAGE.value})
     )
     for status in refused:
         responses[str(status)] = _answer(status, [error] if has_body else [])

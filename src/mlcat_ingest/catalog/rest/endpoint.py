@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from mlcat_ingest.catalog.rest.http import Work
+from mlcat_ingest.catalog.rest.http import Call, Work
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema, as OpenAPI 3.1 has it."""
@@ -15,6 +15,7 @@ Schema: TypeAlias = Mapping[str, Any]
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
 WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+READING_METHODS: Final = frozenset({"GET", "HEAD"})
 OBJECT: Final[Schema] = {"type": "object"}
 URN: Final[Schema] = {"type": "string", "pattern": "^urn:li:[A-Za-z][A-Za-z0-9]*:"}
 
@@ -64,6 +65,7 @@ class Endpoint:
         parameters: the parameters in the path and in the query.
         body: the schema of the request's body; None where it takes none.
         action: the Rest.li action, which the query parameter of that name selects.
+        reads: whether it only reads, although its method is not GET or HEAD.
     """
 
     method: str
@@ -74,6 +76,17 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     body: Schema | None = None
     action: str | None = None
+    reads: bool = False
+
+    def answer(self, call: Call) -> object:
+        """Return what the endpoint answers to `call`.
+
+        Raises:
+            ForbiddenError: the endpoint writes, and the request may not.
+        """
+        if not self.reads and self.method not in READING_METHODS:
+            call.check_may_write()
+        return self.work(call)
 
     @property
     def name(self) -> str:
@@ -95,7 +108,8 @@ def action(
     body: Schema,
     returns: Schema | None,
     refuses: tuple[int, ...] = (),
+    reads: bool = False,
 ) -> Endpoint:
     """Return the row of a Rest.li action: a POST whose query parameter `action` names it."""
     answers = {200: returns}
-    return Endpoint("POST", path, work, answers, refuses, body=body, action=name)
+    return Endpoint("POST", path, work, answers, refuses, body=body, action=name, reads=reads)

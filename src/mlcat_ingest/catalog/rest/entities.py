@@ -49,6 +49,9 @@ class Entities:
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         page = {"start": WHOLE, "count": WHOLE}
+        span = {"startTimeMillis": WHOLE, "endTimeMillis": WHOLE}
+        flags = record(filterNonLatestVersions=FLAG)
+        narrowed = {"filter": ref("Filter"), "searchFlags": flags}
         hits = array(record("entity", entity=URN))
         deleted = record("urn", "rows", "timeseriesRows", urn=URN, rows=WHOLE, timeseriesRows=WHOLE)
         return (
@@ -61,18 +64,13 @@ class Entities:
             ),
             action(
                 *("/entities", "delete", self.delete),
-                body=record(
-                    "urn",
-                    urn=URN,
-                    aspectName=TEXT,
-                    startTimeMillis=WHOLE,
-                    endTimeMillis=WHOLE,
-                ),
+                body=record("urn", urn=URN, aspectName=TEXT, **span),
                 returns=value_of(deleted),
             ),
             action(
                 *("/entities", "search", self.search),
-                body=record("entity", input=TEXT, entity=TEXT, filter=ref("Filter"), **page),
+                reads=True,
+                body=record("entity", input=TEXT, entity=TEXT, **narrowed, **page),
                 returns=value_of(record("entities", entities=hits, numEntities=WHOLE)),
             ),
             action(
@@ -82,6 +80,7 @@ class Entities:
             ),
             action(
                 *("/entities", "listUrns", self.list_urns),
+                reads=True,
                 body=record("entity", entity=TEXT, **page),
                 returns=value_of(record("entities", entities=array(URN), total=WHOLE, **page)),
             ),
@@ -156,9 +155,14 @@ class Entities:
         }
 
     def search(self, call: Call) -> dict[str, Any]:
-        """Find entities of one type by words and a filter; those marked as removed are left out."""
+        """Find entities of one type by words and a filter; those marked as removed are left out.
+
+        So are versions that are not the latest of their set, unless
+        `searchFlags.filterNonLatestVersions` is false.
+        """
         params = json_object(call.json())
         start, count = page_of(params, self._limits, count=10)
+        flags = json_object(params.get("searchFlags") or {}, "searchFlags")
         page = self._store.search(
             SearchRequest(
                 query=optional(params, "input") or MATCH_ALL,
@@ -167,6 +171,7 @@ class Entities:
                 start=start,
                 count=count,
                 highlight=False,
+                only_latest=flag(flags, "filterNonLatestVersions", default=True),
             )
         )
         return {

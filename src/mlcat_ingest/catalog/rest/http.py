@@ -11,9 +11,11 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mlcat_ingest.catalog.auth import MAY_WRITE
 from mlcat_ingest.catalog.errors import (
     BadRequestError,
     BodyTooLargeError,
+    ForbiddenError,
     MalformedBodyError,
     SlowRequestError,
 )
@@ -30,7 +32,8 @@ _PATIENCE = 4
 class Call:
     """One request, read whole: its query and path parameters decoded, its body as bytes.
 
-    `origin` is the address of the service as the client has it.
+    `origin` is the address of the service as the client has it. `may_write` is false for a request
+    with the reading token.
     """
 
     query: QueryParams = field(default_factory=QueryParams)
@@ -39,6 +42,7 @@ class Call:
     body: bytes = b""
     method: str = "GET"
     origin: str = ""
+    may_write: bool = True
 
     @classmethod
     def of(cls, request: Request, body: bytes = b"") -> "Call":
@@ -50,7 +54,17 @@ class Call:
             body,
             request.method,
             f"{request.scope['scheme']}://{request.headers.get('host', '')}",
+            request.scope.get(MAY_WRITE, True),
         )
+
+    def check_may_write(self) -> None:
+        """Return if the request may write.
+
+        Raises:
+            ForbiddenError: it came with the reading token.
+        """
+        if not self.may_write:
+            raise ForbiddenError("this token only allows reading")
 
     def json(self) -> Any:
         """Return the body as JSON.
@@ -112,7 +126,6 @@ def endpoint(work: Work, limits: Limits) -> Callable[[Request], Awaitable[Respon
         body = await read_body(request, limits)
         return await run_in_threadpool(_respond, work, Call.of(request, body))
 
-    handle.__name__ = getattr(work, "__qualname__", "call")
     return handle
 
 

@@ -47,12 +47,14 @@ class MetadataTests:
         return (
             action(
                 *("/test", "evaluate", self.evaluate),
+                reads=True,
                 body=record("urn", urn=URN, **options),
                 returns=value_of(outcome),
                 refuses=(404,),
             ),
             action(
                 *("/test", "batchEvaluate", self.batch_evaluate),
+                reads=True,
                 body=record("urns", urns=array(URN), **options),
                 returns=value_of(record("results", results=outcomes)),
             ),
@@ -65,7 +67,7 @@ class MetadataTests:
         check_urn(urn)
         if not self._store.exists([urn]):
             raise NotFoundError(f"{urn} is not in the catalog")
-        return {"value": self._evaluate(params, [urn])[urn]}
+        return {"value": self._evaluate(call, params, [urn])[urn]}
 
     def batch_evaluate(self, call: Call) -> dict[str, Any]:
         """Evaluate the metadata tests of many entities; those not in the catalog are left out."""
@@ -76,10 +78,12 @@ class MetadataTests:
         for urn in urns:
             check_urn(urn)
         known = self._store.exists(urns)
-        results = self._evaluate(params, [urn for urn in urns if urn in known])
+        results = self._evaluate(call, params, [urn for urn in urns if urn in known])
         return {"value": {"results": results}}
 
-    def _evaluate(self, params: Any, urns: list[str]) -> dict[str, Any]:
+    def _evaluate(self, call: Call, params: Any, urns: list[str]) -> dict[str, Any]:
         tests = texts(params, self._limits.batch_urns, "testUrns", "tests")
         push = flag(params, "shouldPush", "push")
+        if push:
+            call.check_may_write()
         return dict(evaluate(self._store, urns, tests, push, UNKNOWN_ACTOR))

@@ -67,6 +67,7 @@ class Operations:
         return (
             action(
                 *("/operations", "getEsTaskStatus", self.get_es_task_status),
+                reads=True,
                 body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
                 returns=value_of(TEXT),
             ),
@@ -91,6 +92,7 @@ class Operations:
             ),
             action(
                 *("/operations", "getIndexSizes", self.get_index_sizes),
+                reads=True,
                 body=OBJECT,
                 returns=value_of(record("indexSizes", indexSizes=array(OBJECT))),
             ),

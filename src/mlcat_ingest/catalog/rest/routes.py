@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
@@ -75,7 +75,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
     return (*rows, *Document(rows).endpoints())
 
 
-def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[BaseRoute]:
+def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route]:
     """Return the routes of `endpoints`, without a prefix.
 
     A path may end with a slash or not, as clients differ over it.
@@ -111,12 +111,11 @@ def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Work:
         # The routes let HEAD through wherever there is a GET.
         some = by_method.get(call.method) or by_method["GET"]
         if path == _ENTITY:
-            return _of_target(some, call).work(call)
+            return _of_target(some, call).answer(call)
         if some[0].action is not None:
-            return _of_action(some, call).work(call)
-        return some[0].work(call)
+            return _of_action(some, call).answer(call)
+        return some[0].answer(call)
 
-    dispatch.__qualname__ = path.removeprefix("/")
     return dispatch
 
 

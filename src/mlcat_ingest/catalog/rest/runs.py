@@ -53,11 +53,13 @@ class Runs:
         return (
             action(
                 *("/runs", "list", self.page),
+                reads=True,
                 body=record(pageOffset=WHOLE, pageSize=WHOLE, includeSoft=FLAG),
                 returns=value_of(array(run)),
             ),
             action(
                 *("/runs", "describe", self.describe),
+                reads=True,
                 body=record(
                     "runId",
                     runId=TEXT,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.endpoint import Endpoint, action, array, record, ref
-from mlcat_ingest.catalog.rest.http import Call, Reply
+from mlcat_ingest.catalog.rest.endpoint import OBJECT, Endpoint, action, array, record, ref
+from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import check_count, json_list, json_object, json_type
 from mlcat_ingest.catalog.rest.proposals import aspects_of_record
 from mlcat_ingest.catalog.rest.writes import make_write, placed
@@ -37,18 +37,18 @@ class Snapshots:
             action(
                 *("/entities", "ingest", self.ingest),
                 body=record("entity", entity=entity, systemMetadata=metadata),
-                returns=None,
+                returns=OBJECT,
                 refuses=(422,),
             ),
             action(
                 *("/entities", "batchIngest", self.batch_ingest),
                 body=record("entities", entities=array(entity), systemMetadata=array(metadata)),
-                returns=None,
+                returns=OBJECT,
                 refuses=(422,),
             ),
         )
 
-    def ingest(self, call: Call) -> Reply:
+    def ingest(self, call: Call) -> dict[str, Any]:
         """Write all aspects of one snapshot, or none of them."""
         params = json_object(call.json())
         if params.get("entity") is None:
@@ -56,9 +56,9 @@ class Snapshots:
         writes = read_snapshot(params["entity"], params.get("systemMetadata"))
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
-        return Reply()
+        return {}
 
-    def batch_ingest(self, call: Call) -> Reply:
+    def batch_ingest(self, call: Call) -> dict[str, Any]:
         """Write all aspects of many snapshots, or none of them."""
         params = json_object(call.json())
         if params.get("entities") is None:
@@ -75,7 +75,7 @@ class Snapshots:
         check_count(writes, "aspects", self._limits.proposals)
         with placed("entities", positions):
             self._store.write(writes)
-        return Reply()
+        return {}
 
 
 def read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:

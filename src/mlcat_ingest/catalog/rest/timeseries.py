@@ -55,11 +55,13 @@ class Timeseries:
         return (
             action(
                 *("/aspects", "getTimeseriesAspectValues", self.get_values),
+                reads=True,
                 body=asked,
                 returns=value_of(record("values", values=array(record("aspect", aspect=OBJECT)))),
             ),
             action(
                 *("/aspects", "getCount", self.get_count),
+                reads=True,
                 body=record("aspect", aspect=TEXT, urnLike=TEXT),
                 returns=value_of(WHOLE),
             ),

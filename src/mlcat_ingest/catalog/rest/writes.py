@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.errors import AspectRefusedError, InvalidProposalError
 from mlcat_ingest.catalog.rest.params import json_type
 from mlcat_ingest.catalog.store.values import Change, Write
 from mlcat_ingest.errors import CodecError
@@ -55,6 +55,8 @@ def placed(where: str, items: Sequence[int] | None = None) -> Iterator[None]:
     """
     try:
         yield
+    except AspectRefusedError:
+        raise  # it names the entity and the aspect, in a form of its own
     except InvalidProposalError as error:
         at = error.index if items is None else items[error.index]
         raise type(error)(f"{where}[{at}]: {error}", index=at) from error

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.identity import PLATFORM, Identity
 from mlcat_ingest.catalog.store.virtual import default_aspect
+from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
 NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)
 COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
@@ -88,7 +89,7 @@ BODY_ENDINGS: Final = ("Properties", "Info")
 
 KEYWORD_FIELDS: Final = frozenset(
     rule.field for rules in (_BODY, *_ASPECTS.values()) for rule in rules if rule.keyword
-) | {"_entityType", "platform", "origin", SOURCE_FIELD}
+) | {"_entityType", "platform", "origin", SOURCE_FIELD, IS_LATEST}
 """Fields whose values are indexed as they are."""
 
 # Their URNs name an orchestrator, which is a platform by another name.
@@ -124,6 +125,8 @@ def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[Found]:
         if aspect.endswith(BODY_ENDINGS):
             yield from _matches(value, _BODY)
             yield from _custom_properties(value.get(_CUSTOM))
+            if aspect == VERSION_PROPERTIES and isinstance(latest := value.get(IS_LATEST), bool):
+                yield Found(IS_LATEST, "true" if latest else "false", None, keyword=True)
         else:
             yield from _matches(value, _ASPECTS.get(aspect, ()))
     yield Found("urn", urn, URN)

@@ -75,6 +75,7 @@ class SearchRequest:
         facets: fields whose values are counted over everything that matches.
         facet_values: most values of a facet.
         include_removed: whether entities marked as removed are found as well.
+        only_latest: whether versions that are known not to be the latest of their set are left out.
     """
 
     query: str = MATCH_ALL
@@ -89,6 +90,7 @@ class SearchRequest:
     facets: tuple[str, ...] = ()
     facet_values: int = 20
     include_removed: bool = False
+    only_latest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,16 @@
 """One batch of writes, worked out on the stored state inside one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
+from mlcat_ingest.catalog.errors import (
+    AspectRefusedError,
+    InvalidProposalError,
+    VersionConflictError,
+)
 from mlcat_ingest.catalog.search.document import Source
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import forget, refresh
@@ -12,7 +18,13 @@ from mlcat_ingest.catalog.store.conditions import Known, State, refusal_of
 from mlcat_ingest.catalog.store.patch.applying import apply_patch
 from mlcat_ingest.catalog.store.patch.reading import Patch
 from mlcat_ingest.catalog.store.patch.templates import blank
-from mlcat_ingest.catalog.store.prepare import Content, Prepared, content_of, name_in
+from mlcat_ingest.catalog.store.prepare import (
+    Content,
+    Prepared,
+    content_of,
+    name_in,
+    prepare,
+)
 from mlcat_ingest.catalog.store.rows import (
     Changes,
     EntityRow,
@@ -25,6 +37,7 @@ from mlcat_ingest.catalog.store.rows import (
 from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.store.tables import aspect, aspect_history, entity
 from mlcat_ingest.catalog.store.values import Written
+from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
@@ -53,8 +66,12 @@ class Batch:
         self._rows: dict[Key, Row] = {}
         # The last version of aspects that are gone: their next value counts on from there.
         self._last_versions: dict[Key, int] = {}
+        # Aspects whose stored state was read, as URN and name.
+        self._read_pairs: set[tuple[str, str]] = set()
+        self._read_urns: set[str] = set()
         self._next_id = 0
         self._changes = Changes()
+        self._version_sets = VersionSets(connection, self._value)
 
     def apply(self, items: Sequence[Prepared]) -> list[Written]:
         """Write `items` and say what became of each.
@@ -91,27 +108,41 @@ class Batch:
         return sources
 
     def _load(self, items: Sequence[Prepared]) -> None:
-        for urns in chunks(item.write.urn for item in items):
-            query = select(entity.c.urn, entity.c.id, entity.c.name, entity.c.created_ms)
-            for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(urns))):
-                self._entities[urn] = Known(*known)
-        names = sorted({item.write.aspect for item in items})
-        for ids in chunks(known.id for known in self._entities.values()):
+        self._read([(item.write.urn, item.write.aspect) for item in items])
+        self._next_id = 1 + (self._connection.scalar(select(func.max(entity.c.id))) or 0)
+        for pairs in needed_by(items, self._value):
+            self._read(pairs)
+
+    def _read(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Read the stored state of aspects, by URN and name, that this batch did not change."""
+        self._read_entities(urn for urn, _ in pairs if urn not in self._read_urns)
+        self._read_pairs.update(pairs)
+        names = sorted({name for _, name in pairs})
+        known = {urn: self._entities[urn].id for urn, _ in pairs if urn in self._entities}
+        for ids in chunks(known.values()):
             current = select(aspect).where(aspect.c.entity_id.in_(ids), aspect.c.aspect.in_(names))
             for found in self._connection.execute(current):
                 row = Row(*found)
-                self._rows[row.entity_id, row.aspect] = row
-        self._changes.stored.update(self._rows)
-        self._load_last_versions(items, names)
-        self._next_id = 1 + (self._connection.scalar(select(func.max(entity.c.id))) or 0)
+                key = row.entity_id, row.aspect
+                if key not in self._changes.rows:
+                    self._rows[key] = row
+                    self._changes.stored.add(key)
+        self._read_last_versions(
+            [known[urn] for urn, name in pairs if urn in known and not self._has(known[urn], name)],
+            names,
+        )
 
-    def _load_last_versions(self, items: Sequence[Prepared], names: list[str]) -> None:
-        absent = [
-            known.id
-            for item in items
-            if (known := self._entities.get(item.write.urn)) is not None
-            and (known.id, item.write.aspect) not in self._rows
-        ]
+    def _has(self, entity_id: int, name: str) -> bool:
+        return (entity_id, name) in self._rows
+
+    def _read_entities(self, urns: Iterable[str]) -> None:
+        for some in chunks(urns):
+            query = select(entity.c.urn, entity.c.id, entity.c.name, entity.c.created_ms)
+            for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(some))):
+                self._entities[urn] = Known(*known)
+            self._read_urns.update(some)
+
+    def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
         for ids in chunks(absent):
             past = aspect_history.c
             query = (
@@ -120,7 +151,15 @@ class Batch:
                 .group_by(past.entity_id, past.aspect)
             )
             for entity_id, name, version in self._connection.execute(query):
-                self._last_versions[entity_id, name] = version
+                self._last_versions.setdefault((entity_id, name), version)
+
+    def _value(self, urn: str, name: str) -> Mapping[str, Any] | None:
+        """Return what an aspect is after the items before this one."""
+        if (urn, name) not in self._read_pairs:
+            self._read([(urn, name)])
+        known = self._entities.get(urn)
+        row = None if known is None else self._rows.get((known.id, name))
+        return None if row is None else loads(row.value)
 
     def _apply_one(self, index: int, item: Prepared) -> Written:
         write = item.write
@@ -130,7 +169,7 @@ class Batch:
         if refusal is not None:
             if write.skip_if_exists and write.change in {"CREATE", "CREATE_ENTITY"}:
                 return Written(write.urn, write.aspect, state.version, changed=False)
-            raise VersionConflictError(f"{write.urn}: {write.aspect}: {refusal}", index=index)
+            raise VersionConflictError(write.urn, write.aspect, refusal, index=index)
         if write.change == "DELETE":
             return self._delete(item, known, state)
         content = item.content
@@ -138,7 +177,26 @@ class Batch:
             content = self._patched(index, item, item.patch, state)
         if content is None:
             return Written(write.urn, write.aspect, state.version, changed=False)
+        if write.aspect in VERSION_ASPECTS and write.change != "RESTATE":
+            return self._store_versioned(index, item, known, state, content)
         return self._store(item, known, state, content)
+
+    def _store_versioned(
+        self, index: int, item: Prepared, known: Known | None, state: State, content: Content
+    ) -> Written:
+        """Store an aspect of a version or a version set, and what the service computes from it."""
+        urn, name = item.write.urn, item.write.aspect
+        try:
+            effects = self._version_sets.effects(urn, name, content.value)
+        except InvalidProposalError as error:
+            raise AspectRefusedError(urn, name, str(error), index=index) from error
+        if effects.value is not content.value:
+            content = content_of(item.entity_type, name, effects.value)
+        written = self._store(item, known, state, content)
+        for other in effects.others:
+            metadata = item.write.system_metadata
+            self._apply_one(index, prepare(replace(other, system_metadata=metadata)))
+        return written
 
     def _state(self, item: Prepared, known: Known | None) -> State:
         if known is None:

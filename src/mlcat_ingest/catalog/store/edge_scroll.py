@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, or_, select, tuple_
 
-from mlcat_ingest.catalog.store.lineage import FROM_DESTINATION, TO_DESTINATION
+from mlcat_ingest.catalog.store.lineage import FROM_DESTINATION, OF_WHOLE_ENTITIES, TO_DESTINATION
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.tables import edge, entity
 
@@ -96,6 +96,7 @@ def _conditions(wish: EdgeWish) -> list[ColumnElement[bool]]:
         held.append((edge.c.relationship + "").in_(wish.relationships))
     if wish.lineage:
         held.append(tuple_(entity.c.entity_type, edge.c.relationship).in_(_LINEAGE))
+        held.append(OF_WHOLE_ENTITIES)
     held += _at(entity.c.urn, wish.sources)
     held += _at(edge.c.destination, wish.destinations)
     if wish.at_either_end is not None:

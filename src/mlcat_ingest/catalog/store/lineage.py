@@ -60,6 +60,9 @@ TO_DESTINATION: Final = frozenset(
 )
 """Entity type and relationship of edges whose destination comes from their source."""
 
+OF_WHOLE_ENTITIES: Final = ~edge.c.destination.startswith("urn:li:schemaField:")
+"""The condition on an edge that is not one to a field: those say how fields are made, not data."""
+
 _other = entity.alias("other")
 
 
@@ -142,7 +145,7 @@ def _edges(urns: list[str], *, upstream: bool) -> Any:
             literal(0).label("side"),
         )
         .select_from(end)
-        .where(entity.c.urn.in_(urns), kind.in_(sorted(own))),
+        .where(entity.c.urn.in_(urns), kind.in_(sorted(own)), OF_WHOLE_ENTITIES),
         select(
             edge.c.destination.label("here"),
             entity.c.urn.label("there"),
@@ -150,5 +153,5 @@ def _edges(urns: list[str], *, upstream: bool) -> Any:
             literal(1).label("side"),
         )
         .select_from(end)
-        .where(edge.c.destination.in_(urns), kind.in_(sorted(foreign))),
+        .where(edge.c.destination.in_(urns), kind.in_(sorted(foreign)), OF_WHOLE_ENTITIES),
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.metadata_tests.definition import validate_definition
+from mlcat_ingest.catalog.errors import AspectRefusedError, InvalidProposalError
+from mlcat_ingest.catalog.metadata_tests.definition import is_empty, validate_definition
 from mlcat_ingest.catalog.store.patch.reading import Patch, read_patch
 from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.store.values import DEFAULT_RUN, Write
@@ -19,6 +19,7 @@ from mlcat_ingest.metadata.urn import (
     entity_type_of,
 )
 from mlcat_ingest.metadata.validate import validate_aspect
+from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
 _OPEN_TYPES = (
     "application assertion businessAttribute chart dashboard dataContract dataHubAccessToken "
@@ -35,6 +36,9 @@ OPEN_TYPES: Final = frozenset(_OPEN_TYPES.split())
 
 Source: the entity registry of DataHub 1.x.
 """
+
+_PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
+"""The changes whose values are looked at before anything is compared with the stored state."""
 
 _ASPECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
@@ -117,6 +121,9 @@ def prepare(write: Write, index: int = 0) -> Prepared:
         raise InvalidProposalError(f"entityUrn: {error}", index=index) from error
     try:
         return _prepare(write, entity_type)
+    except AspectRefusedError as error:
+        error.index = index
+        raise
     except (InvalidProposalError, CodecError) as error:
         raise InvalidProposalError(f"{write.urn}: {error}", index=index) from error
 
@@ -131,6 +138,9 @@ def _prepare(write: Write, entity_type: str) -> Prepared:
     if change == "PATCH":
         patch = _read_patch(write, is_key=is_key)
     elif change != "DELETE":
+        if aspect == VERSION_PROPERTIES and change in _PROPOSED and IS_LATEST in write.value:
+            sentence = "IsLatest should not be specified, this is a computed field."
+            raise AspectRefusedError(write.urn, aspect, sentence)
         content = content_of(entity_type, aspect, write.value)
         moment = moment_of(aspect, write.value)
         if moment is not None and write.conditional:
@@ -155,7 +165,14 @@ def restored(
     entity_type, value = entity_type_of(urn), loads(text)
     content = Content(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
     return Prepared(
-        Write(urn, aspect), entity_type, False, content, None, None, system_metadata, run_id
+        Write(urn, aspect, change="RESTATE"),
+        entity_type,
+        False,
+        content,
+        None,
+        None,
+        system_metadata,
+        run_id,
     )
 
 
@@ -189,7 +206,8 @@ def _check_value(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Non
     problems = [str(found) for found in validate_aspect(entity_type, aspect, value)]
     if aspect == "testInfo" and not problems:
         definition = value.get("definition", {}).get("json")
-        problems = [f"definition.json: {found}" for found in validate_definition(definition)]
+        if not is_empty(definition):
+            problems = [f"definition.json: {found}" for found in validate_definition(definition)]
     if problems:
         raise InvalidProposalError(f"{aspect}: {'; '.join(problems[:5])}")
 

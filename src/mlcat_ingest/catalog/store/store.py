@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -53,7 +53,7 @@ class Store:
         self._writer = Writer(engine)
 
     @classmethod
-    def open(cls, where: str | Path) -> "Store":
+    def open(cls, where: str | Path) -> Self:
         """Return the store in the SQLite file at `where` (a path or a URL), made where missing.
 
         Raises:

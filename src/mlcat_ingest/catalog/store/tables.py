@@ -100,6 +100,13 @@ _ASPECT_COLUMNS = """
 
 _VERSIONED = ("aspect", "aspect_history")
 
+_VERSION_INDEXES = (
+    f"""CREATE INDEX aspect_by_version_{name} ON aspect (
+        json_extract(value, '$.versionSet'), json_extract(value, '{path}')
+    ) WHERE aspect = 'versionProperties'"""
+    for name, path in (("sort_id", "$.sortId"), ("label", "$.version.versionTag"))
+)
+
 # A released step never changes: what comes later is a further step.
 MIGRATIONS: Final = (
     Migration(
@@ -166,4 +173,5 @@ MIGRATIONS: Final = (
         ),
     ),
     Migration("runs, events and edges of keys that were there before", fill_in),
+    Migration("versions by set, by sort id and by label", statements(*_VERSION_INDEXES)),
 )

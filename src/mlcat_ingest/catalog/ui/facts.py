@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.ui.rows import Aspects, display_name
-from mlcat_ingest.catalog.ui.text import entity_href, moment, scalar, stamp, web_address
+from mlcat_ingest.catalog.ui.text import created_at, entity_href, scalar, stamp, web_address
 
 BOOKKEEPING: Final = "mlcat."
 """Custom properties whose name begins so are this package's own notes; they are shown apart."""
@@ -55,7 +55,7 @@ def facts_of(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> t
         _line("Data type", properties.get("dataType")),
         _line("Version", _version(properties.get("version"))),
         _line("Category", properties.get("category")),
-        _line("Created", _created(properties)),
+        _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties),
         Fact("Source", tuple(_outside(properties.get("externalUrl")))),
@@ -105,11 +105,6 @@ def _line(label: str, text: object) -> Fact:
 
 def _version(version: object) -> str:
     return scalar(version.get("versionTag")) if isinstance(version, Mapping) else ""
-
-
-def _created(properties: Mapping[str, Any]) -> str:
-    created = stamp(properties.get("created"))
-    return created or moment(properties.get("date", properties.get("createdAt")))
 
 
 def _references(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> Iterator[Fact]:

@@ -9,7 +9,7 @@ from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.ui import queries
 from mlcat_ingest.catalog.ui.rows import PAGE_ROWS, Listing, Row, pager, rows_of
-from mlcat_ingest.catalog.ui.text import kind_name
+from mlcat_ingest.catalog.ui.text import KIND_LABELS, kind_name
 
 _PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
 _LATEST_GROUPS: Final = 20
@@ -79,7 +79,7 @@ def home(store: Store) -> Home:
 def _newest(entity_type: str, start: int, count: int) -> SearchRequest:
     return SearchRequest(
         entity_types=frozenset({entity_type}),
-        sort=(SortKey(ADDED, descending=True),),
+        sort=(SortKey("created", descending=True), SortKey(ADDED, descending=True)),
         start=start,
         count=count,
     )
@@ -90,9 +90,11 @@ def _kind(entity_type: str, count: int) -> KindCount:
     return KindCount(label, count, f"/kind/{quote(entity_type, safe='')}")
 
 
-def kind_page(store: Store, entity_type: str, start: int) -> ListPage:
-    """Return a page of the entities of one kind, the newest first."""
+def kind_page(store: Store, entity_type: str, start: int) -> ListPage | None:
+    """Return a page of the entities of one kind, the newest first; None for an unknown kind."""
     page = store.search(_newest(entity_type, start, PAGE_ROWS))
+    if not page.total and entity_type not in KIND_LABELS:
+        return None
     path = f"/kind/{quote(entity_type, safe='')}"
     rows = rows_of(store, [hit.urn for hit in page.hits])
     part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from mlcat_ingest.catalog.search.tables import searched
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.tables import edge, entity
@@ -24,15 +25,17 @@ def pointing_at(
 ) -> UrnPage:
     """Return a page of the entities with such an edge (None: any) to `urn`, the newest first."""
     sources = (
-        select(entity.c.id, entity.c.urn)
+        select(entity.c.id, entity.c.urn, searched.c.created_ms)
         .join(edge, edge.c.source_id == entity.c.id)
+        .outerjoin(searched, searched.c.id == entity.c.id)
         .where(edge.c.destination == urn, _present())
         .distinct()
     )
     if relationships is not None:
         sources = sources.where(edge.c.relationship.in_(sorted(relationships)))
     total = connection.scalar(select(func.count()).select_from(sources.subquery())) or 0
-    rows = connection.execute(sources.order_by(entity.c.id.desc()).offset(start).limit(count))
+    newest_first = sources.order_by(searched.c.created_ms.desc(), entity.c.id.desc())
+    rows = connection.execute(newest_first.offset(start).limit(count))
     return UrnPage(total, tuple(row.urn for row in rows))
 
 

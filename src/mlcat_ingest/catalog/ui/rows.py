@@ -8,13 +8,12 @@ from mlcat_ingest.catalog.identity import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import StoredAspect
 from mlcat_ingest.catalog.ui.text import (
+    created_at,
     entity_href,
     entity_type,
     kind_label,
-    moment,
     scalar,
     short_number,
-    stamp,
 )
 
 PAGE_ROWS: Final = 50
@@ -177,7 +176,6 @@ def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> Row:
     aspects = stored or {}
     properties = properties_of(urn, aspects)
     results = aspects["testResults"].value if "testResults" in aspects else {}
-    created = stamp(properties.get("created"))
     return Row(
         urn=urn,
         href=entity_href(urn),
@@ -188,7 +186,7 @@ def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> Row:
         ingested=stored is not None,
         removed=is_removed(aspects),
         data_type=scalar(properties.get("dataType")),
-        created=created or moment(properties.get("date") or properties.get("createdAt")),
+        created=created_at(properties),
         passing=len(results.get("passing") or []),
         failing=len(results.get("failing") or []),
         cells=cells,

@@ -68,19 +68,25 @@ def web_address(value: object) -> str | None:
 
 
 def moment(milliseconds: object) -> str:
-    """Return a time given in epoch milliseconds as a reader writes it, in UTC."""
+    """Return a time given in epoch milliseconds as a reader writes it, with its zone."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return ""
     try:
         when = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return str(milliseconds)
-    return when.strftime("%Y-%m-%d %H:%M")
+    return when.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def stamp(value: object) -> str:
     """Return the time of an audit stamp or a time stamp, or an empty text."""
     return moment(value.get("time")) if isinstance(value, Mapping) else ""
+
+
+def created_at(properties: Mapping[str, Any]) -> str:
+    """Return when an entity was made, or an empty text; the search index takes the same fields."""
+    created = stamp(properties.get("created"))
+    return created or moment(properties.get("createdAt")) or moment(properties.get("date"))
 
 
 def scalar(value: Any) -> str:

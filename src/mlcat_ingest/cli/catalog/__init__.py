@@ -8,6 +8,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_OK, EXIT_PARTIAL
 from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+from mlcat_ingest.text import plural
 
 if TYPE_CHECKING:
     from mlcat_ingest.catalog.lock import Running
@@ -42,22 +43,70 @@ _db_option = click.option(
 @click.option(
     "--token",
     envvar="MLCAT_CATALOG_TOKEN",
-    help="Bearer token that requests need; required beyond this machine. Others on this machine "
-    "can see it in the list of processes: better set MLCAT_CATALOG_TOKEN.",
+    help="Token for reading and writing; required beyond this machine. Others on this machine can "
+    "see it in the list of processes: better set MLCAT_CATALOG_TOKEN, or give a file.",
+)
+@click.option(
+    "--token-file",
+    envvar="MLCAT_CATALOG_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    help="File with that token.",
+)
+@click.option(
+    "--read-token",
+    envvar="MLCAT_CATALOG_READ_TOKEN",
+    help="A second token, for reading only; better set MLCAT_CATALOG_READ_TOKEN, or give a file.",
+)
+@click.option(
+    "--read-token-file",
+    envvar="MLCAT_CATALOG_READ_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    help="File with that token.",
 )
 @say_options
-def serve(db: str, host: str, port: int, token: str | None) -> int:
-    """Serve the embedded catalog until Ctrl-C."""
-    from mlcat_ingest.catalog.serve import serve as serve_catalog
-    from mlcat_ingest.recipe.secrets import SECRETS
+def serve(
+    db: str,
+    host: str,
+    port: int,
+    token: str | None,
+    token_file: Path | None,
+    read_token: str | None,
+    read_token_file: Path | None,
+) -> int:
+    """Serve the embedded catalog until Ctrl-C.
 
-    if token:
-        SECRETS.add(token)
+    It binds to loopback. Any other address needs a token, and the pages then have a sign-in.
+    """
+    from mlcat_ingest.catalog.serve import serve as serve_catalog
+
+    token = _token("--token", token, token_file)
+    read_token = _token("--read-token", read_token, read_token_file)
     try:
-        serve_catalog(db, host, port, token=token, ready=_announce)
+        serve_catalog(db, host, port, token=token, read_token=read_token, ready=_announce)
     except KeyboardInterrupt:
         output.say("stopped")
     return EXIT_OK
+
+
+def _token(option: str, token: str | None, file: Path | None) -> str | None:
+    """Return a token, given as it is or in a file; it is masked in all output from now on."""
+    from mlcat_ingest.errors import RecipeError
+    from mlcat_ingest.recipe.secrets import SECRETS
+
+    if token and file is not None:
+        raise click.UsageError(f"give {option} or {option}-file (or their variables), not both")
+    if file is not None:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            # A decoding error quotes a part of the token.
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise RecipeError(f"{option}-file: cannot read {file}: {why}") from None
+        if not token:
+            raise RecipeError(f"{option}-file: {file} is empty")
+    if token:
+        SECRETS.add(token)
+    return token
 
 
 def _announce(running: "Running") -> None:
@@ -76,7 +125,7 @@ def reindex(db: str) -> int:
     from mlcat_ingest.cli.catalog.reindexing import rebuild_index
 
     entities = rebuild_index(db)
-    output.out(f"indexed {entities:,} entities")
+    output.out(f"indexed {plural(entities, 'entity', 'entities')}")
     return EXIT_OK
 
 

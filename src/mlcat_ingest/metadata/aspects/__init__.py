@@ -6,6 +6,7 @@ fields that are not required may be left out.
 
 from mlcat_ingest.metadata.aspects.assets import (
     ContainerProperties,
+    DataJobInputOutput,
     DataPlatformInfo,
     DataPlatformInstanceProperties,
     DataProcessInstanceInput,
@@ -24,6 +25,7 @@ from mlcat_ingest.metadata.aspects.assets import (
     TestResults,
     TimeWindow,
     TimeWindowSize,
+    UpstreamLineage,
 )
 from mlcat_ingest.metadata.aspects.common import (
     Applications,
@@ -137,6 +139,7 @@ __all__ = [
     "CostCost",
     "CustomProperties",
     "DataFlowKey",
+    "DataJobInputOutput",
     "DataJobKey",
     "DataPlatformInfo",
     "DataPlatformInstance",
@@ -220,6 +223,7 @@ __all__ = [
     "TimeWindow",
     "TimeWindowSize",
     "TrainingData",
+    "UpstreamLineage",
     "VersionProperties",
     "VersionSetKey",
     "VersionSetProperties",

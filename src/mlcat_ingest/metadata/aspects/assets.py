@@ -17,6 +17,7 @@ from mlcat_ingest.metadata.aspects.common import (
 )
 from mlcat_ingest.metadata.aspects.markers import (
     EMPTY_LIST,
+    AnyUrn,
     Default,
     DurationMillis,
     Edge,
@@ -47,6 +48,68 @@ class DataPlatformInstanceProperties(CustomProperties, total=False):
     externalUrl: str
     name: str
     description: str
+
+
+_LineageMatch = Literal["EXACT", "NORMALIZED", "UNRESOLVED"]
+
+
+class Upstream(TypedDict):
+    """A dataset that another one is made from."""
+
+    dataset: Annotated[str, Edge("DownstreamOf", "dataset")]
+    type: Literal["COPY", "TRANSFORMED", "VIEW"]
+    auditStamp: NotRequired[
+        Annotated[AuditStamp, Default('{"time": 0, "actor": "urn:li:corpuser:unknown"}')]
+    ]
+    created: NotRequired[AuditStamp]
+    properties: NotRequired[dict[str, str]]
+    query: NotRequired[AnyUrn]
+    matchType: NotRequired[_LineageMatch]
+
+
+class FineGrainedLineage(TypedDict):
+    """Fields, or datasets, that fields are made from, and how."""
+
+    upstreamType: Literal["FIELD_SET", "DATASET", "NONE"]
+    downstreamType: Literal["FIELD", "FIELD_SET"]
+    upstreams: NotRequired[list[AnyUrn]]
+    downstreams: NotRequired[list[AnyUrn]]
+    transformOperation: NotRequired[str]
+    confidenceScore: NotRequired[Annotated[float, Default("1.0")]]
+    query: NotRequired[AnyUrn]
+    matchType: NotRequired[_LineageMatch]
+
+
+class UpstreamLineage(TypedDict):
+    """What a dataset is made from, as a whole and field by field."""
+
+    upstreams: list[Upstream]
+    fineGrainedLineages: NotRequired[
+        Annotated[
+            list[FineGrainedLineage],
+            Edge("DownstreamOf", "dataset", "schemaField", at="upstreams"),
+        ]
+    ]
+
+
+class DataJobInputOutput(TypedDict):
+    """What a job reads and writes, and which jobs come before it."""
+
+    inputDatasets: Annotated[list[str], Edge("Consumes", "dataset")]
+    outputDatasets: Annotated[list[str], Edge("Produces", "dataset")]
+    inputDatasetEdges: NotRequired[
+        Annotated[list[EdgeRecord], Edge("Consumes", "dataset", at="destinationUrn")]
+    ]
+    outputDatasetEdges: NotRequired[
+        Annotated[list[EdgeRecord], Edge("Produces", "dataset", at="destinationUrn")]
+    ]
+    inputDatajobs: NotRequired[Annotated[list[str], Edge("DownstreamOf", "dataJob")]]
+    inputDatajobEdges: NotRequired[
+        Annotated[list[EdgeRecord], Edge("DownstreamOf", "dataJob", at="destinationUrn")]
+    ]
+    inputDatasetFields: NotRequired[Annotated[list[str], Edge("Consumes", "schemaField")]]
+    outputDatasetFields: NotRequired[Annotated[list[str], Edge("Produces", "schemaField")]]
+    fineGrainedLineages: NotRequired[list[FineGrainedLineage]]
 
 
 class DatasetProperties(CustomProperties, total=False):

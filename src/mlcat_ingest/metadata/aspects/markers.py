@@ -23,8 +23,8 @@ class UrnOf:
 class Edge:
     """The field holds the destinations of a relationship.
 
-    `at` names the field of the nested record that holds the URN, where the field itself holds a
-    list of records.
+    `at` names the field of the nested record that holds the URN, or a list of them, where the field
+    itself holds a list of records.
     """
 
     relationship: str

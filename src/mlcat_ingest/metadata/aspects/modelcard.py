@@ -4,7 +4,9 @@ Source: `com.linkedin.ml.metadata.*` and `com.linkedin.common.Cost` of DataHub's
 All are free text that people write; this package reads and keeps them and writes none.
 """
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, TypedDict
+
+from mlcat_ingest.metadata.aspects.markers import OneOf
 
 
 class IntendedUse(TypedDict, total=False):
@@ -70,16 +72,15 @@ class CaveatsAndRecommendations(TypedDict, total=False):
     idealDatasetCharacteristics: list[str]
 
 
-class CostCost(TypedDict):
-    """An amount (`costId`) or a code, as `fieldDiscriminator` says."""
+class CostCost(TypedDict, total=False):
+    """An amount (`costId`) or a code, of which there is exactly one."""
 
-    fieldDiscriminator: Literal["costId", "costCode"]
-    costId: NotRequired[float]
-    costCode: NotRequired[str]
+    costId: float
+    costCode: str
 
 
 class Cost(TypedDict):
     """What the entity costs its organisation."""
 
     costType: Literal["ORG_COST_TYPE"]
-    cost: CostCost
+    cost: Annotated[CostCost, OneOf]

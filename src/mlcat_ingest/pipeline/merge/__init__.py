@@ -12,12 +12,13 @@ from mlcat_ingest.pipeline.merge.entity import (
     MergedEntity,
     Outcome,
     merge_entity,
+    propose,
 )
 from mlcat_ingest.pipeline.merge.fold import fold
 from mlcat_ingest.pipeline.merge.rebase import rebase_aspect, with_claims_of
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
-from mlcat_ingest.pipeline.merge.shape import properties_aspect
+from mlcat_ingest.pipeline.merge.shape import properties_aspect, version_set_of, without_computed
 
 __all__ = [
     "IF_VERSION_MATCH",
@@ -30,9 +31,12 @@ __all__ = [
     "merge_aspect",
     "merge_entity",
     "properties_aspect",
+    "propose",
     "rebase_aspect",
     "retract_entity",
+    "version_set_of",
     "whole_entity",
     "with_claims_of",
     "without_claims",
+    "without_computed",
 ]

@@ -7,7 +7,7 @@ from mlcat_ingest.pipeline.merge.base import NOTHING, Claims
 from mlcat_ingest.pipeline.merge.equality import COLLECTIONS, same_json
 from mlcat_ingest.pipeline.merge.fields import Claimed, first_field, merge_field
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.merge.shape import FIRST_WRITERS, SERVICE_OWN, required_values
+from mlcat_ingest.pipeline.merge.shape import COMPUTED, FIRST_WRITERS, SERVICE_OWN, required_values
 
 _UNCLAIMED = Claimed()
 
@@ -103,6 +103,8 @@ def _changed(
     changes = {
         field: value for field, value in changes.items() if field in stored or has_content(value)
     }
+    if changes and name in COMPUTED:
+        changes |= dict.fromkeys(COMPUTED[name].intersection(stored))
     cleared = [field for field, value in changes.items() if value is None]
     if not cleared:
         return MergedAspect({**stored, **changes} if changes else stored, claims)

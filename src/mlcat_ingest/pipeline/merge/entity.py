@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
@@ -22,8 +22,10 @@ from mlcat_ingest.pipeline.merge.base import (
     encode,
     read_bases,
 )
+from mlcat_ingest.pipeline.merge.equality import same_json
+from mlcat_ingest.pipeline.merge.index_limits import with_short_text, without_surplus
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.merge.shape import properties_aspect
+from mlcat_ingest.pipeline.merge.shape import COMPUTED, properties_aspect
 from mlcat_ingest.pipeline.merge.sources import (
     CUSTOM,
     custom_properties,
@@ -44,10 +46,11 @@ _IF_ABSENT: Final = {IF_VERSION_MATCH: "-1"}
 class MergedEntity:
     """What has to be written of one entity: only aspects that change something, properties last.
 
-    Each proposal names the version that it was merged with, where the catalog told one.
+    Each proposal names the version that it was merged with.
     `stored` is what `entity` was merged with.
     `no_base` says that the catalog held the entity without a base of ours, so that nothing could
-    be taken away; `kept` names aspects that had to stay although the source has them no more.
+    be taken away; `kept` names aspects that had to stay although the source has them no more, and
+    `notes` says what was cut off.
     `writer` is whose base travels with it. Of one that is merged again after it was written,
     `read_first` is what the catalog held when this pass had written nothing yet.
     """
@@ -58,6 +61,7 @@ class MergedEntity:
     proposals: tuple[Proposal, ...] = ()
     no_base: bool = False
     kept: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     writer: str | None = None
     read_first: StoredEntity | None = None
 
@@ -100,11 +104,46 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
             yield Proposal(entity.urn, name, value, headers=_IF_ABSENT)
 
 
-def condition(before: StoredAspect | None) -> Mapping[str, str] | None:
-    """Return the header that keeps a write from going over anybody else's, None for no version."""
+def condition(before: StoredAspect | None) -> Mapping[str, str]:
+    """Return the header that keeps a write from going over anybody else's.
+
+    DataHub takes an aspect without a version, which v0.13 or older wrote, for version 1.
+
+    Source: `ConditionalWriteValidator` of DataHub.
+    """
     if before is None:
         return _IF_ABSENT
-    return None if before.version is None else {IF_VERSION_MATCH: before.version}
+    return {IF_VERSION_MATCH: before.version or "1"}
+
+
+def propose(urn: str, name: str, before: StoredAspect | None, value: Aspect | None) -> Proposal:
+    """Return the proposal that makes `value` of a stored aspect; None deletes it.
+
+    A stored aspect that holds computed fields is patched: they may not be sent, and to replace the
+    aspect without them would drop them (VersionPropertiesValidator.java).
+    """
+    header = condition(before)
+    if value is None:
+        return Proposal(urn, name, {}, "DELETE", header)
+    stored = NOTHING if before is None else before.value
+    computed = {field: stored[field] for field in COMPUTED.get(name, ()) if field in stored}
+    if not computed:
+        return Proposal(urn, name, value, headers=header)
+    whole = {**value, **computed}
+    return Proposal(urn, name, whole, "PATCH", header, tuple(_operations(stored, whole)))
+
+
+def _operations(before: Aspect, after: Aspect) -> Iterator[Mapping[str, Any]]:
+    """Yield the operations of a JSON patch that make `after` of `before`, field by field."""
+    for field in sorted(before.keys() - after.keys()):
+        yield {"op": "remove", "path": _pointer(field)}
+    for field, value in after.items():
+        if field not in before or not same_json(before[field], value):
+            yield {"op": "add", "path": _pointer(field), "value": value}
+
+
+def _pointer(field: str) -> str:
+    return "/" + field.replace("~", "~0").replace("/", "~1")
 
 
 class _Merge:
@@ -122,6 +161,7 @@ class _Merge:
         self._claims: dict[str, Claims] = {}
         self._proposals: list[Proposal] = []
         self._kept: list[str] = []
+        self._notes: list[Note] = []
 
     def merged(self) -> MergedEntity:
         """Return the entity merged."""
@@ -141,6 +181,7 @@ class _Merge:
             tuple(self._proposals),
             no_base=self._lacks_base() and speaks,
             kept=tuple(self._kept),
+            notes=tuple(self._notes),
             writer=self._rules.writer,
         )
 
@@ -194,7 +235,13 @@ class _Merge:
         fresh = self._entity.aspects.get(self._home, NOTHING)
         removed = is_removed(self._stored)
         fresh = with_all_sources(self._entity.urn, fresh, self._properties, removed=removed)
+        fresh = with_short_text(fresh, self._notes)
         merged = self._aspect(self._home, fresh)
+        base_key = applied_key(self._rules.writer or "")
+        fitting = without_surplus(fresh, merged.value or NOTHING, base_key, self._notes)
+        if fitting is not fresh:
+            self._claims.pop(self._home, None)
+            merged = self._aspect(self._home, fitting)
         value: Aspect = NOTHING if merged.value is None else merged.value
         if self._rules.writer is not None:
             value = self._with_base(value, self._rules.writer)
@@ -221,9 +268,5 @@ class _Merge:
         return {**value, CUSTOM: custom}
 
     def _propose(self, name: str, value: Aspect | None) -> None:
-        header = condition(self._stored.get(name))
-        if value is None:
-            one = Proposal(self._entity.urn, name, {}, "DELETE", header)
-        else:
-            one = Proposal(self._entity.urn, name, value, headers=header)
-        self._proposals.append(one)
+        before = self._stored.get(name)
+        self._proposals.append(propose(self._entity.urn, name, before, value))

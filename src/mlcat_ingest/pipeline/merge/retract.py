@@ -21,7 +21,7 @@ from mlcat_ingest.pipeline.merge.base import (
     encode,
     read_bases,
 )
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, condition
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, propose
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import SERVICE_OWN, properties_aspect
@@ -145,10 +145,7 @@ class _Retraction:
         before = self._stored.get(name)
         if before is not None and value is not None and same_json(before.value, value):
             return None
-        header = condition(before)
-        if value is None:
-            return Proposal(self._entity.urn, name, {}, "DELETE", header)
-        return Proposal(self._entity.urn, name, value, headers=header)
+        return propose(self._entity.urn, name, before, value)
 
 
 def _says_something(name: str, value: Mapping[str, Any]) -> bool:

@@ -6,22 +6,41 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.metadata.entities import implied_aspect
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.records import ASPECTS
 from mlcat_ingest.metadata.shapes import Field, fields
+from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
 ONE_VALUE: Final = frozenset({("browsePathsV2", "path")})
 """Lists that are one value, since their order is their meaning: ours replaces the stored one."""
 
 SERVICE_OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {"versionProperties": frozenset({"isLatest", "metadataCreatedTimestamp"})}
+    {VERSION_PROPERTIES: frozenset({IS_LATEST, "metadataCreatedTimestamp"})}
 )
 """Fields that the service fills in by itself, so that nobody's entry is lost with them."""
 
+COMPUTED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {VERSION_PROPERTIES: frozenset({IS_LATEST})}
+)
+"""Fields that the service computes, and refuses in a proposal."""
 
 FIRST_WRITERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {"glossaryTerms": frozenset({"auditStamp"})}
 )
 """Fields that an aspect needs and nobody owns: what is stored there stays."""
+
+
+def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
+    """Return a stored aspect without the fields that the service computes."""
+    computed = COMPUTED.get(aspect_name, frozenset())
+    if computed.isdisjoint(aspect):
+        return aspect
+    return {field: value for field, value in aspect.items() if field not in computed}
+
+
+def version_set_of(entity: Entity) -> str | None:
+    """Return the URN of the version set that an entity is a version of, None for no version."""
+    return entity.aspects.get(VERSION_PROPERTIES, {}).get("versionSet")
 
 
 @cache

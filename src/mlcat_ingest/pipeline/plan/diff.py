@@ -72,12 +72,16 @@ class AspectDiff:
 
 @dataclass(frozen=True, slots=True)
 class EntityDiff:
-    """What would happen to one entity; without aspects only this package's own keys change."""
+    """What would happen to one entity; without aspects only this package's own keys change.
+
+    `label` is what people call it, None where nothing but the URN names it.
+    """
 
     urn: str
     action: Action
     aspects: tuple[AspectDiff, ...]
     proposals: int
+    label: str | None = None
 
     @property
     def entity_type(self) -> str:
@@ -86,7 +90,11 @@ class EntityDiff:
 
 
 def diff_entity(
-    urn: str, *, existed: bool, aspects: Mapping[str, tuple[Aspect | None, Aspect | None]]
+    urn: str,
+    *,
+    existed: bool,
+    aspects: Mapping[str, tuple[Aspect | None, Aspect | None]],
+    label: str | None = None,
 ) -> EntityDiff | None:
     """Return what would happen to an entity; `aspects` maps each to what is and what would be.
 
@@ -101,6 +109,7 @@ def diff_entity(
         _action(existed, *moved.get("status", (None, None))),
         tuple(one for one in found if one is not None),
         proposals=len(moved),
+        label=label,
     )
 
 

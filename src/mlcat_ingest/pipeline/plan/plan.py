@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mlcat_ingest.closing import Closing
-from mlcat_ingest.pipeline.delivery import BATCH_SIZE
+from mlcat_ingest.metadata.proposal import MAX_PROPOSALS
 from mlcat_ingest.pipeline.plan.diff import Action, EntityDiff
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
@@ -19,9 +19,10 @@ class Plan(Closing):
     Closing it lets go of its temporary file.
     """
 
-    def __init__(self, report: Report, spool: Spool) -> None:
-        """Keep what the planning run found."""
+    def __init__(self, report: Report, spool: Spool, batch_size: int = MAX_PROPOSALS) -> None:
+        """Keep what the planning run found; a write request has up to `batch_size` proposals."""
         self.report = report
+        self.batch_size = batch_size
         self._spool = spool
 
     def entities(self) -> Iterator[EntityDiff]:
@@ -36,8 +37,9 @@ class Plan(Closing):
 class Totals:
     """What the entities of a plan come to, counted as they pass."""
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, batch_size: int = MAX_PROPOSALS) -> None:
+        """Start with none; a write request has up to `batch_size` proposals."""
+        self._batch_size = batch_size
         self.actions: dict[str, Counter[Action]] = {}
         self.bookkeeping: Counter[str] = Counter()
         self.proposals = 0
@@ -59,7 +61,7 @@ class Totals:
     @property
     def write_requests(self) -> int:
         """How many requests writing them would take, if nothing is refused."""
-        return -(-self.proposals // BATCH_SIZE)
+        return -(-self.proposals // self._batch_size)
 
 
 def exit_code_of_plan(report: Report, totals: Totals, *, tell_pending: bool) -> int:

@@ -3,8 +3,10 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from mlcat_ingest.pipeline.labels import with_label
 from mlcat_ingest.pipeline.plan.diff import (
     ABSENT,
     Action,
@@ -18,12 +20,24 @@ from mlcat_ingest.pipeline.plan.plan import ACTIONS, Totals
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.render import findings
 from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.text import plural
 
 CHANGES_SHOWN: Final = 10
 """Entries of one field that are shown."""
 
 VALUE_CHARS: Final = 80
-"""Length at which a value is cut."""
+"""Length at which a value is cut, or a line of one."""
+
+LINES_SHOWN: Final = 10
+"""Lines of one text that are shown."""
+
+_TIMES: Final = frozenset(
+    {"time", "date", "createdAt", "created", "lastModified", "lastModifiedAt", "removedTimestamp"}
+)
+"""Fields that hold epoch milliseconds."""
+
+_FIRST_TIME_MS: Final = 10**11
+"""Smaller numbers are no times of these decades."""
 
 Style = Literal["plain", "added", "changed", "removed"]
 
@@ -46,7 +60,7 @@ class Line(NamedTuple):
 def entity_lines(one: EntityDiff) -> Iterator[Line]:
     """Yield an entity and what would change in it."""
     sign, style = _ACTIONS[one.action]
-    yield Line(printable(f"{sign} {one.action} {one.urn}"), style)
+    yield Line(printable(f"{sign} {one.action} {with_label(one.urn, one.label)}"), style)
     if not one.aspects and one.action == "update":
         yield Line("    only its own bookkeeping, mlcat.*")
     for aspect in one.aspects:
@@ -59,25 +73,43 @@ def entity_lines(one: EntityDiff) -> Iterator[Line]:
 def _field_lines(field: FieldDiff) -> Iterator[Line]:
     if not field.collection:
         for change in field.changes:
-            yield _change_line(f"      {_SIGNS[change.sign]} {field.field}", change, ": ")
+            start = f"      {_SIGNS[change.sign]} {field.field}"
+            yield from _change_lines(start, field.field, change)
         return
     order = " (in another order)" if field.reordered else ""
     yield Line(printable(f"      {field.field}{order}"))
     for change in field.changes[:CHANGES_SHOWN]:
-        yield _change_line(f"        {_SIGNS[change.sign]} {change.label}", change, ": ")
+        start = f"        {_SIGNS[change.sign]} {change.label}"
+        yield from _change_lines(start, field.field, change)
     more = len(field.changes) - CHANGES_SHOWN
     if more > 0:
         yield Line(f"        … and {more:,} more")
 
 
-def _change_line(start: str, change: Change, colon: str) -> Line:
-    values = [_shown(change.label, value) for value in (change.old, change.new)]
-    said = " → ".join(value for value in values if value)
-    return Line(printable(f"{start}{colon if said else ''}{said}"), change.sign)
+def _change_lines(start: str, field: str, change: Change) -> Iterator[Line]:
+    """Yield a change: on one line, or a text of several lines as they stand, old before new."""
+    values = [_text(change.label, field, value) for value in (change.old, change.new)]
+    if not any("\n" in value for value in values):
+        said = " → ".join(_cut(value) for value in values if value)
+        yield Line(printable(f"{start}{': ' if said else ''}{said}"), change.sign)
+        return
+    yield Line(printable(f"{start}:"), change.sign)
+    signs: tuple[Sign, Sign] = ("removed", "added")
+    for sign, value in zip(signs, values, strict=True):
+        lines = value.split("\n") if value else []
+        for line in lines[:LINES_SHOWN]:
+            yield Line(printable(f"          {_SIGNS[sign]} {_cut(line)}".rstrip()), sign)
+        if len(lines) > LINES_SHOWN:
+            more = plural(len(lines) - LINES_SHOWN, "more line")
+            yield Line(f"          {_SIGNS[sign]} … and {more}", sign)
 
 
-def _shown(label: str, value: Any) -> str:
-    """Return a value as short text; of a record what its label does not say already."""
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_CHARS else f"{text[: VALUE_CHARS - 1]}…"
+
+
+def _text(label: str, field: str, value: Any) -> str:
+    """Return a value as text; of a record what its label does not say already."""
     if value is ABSENT or value == label:
         return ""
     if isinstance(value, dict) and label:
@@ -85,8 +117,25 @@ def _shown(label: str, value: Any) -> str:
         value = next(iter(rest.values())) if len(rest) == 1 else rest
         if value == {}:
             return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= VALUE_CHARS else f"{text[: VALUE_CHARS - 1]}…"
+    value = _with_dates(field, value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _with_dates(field: str, value: Any) -> Any:
+    """Return a value with its times as dates; `field` is what holds it."""
+    if isinstance(value, dict):
+        return {key: _with_dates(key, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_dates(field, one) for one in value]
+    is_time = field in _TIMES and isinstance(value, int) and value >= _FIRST_TIME_MS
+    return _date(value) if is_time else value
+
+
+def _date(epoch_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return str(epoch_ms)
 
 
 def _is_said(label: str, value: Any) -> bool:
@@ -136,6 +185,7 @@ def entity_data(one: EntityDiff) -> dict[str, Any]:
     return {
         "kind": "entity",
         "urn": one.urn,
+        "name": one.label,
         "entity_type": one.entity_type,
         "action": one.action,
         "proposals": one.proposals,

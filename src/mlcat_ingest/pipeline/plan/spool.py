@@ -9,6 +9,7 @@ from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.labels import label_of_merged
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.plan.diff import EntityDiff, diff_entity
 from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
@@ -16,7 +17,9 @@ from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
-CREATE TABLE entity (urn TEXT PRIMARY KEY, type TEXT NOT NULL, existed INTEGER NOT NULL);
+CREATE TABLE entity (
+    urn TEXT PRIMARY KEY, type TEXT NOT NULL, existed INTEGER NOT NULL, label TEXT
+);
 CREATE TABLE aspect (
     urn TEXT NOT NULL, name TEXT NOT NULL, before BLOB, after BLOB, PRIMARY KEY (urn, name)
 );
@@ -29,7 +32,7 @@ _ADD: Final = (
 )
 # Containers before what belongs to them, as they are written.
 _ALL: Final = (
-    "SELECT urn, existed FROM entity"
+    "SELECT urn, existed, label FROM entity"
     " ORDER BY type NOT IN ('mlModelGroup', 'mlFeatureTable'), type, urn"
 )
 
@@ -53,9 +56,9 @@ class Spool:
             CodecError: it could not be sent, since it has no faithful JSON form.
         """
         rows = [(one.urn, p.aspect_name, *_before_after(one, p)) for p in one.proposals]
-        entity = (one.urn, entity_type_of(one.urn), bool(one.stored))
+        entity = (one.urn, entity_type_of(one.urn), bool(one.stored), label_of_merged(one))
         with self._lock:
-            self._db.execute("INSERT OR IGNORE INTO entity VALUES (?, ?, ?)", entity)
+            self._db.execute("INSERT OR IGNORE INTO entity VALUES (?, ?, ?, ?)", entity)
             self._db.executemany(_ADD, rows)
 
     def over(
@@ -88,7 +91,7 @@ class Spool:
 
     def urns(self) -> Iterator[str]:
         """Yield the URNs of all that was added; nothing may be added meanwhile."""
-        for urn, _ in self._db.execute(_ALL):
+        for urn, *_ in self._db.execute(_ALL):
             yield urn
 
     def diffs(self) -> Iterator[EntityDiff]:
@@ -96,12 +99,12 @@ class Spool:
 
         What would be as it was, all in all, is left out.
         """
-        for urn, existed in self._db.execute(_ALL):
+        for urn, existed, label in self._db.execute(_ALL):
             rows = self._db.execute(
                 "SELECT name, before, after FROM aspect WHERE urn = ? ORDER BY name", (urn,)
             )
             aspects = {name: (_loaded(before), _loaded(after)) for name, before, after in rows}
-            found = diff_entity(urn, existed=bool(existed), aspects=aspects)
+            found = diff_entity(urn, existed=bool(existed), aspects=aspects, label=label)
             if found is not None:
                 yield found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
@@ -22,6 +23,9 @@ class PlannedDelivery:
         """Keep what would be written, and return it as arrived but for what cannot be sent."""
         return [self._kept(one) for one in batch]
 
+    def finish(self) -> None:
+        """Do nothing: a plan stores nothing."""
+
     def _kept(self, one: MergedEntity) -> Delivered:
         try:
             self._spool.add(one)
@@ -38,6 +42,11 @@ class PlannedSink:
         """Read from `sink`; what is planned is in `spool`."""
         self._sink = sink
         self._spool = spool
+
+    @property
+    def batch_size(self) -> int:
+        """Proposals in one write request at most."""
+        return self._sink.batch_size
 
     def address(self) -> str | None:
         """Return the address of the catalog."""
@@ -84,6 +93,10 @@ class PlannedSink:
         """Evaluate nothing."""
         del urns, should_push, test_urns
         return Evaluation(not_evaluated="nothing was written")
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._sink)
 
     def requests_made(self) -> int:
         """Return how many requests were sent so far."""

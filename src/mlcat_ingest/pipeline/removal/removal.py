@@ -1,13 +1,14 @@
 """All or none: what one source does not have any more is removed, within limits."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.labels import label_of, with_label
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
@@ -17,7 +18,7 @@ from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
-from mlcat_ingest.sources.base import SOURCE_KEY, Missing, Source, TellsMissing
+from mlcat_ingest.sources.base import SOURCE_KEY, KeepsIndex, Missing, Source, TellsMissing
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class RemovalOptions:
 class _Gone:
     part: PartPass
     missing: Missing
+    label: str | None
 
 
 class Removal:
@@ -53,12 +55,14 @@ class Removal:
         copier: Copier,
         options: RemovalOptions,
         keys: PrimaryKeys,
+        note: Callable[[str, str], None],
     ) -> None:
-        """Remove what is `withheld`, and what passes did not come upon."""
+        """Remove what is `withheld`, and what passes did not come upon; `note` tells the report."""
         self._sink = sink
         self._tracker = tracker
         self._withheld = withheld
         self._copier = copier
+        self._note = note
         self._options = options
         self._candidates = Candidates(sink, tracker, options.writer, keys)
 
@@ -72,7 +76,7 @@ class Removal:
         each that is removed.
         """
         waiting = self._withheld.urns
-        found = list(self._missing(source, passes, waiting))
+        found = self._confirmed(list(self._missing(source, passes, waiting)), passes)
         self._stay_within(passes, len(found) + len(waiting))
         yield from self._withheld.release()
         for start in range(0, len(found), _AT_ONCE):
@@ -91,7 +95,10 @@ class Removal:
     def _missing(
         self, source: Source[Any], passes: Sequence[PartPass], waiting: Sequence[str]
     ) -> Iterator[_Gone]:
-        if not (isinstance(source, TellsMissing) and self._tracker.remembers):
+        if not isinstance(source, TellsMissing):
+            return
+        if not (passes and self._tracker.remembers):
+            self._note_without_state(source)
             return
         for part in passes:
             if part.finished is None:
@@ -102,8 +109,33 @@ class Removal:
                 # A pass over changes knows only of what it came upon under another name.
                 unlisted = self._candidates.read(part, self._tracker.renamed(part))
             for some in unlisted:
+                properties = {one.urn: one.properties for one in some}
                 for missing in source.missing(part.source, some):
-                    yield _Gone(part, missing)
+                    yield _Gone(part, missing, label_of(properties.get(missing.urn)))
+
+    def _note_without_state(self, source: Source[Any]) -> None:
+        if isinstance(source, KeepsIndex) and self._sink.address() is not None:
+            self._note("removal_without_state", "nothing is removed without the state database")
+
+    def _confirmed(self, found: Sequence[_Gone], passes: Sequence[PartPass]) -> list[_Gone]:
+        """Return `found` without the entities that only this pass lacks; those are kept in state.
+
+        They are kept before limits are looked at: an entity that is listed again starts anew.
+        """
+        confirmed = [one for one in found if not one.missing.second_pass]
+        for part in passes:
+            if not part.is_complete:
+                continue
+            absent = [one for one in found if one.part is part and one.missing.second_pass]
+            before = self._tracker.absent(part)
+            self._tracker.keep_absent(part, [one.missing.urn for one in absent])
+            for one in absent:
+                if one.missing.urn in before:
+                    confirmed.append(one)
+                else:
+                    about = with_label(one.missing.urn, one.label)
+                    self._note("absent_once", f"{about}: goes with the next pass")
+        return confirmed
 
     def _stay_within(self, passes: Sequence[PartPass], count: int) -> None:
         if count <= FLOOR:
@@ -131,7 +163,7 @@ class Removal:
                 for page in self._sink.members(missing.urn)
             )
         except CANNOT_SEARCH as error:
-            log.warning("%s stays, since who is in it cannot be found out: %s", missing.urn, error)
+            self._note("groups_kept", f"{missing.urn}: its members cannot be listed: {error}")
             return True
         if used:
             log.info("%s stays: models of others are in it", missing.urn)

@@ -19,7 +19,7 @@ from sqlalchemy import (
     update,
 )
 
-from mlcat_ingest.pipeline.state.tables import identity, part, record, tested
+from mlcat_ingest.pipeline.state.tables import absent, identity, part, record, tested
 from mlcat_ingest.sql.engine import write_transaction
 
 
@@ -160,7 +160,8 @@ def forget(engine: Engine, recipe: str, sink: str | None = None) -> None:
 
     with write_transaction(engine) as connection:
         ids = select(part.c.id).where(mine(part.c))
-        connection.execute(delete(record).where(record.c.part_id.in_(ids)))
+        for table in (record, absent):
+            connection.execute(delete(table).where(table.c.part_id.in_(ids)))
         for table in (part, identity, tested):
             connection.execute(delete(table).where(mine(table.c)))
 

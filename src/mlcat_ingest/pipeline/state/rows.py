@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Engine, and_, delete, func, insert, select, update
 
-from mlcat_ingest.pipeline.state.tables import record
+from mlcat_ingest.pipeline.state.tables import absent, record
 from mlcat_ingest.sql.engine import write_rows, write_transaction
 
 IN_LIST: Final = 500
@@ -141,6 +141,21 @@ def forget(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
                 connection.execute(update(record).where(*row).values(values))
             else:
                 connection.execute(delete(record).where(*row))
+
+
+def absent_in_last_pass(engine: Engine, part_id: int) -> set[str]:
+    """Return the entities that the last complete pass over a part lacked."""
+    with engine.connect() as connection:
+        return set(connection.scalars(select(absent.c.urn).where(absent.c.part_id == part_id)))
+
+
+def replace_absent(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
+    """Keep that a complete pass over a part lacked `urns`, and listed all others."""
+    values = [{"part_id": part_id, "urn": urn} for urn in dict.fromkeys(urns)]
+    with write_transaction(engine) as connection:
+        connection.execute(delete(absent).where(absent.c.part_id == part_id))
+        if values:
+            connection.execute(insert(absent), values)
 
 
 def _urns(engine: Engine, part_id: int, condition: ColumnElement[bool]) -> Iterator[str]:

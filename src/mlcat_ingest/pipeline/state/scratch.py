@@ -96,7 +96,7 @@ def copy_recipe(url: str, recipe: str, to_url: str) -> None:
 def _copy(source: Connection, recipe: str, target: Engine) -> None:
     ids = select(tables.part.c.id).where(tables.part.c.recipe == recipe)
     with write_transaction(target) as connection:
-        for table in (tables.part, tables.identity, tables.record):
+        for table in (tables.part, tables.identity, tables.record, tables.absent):
             mine = table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
             rows = source.execution_options(yield_per=_ROWS).execute(select(table).where(mine))
             for some in rows.mappings().partitions(_ROWS):

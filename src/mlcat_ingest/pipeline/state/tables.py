@@ -55,6 +55,15 @@ record = Table(
     Column("seen_in_pass", Integer, nullable=False),
 )
 
+# Entities that the last complete pass over a listing lacked; if the next one lacks them too, they
+# are removed.
+absent = Table(
+    "state_absent",
+    _METADATA,
+    Column("part_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("urn", Text, primary_key=True),
+)
+
 # A result of metadata tests, once for all the entities that have it; `id` follows from the lists.
 result = Table(
     "state_result",
@@ -161,6 +170,16 @@ MIGRATIONS: Final = (
                 before BIGINT,
                 run_ms BIGINT NOT NULL,
                 PRIMARY KEY (recipe, sink, urn)
+            )""",
+        ),
+    ),
+    Migration(
+        "entities that one pass lacked",
+        statements(
+            """CREATE TABLE state_absent (
+                part_id BIGINT NOT NULL REFERENCES state_part (id) ON DELETE CASCADE,
+                urn TEXT NOT NULL,
+                PRIMARY KEY (part_id, urn)
             )""",
         ),
     ),

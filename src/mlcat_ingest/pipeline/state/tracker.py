@@ -222,6 +222,14 @@ class Tracker:
         """Return how many records of `part` are known."""
         return sum(self._read(lambda engine: iter([rows.count(engine, part.part_id)])))
 
+    def absent(self, part: PartPass) -> set[str]:
+        """Return the entities that the last complete pass over `part` lacked."""
+        return set(self._read(lambda db: iter(rows.absent_in_last_pass(db, part.part_id))))
+
+    def keep_absent(self, part: PartPass, urns: Iterable[str]) -> None:
+        """Keep that this complete pass over `part` lacked `urns`, and no others."""
+        self._tried(lambda engine: rows.replace_absent(engine, part.part_id, urns))
+
     def forget(self, part: PartPass, urns: Iterable[str]) -> None:
         """Forget what is known of entities that are removed, so that they can come back."""
         self._tried(lambda engine: rows.forget(engine, part.part_id, urns))

@@ -29,6 +29,7 @@ from mlcat_ingest.sources.definitions.model import (
     Key,
 )
 from mlcat_ingest.sources.definitions.names import Names, reference
+from mlcat_ingest.text import plural
 
 SETS: Final = "definitions.sets"
 """Custom property of a table that names the sets which take features of it."""
@@ -96,7 +97,8 @@ class FileReader:
             return
         tables = [table for one in contents for table in one.tables]
         features = sum(len(table.features) for table in tables)
-        told = f"{len(files):,} with {len(tables):,} tables and {features:,} features"
+        found = f"{plural(len(tables), 'table')} and {plural(features, 'feature')}"
+        told = f"{len(files):,} with {found}"
         yield Finding(_WHAT, "ok" if tables else "warning", told)
 
     def close(self) -> None:

@@ -1,9 +1,11 @@
 """Which files a path means, and what stands in each: data, lines, and what is wrong with it."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeError
@@ -116,8 +118,7 @@ def read_file(path: Path) -> DefinitionsFile:
         RecipeSyntaxError: it is not YAML or JSON.
     """
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+        content = _whole(path)
     except OSError as error:
         raise RecipeError(
             f"the definitions file {path} cannot be read: {error.strerror}", hint=_HINT
@@ -127,6 +128,21 @@ def read_file(path: Path) -> DefinitionsFile:
         content, label, max_bytes=MAX_BYTES, max_nodes=MAX_NODES, cure_if_empty="define a table"
     )
     return DefinitionsFile(parsed, Origin(label, path.parent, parsed.lines))
+
+
+def _whole(path: Path) -> bytes:
+    """Return the content, all of it: half a file that is being written reads as a smaller store."""
+    with path.open("rb") as stream:
+        before = os.fstat(stream.fileno())
+        content = stream.read(MAX_BYTES + 1)
+        after = os.fstat(stream.fileno())
+    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, MAX_BYTES + 1)):
+        raise RecipeError(
+            f"the definitions file {path} changed while it was read",
+            hint="is it being written? run again once it is complete",
+        )
+    return content
 
 
 def _label(path: Path) -> str:

@@ -6,6 +6,7 @@ from importlib.metadata import version as installed
 from typing import Final, Protocol
 from urllib.parse import quote
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.links.index import FeatureIndex
@@ -231,10 +232,10 @@ class FeatureSource:
         return map_table(self._scope_now, record)
 
     def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that the store has no more; see `TellsMissing`.
+        """Yield those of `unlisted` that the store did not list; see `TellsMissing`.
 
-        A store is read as a whole, so what it did not list is not there; unless something in it
-        could not be read.
+        A file may be cut off where an object ends, and then reads as a smaller store: one pass is
+        no proof. Nothing is yielded where something in the store could not be read.
         """
         del part
         there = self._there
@@ -242,7 +243,11 @@ class FeatureSource:
             return
         for one in unlisted:
             if one.urn not in there:
-                yield Missing(one.urn, lambda: True)
+                yield Missing(one.urn, lambda: True, second_pass=True)
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._reader)
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the store so far."""

@@ -1,4 +1,4 @@
-"""Addresses of Feast registries: what kind each is, and what may be shown of them."""
+"""Addresses of Feast registries: what kind each is."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -8,6 +8,7 @@ from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
 from mlcat_ingest.recipe.fields import PublicUrl
 from mlcat_ingest.recipe.paths import base_dir_of, resolved_url
+from mlcat_ingest.redaction import user_info
 
 RegistryType = Literal["file", "sql", "remote", "rest"]
 RegistryKind = Literal["file", "s3", "object", "sql", "remote", "rest"]
@@ -19,9 +20,6 @@ _DATABASES: Final = frozenset(
 )
 _S3: Final = frozenset({"s3", "s3a", "s3n"})
 _AZURE: Final = ".blob.core.windows.net"
-_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
-# SQLAlchemy takes all up to the last @ for the password, slashes too.
-_DATABASE_USER_INFO: Final = re.compile(r"//[^:/@\s]*(?::[^\s]*)?@")
 
 
 def _printable(text: str) -> str:
@@ -65,22 +63,12 @@ def kind_of(address: str, named: RegistryType | None = None) -> RegistryKind:
     return "file" if name == "file" or "://" not in address else "object"
 
 
-def public_address(address: str) -> str:
-    """Return `address` without user name, password and query, for messages and identities."""
-    return _user_info_of(address).sub("//", address).partition("?")[0]
-
-
 def password_in(address: str) -> str | None:
     """Return the password in `address`, None where it has none."""
-    found = _user_info_of(address).search(address)
-    _, colon, password = found[0][2:-1].partition(":") if found else ("", "", "")
-    return unquote(password) if colon else None
+    _, password = user_info(address)
+    return None if password is None else unquote(password)
 
 
 def local_path(address: str) -> str:
     """Return the path of a local file, which may be written as a `file:` address."""
     return unquote(urlsplit(address).path) if address.startswith("file:") else address
-
-
-def _user_info_of(address: str) -> re.Pattern[str]:
-    return _DATABASE_USER_INFO if kind_of(address) == "sql" else _USER_INFO

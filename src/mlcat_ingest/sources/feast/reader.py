@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.definitions.model import (
     Broken,
@@ -54,6 +55,10 @@ class FeastReader:
                 objects[one.kind].append(one)
             self._objects = objects
         yield from _Reading(self._config, self._objects).definitions()
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._transport)
 
     def requests_made(self) -> int:
         """Return how many requests were sent so far."""

@@ -5,21 +5,21 @@ MLflow tells when a run started and ended, but not when it was edited. So a run 
 - started or ended since the last pass, less an overlap for the clocks of those who log runs;
 - had not ended when it was last seen, whatever its end says now;
 - is in the trash, or was there and is not any more;
-- has other versions, aliases or stages than before, or a logged model that changed;
+- has other versions than before, or one of them or its logged model changed;
 - could not be mapped, or was refused by the catalog;
 - belongs to an experiment that is new, or was renamed, deleted or restored.
 
-What is left, edits long after the end, is found by the next full pass.
+What is left, edits long after the end, is found by the next full pass. Versions and registered
+models are listed whole: a version is read again with its run, and by itself if it changed.
 """
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mlcat_ingest.sources.base import PartState
-from mlcat_ingest.sources.mlflow.joins import Versions, logged_model_id
+from mlcat_ingest.sources.mlflow.joins import SAFE_ID, Versions, logged_model_id
 from mlcat_ingest.sources.mlflow.listing import chunks
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import (
@@ -30,13 +30,13 @@ from mlcat_ingest.sources.mlflow.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.traces import (
-    ALONE,
     EXPERIMENT,
     OPEN,
     RUN,
     TRASH,
     VERSION,
     digest_of,
+    digest_of_names,
     experiment_mark,
     version_id,
 )
@@ -51,8 +51,6 @@ TRASHED_RUNS: Final = 2_000
 
 RUNS_BY_ID: Final = 2_000
 """Runs that a pass asks for by their ids; where there are more it lists all runs."""
-
-_SAFE_ID: Final = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +80,14 @@ class Changes:
         self._only = only
         self._since = since
         self._seen: set[str] = set()
-        self._asked: set[str] = set()
-        self._asked_models: set[str] = set()
-        self._touched_models: set[str] = set()
+        self._stale: list[ModelVersion] = []
+        self._runs_of_models: set[str] = set()
         self._marks = state.marks(RUN)
 
     def runs(
         self,
         experiments: Mapping[str, Experiment],
         versions: Versions,
-        registered: Mapping[str, RegisteredModel],
     ) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
         ids, only, start_ms = list(experiments), self._only, self._since.start_ms
@@ -106,39 +102,46 @@ class Changes:
         wanted = {
             *self._open(),
             *restored,
-            *self._registered_anew(versions, registered),
-            *self._of_models(ids, versions),
+            *self._registered_anew(versions),
+            *self._runs_of_models,
             *self._state.dirty(RUN),
         }
         yield from self._by_id(ids, wanted - self._seen)
 
     def models(self, versions: Versions) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""
-        read = self._state.joins(RUN).keys() | self._in_trash()
+        read = self._state.joins(RUN)
         for run_id, found in versions.by_run().items():
             if run_id in read:
                 yield from (version.name for version in found)
 
-    def alone(
-        self, versions: Versions, registered: Mapping[str, RegisteredModel], *, unread: bool
-    ) -> Iterator[ModelVersion]:
-        """Yield the changed versions that have no readable run.
+    def stale(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
+    ) -> Sequence[ModelVersion]:
+        """Return the versions that are others than before, or whose logged model changed.
 
-        With `unread` those too whose run was asked for just now and is not there.
+        Those that could not be mapped, or were refused by the catalog, are among them.
         """
-        known, digests = self._state.marks(VERSION), self._state.joins(VERSION)
-        claimed = self._state.joins(RUN)
-        for version in versions.without_run(also_unread=True):
-            name, model_id = version_id(version), logged_model_id(version)
-            if version.run_id in claimed:
-                continue
-            if (version.run_id or model_id) and known.get(name) != ALONE:
-                looked_for = version.run_id in self._asked or model_id in self._asked_models
-                if not (unread and looked_for and version.run_id not in self._seen):
-                    continue
-            digest = digest_of([version], {version.name: registered.get(version.name)})
-            if digests.get(name) != digest or model_id in self._touched_models:
-                yield version
+        ids = list(experiments)
+        touched = self._models(ids, ModelFilter(updated_since_ms=self._since.start_ms))
+        touched_models = self._add_runs_of(touched)
+        before, dirty = self._state.joins(VERSION), set(self._state.dirty(VERSION))
+        for version in versions.every():
+            name = version_id(version)
+            if (
+                name in dirty
+                or before.get(name) != digest_of(version, registered.get(version.name))
+                or logged_model_id(version) in touched_models
+            ):
+                self._stale.append(version)
+        named = {logged_model_id(one) for one in self._stale if not one.run_id}
+        found = {one for one in named - touched_models if one and SAFE_ID.fullmatch(one)}
+        for some in chunks(sorted(found), IDS_A_LISTING):
+            self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(some))))
+        return self._stale
 
     def _listed(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
         for page in self._reader.runs(ids, only=only):
@@ -179,45 +182,27 @@ class Changes:
             log.info("%d runs have not ended; reading the latest %d", len(unended), OPEN_RUNS)
         return unended[:OPEN_RUNS]
 
-    def _registered_anew(
-        self, versions: Versions, registered: Mapping[str, RegisteredModel]
-    ) -> Iterator[str]:
-        """Yield the runs whose versions, aliases or stages are others than before."""
+    def _registered_anew(self, versions: Versions) -> Iterator[str]:
+        """Yield the runs that have other versions than before, or one that changed."""
         before, now = self._state.joins(RUN), versions.by_run()
-        for run_id, found in now.items():
-            if run_id in before:
-                if digest_of(found, registered) != before[run_id]:
-                    yield run_id
-            # Of another experiment, or gone: what was not found by the last full pass.
-            elif self._marks.get(run_id) != TRASH and any(map(self._touched, found)):
+        yield from (one.run_id for one in self._stale if one.run_id)
+        for run_id in before.keys() & now.keys():
+            if digest_of_names(now[run_id]) != before[run_id]:
                 yield run_id
         yield from before.keys() - now.keys()
 
-    def _touched(self, version: ModelVersion) -> bool:
-        at_ms = version.last_updated_at_ms or version.created_at_ms
-        return at_ms is None or at_ms >= self._since.start_ms
-
-    def _of_models(self, ids: Sequence[str], versions: Versions) -> Iterator[str]:
-        """Yield the runs that made logged models which changed, or which were registered anew."""
-        touched = ModelFilter(updated_since_ms=self._since.start_ms)
-        for model in self._models(ids, touched):
-            self._touched_models.add(model.model_id)
-            if model.source_run_id:
-                yield model.source_run_id
-        named = versions.by_model().items()
-        self._asked_models = {one for one, found in named if any(map(self._touched, found))}
-        for some in chunks(sorted(filter(_SAFE_ID.fullmatch, self._asked_models)), IDS_A_LISTING):
-            for model in self._models(ids, ModelFilter(model_ids=tuple(some))):
-                if model.source_run_id:
-                    yield model.source_run_id
+    def _add_runs_of(self, models: Iterable[LoggedModel]) -> set[str]:
+        """Have the runs read that made `models`; return the ids of these."""
+        found = list(models)
+        self._runs_of_models.update(one.source_run_id for one in found if one.source_run_id)
+        return {one.model_id for one in found}
 
     def _models(self, ids: Sequence[str], only: ModelFilter) -> Iterator[LoggedModel]:
-        for page in self._reader.logged_models(ids, only=only):
+        for page in self._reader.logged_models(ids, only=only) if ids else ():
             yield from page
 
     def _by_id(self, ids: Sequence[str], wanted: Iterable[str]) -> Iterator[list[Run]]:
-        safe = sorted(filter(_SAFE_ID.fullmatch, wanted))
-        self._asked.update(safe)
+        safe = sorted(filter(SAFE_ID.fullmatch, wanted))
         if len(safe) > RUNS_BY_ID:
             yield from self._listed(ids, self._only)
             return

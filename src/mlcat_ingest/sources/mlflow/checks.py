@@ -1,8 +1,8 @@
 """What `mlcat-ingest check` says about an MLflow server, whatever reads it."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
@@ -11,14 +11,19 @@ from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE, Reader, RunFil
 from mlcat_ingest.sources.mlflow.records import Experiment
 from mlcat_ingest.sources.mlflow.uris import is_http
 
-_OLDEST: Final = (2, 9)
-"""The oldest version that is tested; the newest tested is of the major version below."""
-_NEWEST_MAJOR: Final = 3
+ReadBy = Literal["server", "MlflowClient", "database"]
+
+TESTED: Final[Mapping[ReadBy, Sequence[str]]] = {
+    "server": ("2.22", "3.17"),
+    "MlflowClient": ("3.17",),
+}
+"""The minor versions that are tested; a database is read only if its schema is a tested one."""
+
 _WITH_LOGGED_MODELS: Final = (3, 0)
 
 
 def findings(
-    reader: Reader, config: MlflowConfig, *, version: str | None, how: str
+    reader: Reader, config: MlflowConfig, *, version: str | None, how: str, read_by: ReadBy
 ) -> Iterator[Finding]:
     """Yield the findings about a server that answers: version, permissions, what it holds.
 
@@ -27,7 +32,7 @@ def findings(
     Cost: the requests for workspaces, experiments and registered models, and three for the first
     of versions, runs and logged models, in each workspace.
     """
-    yield _version(version)
+    yield _version(version, read_by)
     try:
         workspaces = reader.workspaces()
     except MlcatError as error:
@@ -62,19 +67,20 @@ def numbers_of(version: str) -> tuple[int, ...]:
     return () if found is None else (int(found[1]), int(found[2]))
 
 
-def _version(version: str | None) -> Finding:
+def untested(version: str, read_by: ReadBy) -> str | None:
+    """Return a sentence about a version that is not tested, None for one that is."""
+    tested = TESTED.get(read_by)
+    if tested is None or ".".join(map(str, numbers_of(version))) in tested:
+        return None
+    return f"{version} is not among the tested versions, {' and '.join(tested)}"
+
+
+def _version(version: str | None, read_by: ReadBy) -> Finding:
     what = "MLflow version"
     if version is None:
         return Finding(what, "warning", "the server does not tell its version")
-    numbers = numbers_of(version)
-    if not numbers or numbers[0] > _NEWEST_MAJOR:
-        return Finding(what, "warning", f"{version} is not among those tested: 2.x, 3.x")
-    if numbers < _OLDEST:
-        oldest = ".".join(map(str, _OLDEST))
-        return Finding(
-            what, "warning", f"{version} is older than {oldest}, the oldest tested", "upgrade it"
-        )
-    return Finding(what, "ok", version)
+    problem = untested(version, read_by)
+    return Finding(what, "warning" if problem else "ok", problem or version)
 
 
 class _Permissions:

@@ -5,7 +5,6 @@ MLflow would create a database or a folder that is not there, and migrate an old
 """
 
 import logging
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +23,9 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow import entities
-from mlcat_ingest.sources.mlflow.checks import findings
+from mlcat_ingest.sources.mlflow.checks import findings, untested
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
 from mlcat_ingest.sources.mlflow.file_access import Place, client_text, local_text
@@ -60,12 +60,10 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.stores import check_store, folder_of
-from mlcat_ingest.sources.mlflow.uris import public_text
+from mlcat_ingest.sources.mlflow.stores import check_store, folder_of, folders_allowed
 
 log = logging.getLogger(__name__)
 
-SUPPORTED: Final = ((3, 10), (4, 0))
 _ERRORS: Final[dict[str, type[MlcatError]]] = {
     "UNAUTHENTICATED": AuthenticationError,
     "CUSTOMER_UNAUTHORIZED": AuthenticationError,
@@ -290,7 +288,13 @@ class ClientReader:
             yield Finding("MLflow store", "failed", error.message, error.hint)
             return
         yield Finding("MLflow store", "ok", f"{self._config.public_uri} can be opened")
-        yield from findings(self, self._config, version=_installed(), how="those of MlflowClient")
+        yield from findings(
+            self,
+            self._config,
+            version=_installed(),
+            how="those of MlflowClient",
+            read_by="MlflowClient",
+        )
 
     def close(self) -> None:
         """Forget the store; safe to call twice."""
@@ -313,7 +317,7 @@ class ClientReader:
 
     def _called(self, call: Callable[[], ResultT]) -> ResultT:
         """Return what `call` returns, MLflow's errors as ours and its log lines left out."""
-        with _quiet(), _as_default(self._config.tracking_uri):
+        with _quiet(), folders_allowed(self._config.tracking_uri, self._config.registry_uri):
             from mlflow.exceptions import MlflowException
 
             try:
@@ -330,7 +334,7 @@ class ClientReader:
 
     def _failure(self, text: str, code: str) -> MlcatError:
         kind = _ERRORS.get(code, ProtocolMismatchError)
-        said = public_text(" ".join(text.split())[:300])
+        said = redact_urls(" ".join(text.split())[:300])
         return kind(f"MLflow cannot read {self._config.public_uri}: {said}", context={"code": code})
 
 
@@ -341,9 +345,6 @@ def _client(config: MlflowConfig) -> Any:
     registry = config.registry_uri or config.tracking_uri
     for uri in {config.tracking_uri, registry}:
         check_store(uri)
-        if folder_of(uri) is not None:
-            # Since 3.13 MLflow refuses folders unless told; reading one is all that is wanted.
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     return MlflowClient(tracking_uri=config.tracking_uri, registry_uri=config.registry_uri)
 
 
@@ -355,33 +356,16 @@ def _installed() -> str:
 
 @cache
 def _say_version(version: str) -> None:
-    """Warn once a process about an MLflow that is not among the supported ones."""
-    major, minor = (int(part) for part in version.split(".")[:2])
-    if not SUPPORTED[0] <= (major, minor) < SUPPORTED[1]:
-        log.warning("mlflow %s is installed; tested are 3.10 and later, before 4", version)
+    """Warn once a process about an MLflow that is not among the tested ones."""
+    problem = untested(version, "MlflowClient")
+    if problem is not None:
+        log.warning("the installed mlflow %s", problem)
 
 
 def _stages(view: str) -> int:
     from mlflow.entities import ViewType
 
     return int(ViewType.from_string(view.lower()))
-
-
-@contextmanager
-def _as_default(uri: str) -> Iterator[None]:
-    """Make a folder MLflow's default store meanwhile.
-
-    The registry of a folder looks logged models up there, and MLflow makes a default store in the
-    working directory where there is none.
-    """
-    if folder_of(uri) is None or "MLFLOW_TRACKING_URI" in os.environ:
-        yield
-        return
-    os.environ["MLFLOW_TRACKING_URI"] = uri
-    try:
-        yield
-    finally:
-        del os.environ["MLFLOW_TRACKING_URI"]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pydantic import (
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates
 from mlcat_ingest.recipe.fields import (
     Duration,
+    NotContent,
     OptionalSecret,
     OptionalStr,
     PublicStr,
@@ -28,14 +29,16 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
 from mlcat_ingest.recipe.values import Fabric, PatternFilter
+from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.datasets import DatasetsConfig
 from mlcat_ingest.sources.features import FeaturesConfig
-from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, public_uri
+from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, with_known_scheme
 from mlcat_ingest.sources.owners import OwnersConfig
 
 DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
 
+TrackingUri = Annotated[RecipeUrl, AfterValidator(with_known_scheme)]
 RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
 ReaderName = Literal["auto", "rest", "database", "client"]
 RunSelect = Literal["all", "with_model", "registered"]
@@ -103,7 +106,7 @@ class IncrementalConfig(RecipeModel):
     """Whether to read only what changed. Listings with a `limit`, or that collapse children, are
     read whole every time all the same."""
 
-    overlap: Duration = "1h"
+    overlap: Duration = Duration("1h")
     """How far before the start of the last run to look for runs that started or ended since. It
     has to cover how far the clocks of those who log runs differ from the server's."""
 
@@ -121,7 +124,7 @@ class NamingConfig(RecipeModel):
     """Name of a registered model's group; may use {name}."""
 
     version: PublicStr = "{name}_{version}"
-    """Name of a version's model where its run cannot be read; may use {name} and {version}."""
+    """Name of the model of a version; may use {name} and {version}."""
 
     @model_validator(mode="after")
     def _names_stay_apart(self) -> Self:
@@ -140,7 +143,7 @@ class MlflowConfig(RecipeModel):
         "platform_instance_map": "is `datasets.platforms` here: {s3: {instance: …}}",
     }
 
-    tracking_uri: RecipeUrl = Field(
+    tracking_uri: TrackingUri = Field(
         default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING_URI
     )
     """Address of the tracking server (http or https, read over its REST API), or of its database
@@ -148,7 +151,7 @@ class MlflowConfig(RecipeModel):
     which needs the extra `mlflow`. Default: the variable MLFLOW_TRACKING_URI, else
     http://127.0.0.1:5000."""
 
-    registry_uri: RecipeUrl | None = Field(
+    registry_uri: TrackingUri | None = Field(
         default_factory=lambda: os.environ.get("MLFLOW_REGISTRY_URI") or None
     )
     """Address of the model registry where it is another one than the tracking server. Default:
@@ -159,47 +162,47 @@ class MlflowConfig(RecipeModel):
     installed MlflowClient opens; `auto` takes what fits the addresses, and the client for a
     database whose schema is not known."""
 
-    username: OptionalStr = None
+    username: Annotated[OptionalStr, NotContent()] = None
     """User name for basic authentication. Default: MLFLOW_TRACKING_USERNAME, else
     ~/.mlflow/credentials."""
 
-    password: OptionalSecret = None
+    password: Annotated[OptionalSecret, NotContent()] = None
     """Password for basic authentication. Default: MLFLOW_TRACKING_PASSWORD, else
     ~/.mlflow/credentials."""
 
-    token: OptionalSecret = None
+    token: Annotated[OptionalSecret, NotContent()] = None
     """Bearer token. Default: MLFLOW_TRACKING_TOKEN."""
 
-    auth: PublicStr | None = None
+    auth: Annotated[PublicStr | None, NotContent()] = None
     """Name of an MLflow request-auth plug-in, which needs the extra `mlflow`. Default:
     MLFLOW_TRACKING_AUTH."""
 
-    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    headers: Annotated[dict[str, SecretStr], NotContent()] = Field(default_factory=dict)
     """Further request headers, such as those of an authenticating proxy."""
 
-    insecure_tls: bool | None = None
+    insecure_tls: Annotated[bool | None, NotContent()] = None
     """Whether to accept any TLS certificate. Default: MLFLOW_TRACKING_INSECURE_TLS."""
 
-    server_cert_path: RecipePath | None = None
+    server_cert_path: Annotated[RecipePath | None, NotContent()] = None
     """PEM file or folder of the authorities that may sign the server's certificate. Default:
     MLFLOW_TRACKING_SERVER_CERT_PATH, else those of the system."""
 
-    client_cert_path: RecipePath | None = None
+    client_cert_path: Annotated[RecipePath | None, NotContent()] = None
     """PEM file with the client's certificate and key. Default:
     MLFLOW_TRACKING_CLIENT_CERT_PATH."""
 
-    timeout_s: float = Field(default=120.0, gt=0, le=3_600)
+    timeout_s: Annotated[float, NotContent()] = Field(default=120.0, gt=0, le=3_600)
     """Seconds to wait for the server to send something before the attempt counts as failed; for a
     database, the most that one statement may take."""
 
-    retries: int = Field(default=5, ge=0, le=50)
+    retries: Annotated[int, NotContent()] = Field(default=5, ge=0, le=50)
     """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
 
-    page_size: int = Field(default=500, ge=1, le=50_000)
+    page_size: Annotated[int, NotContent()] = Field(default=500, ge=1, le=50_000)
     """Most runs asked for in one request: the first page is smaller, and so are those of runs with
     thousands of parameters and metrics."""
 
-    connections: int = Field(default=3, ge=1, le=32)
+    connections: Annotated[int, NotContent()] = Field(default=3, ge=1, le=32)
     """Requests for pages of runs that are under way at once."""
 
     experiments: PatternFilter = PatternFilter()
@@ -211,7 +214,7 @@ class MlflowConfig(RecipeModel):
     runs: RunsConfig = RunsConfig()
     """Which runs become models."""
 
-    incremental: IncrementalConfig = IncrementalConfig()
+    incremental: Annotated[IncrementalConfig, NotContent()] = IncrementalConfig()
     """Reading only what changed since the last run."""
 
     limit: int | None = Field(default=None, ge=1)
@@ -230,9 +233,8 @@ class MlflowConfig(RecipeModel):
 
     compat: Literal["datahub"] | None = None
     """`datahub` writes to the entities that DataHub's own mlflow source makes: a registered model
-    is the group `<name>`, each of its versions a model of its own `<name>_<version>` that names its
-    run, and an experiment the group `experiment:<name>`. A template given in `naming` wins over
-    that. It excludes `instance`, which that source does not know."""
+    is the group `<name>`, and an experiment the group `experiment:<name>`. A template given in
+    `naming` wins over that. It excludes `instance`, which that source does not know."""
 
     naming: NamingConfig = NamingConfig()
     """Templates of the names in URNs."""
@@ -247,7 +249,7 @@ class MlflowConfig(RecipeModel):
     """Identity of the server among the catalog's sources; found out where it is not given."""
 
     owners: OwnersConfig = OwnersConfig()
-    """How users become owners."""
+    """How users become owners: of a run the tag `mlflow.user`, else the deprecated `user_id`."""
 
     datasets: DatasetsConfig = DatasetsConfig()
     """How the catalog names the datasets that runs used."""
@@ -316,7 +318,7 @@ class MlflowConfig(RecipeModel):
     @property
     def public_uri(self) -> str:
         """The tracking URI without user name, password and query, for messages."""
-        return public_uri(self.tracking_uri)
+        return redact_url(self.tracking_uri)
 
     @property
     def over_http(self) -> bool:

@@ -1,8 +1,12 @@
 """Small indexes over MLflow's listings, so that runs are joined without a request a run."""
 
+import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from mlcat_ingest.sources.mlflow.listing import chunks, entries_of
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedVersion
 from mlcat_ingest.sources.mlflow.mapping.version import number_of
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, ModelFilter
 from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelVersion, Run
@@ -10,6 +14,16 @@ from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelVersion, Run
 _MODEL_URI: Final = "models:/m-"
 # A model can be logged to a run that has ended; a day later it is not looked for any more.
 _LATE_MS: Final = 86_400_000
+
+HELD_ENTRIES: Final = 20_000
+"""Parameters, metrics and tags of runs that versions hold while they wait for lower ones: those of
+500 ordinary runs."""
+_VERSION_ENTRIES: Final = 20
+
+SAFE_ID: Final = re.compile(r"[\w.-]+")
+"""An id that may stand in a filter of MLflow's search language."""
+
+_Key = tuple[str, str]
 
 
 class Versions:
@@ -63,14 +77,15 @@ class Versions:
         """Return the versions that name a logged model but no run, by the model's id."""
         return self._by_model
 
-    def without_run(self, *, also_unread: bool) -> Iterator[ModelVersion]:
-        """Yield the versions that name no run, and those whose run was not read if asked for."""
+    def every(self) -> Iterator[ModelVersion]:
+        """Yield the versions that were not taken."""
         yield from self._alone
-        for versions in self._by_model.values():
+        for versions in (*self._by_run.values(), *self._by_model.values()):
             yield from versions
-        if also_unread:
-            for versions in self._by_run.values():
-                yield from versions
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the registered models that have a version."""
+        return self._newest
 
 
 def logged_model_id(version: ModelVersion) -> str | None:
@@ -82,6 +97,88 @@ def logged_model_id(version: ModelVersion) -> str | None:
         return version.model_id
     source = version.source or ""
     return source[len("models:/") :].partition("/")[0] if source.startswith(_MODEL_URI) else None
+
+
+class VersionOrder:
+    """Holds versions back until all lower ones of their registered model were yielded.
+
+    A service that computes which version of a set is the latest compares each new one with the
+    latest it has, so they have to be written in ascending order. Runs are listed in another order,
+    and the run of a lower version may never come up. So where those that wait hold more than
+    `HELD_ENTRIES`, the lower ones go first without their runs; they are yielded once more if their
+    run comes up after all.
+    """
+
+    def __init__(
+        self,
+        awaited: Iterable[ModelVersion],
+        without_run: Callable[[ModelVersion], JoinedVersion],
+    ) -> None:
+        """Keep the order of `awaited`; any other version goes as it comes."""
+        by_name: dict[str, list[ModelVersion]] = {}
+        for version in awaited:
+            by_name.setdefault(version.name, []).append(version)
+        self._awaited: dict[str, deque[ModelVersion]] = {
+            name: deque(sorted(versions, key=lambda one: number_of(one.version)))
+            for name, versions in by_name.items()
+        }
+        self._waiting = {_key(one) for versions in by_name.values() for one in versions}
+        self._without_run = without_run
+        self._held: dict[_Key, JoinedVersion] = {}
+        self._held_entries = 0
+
+    def add(self, record: JoinedVersion) -> Iterator[JoinedVersion]:
+        """Take a version with its run, and yield those whose turn it is."""
+        key = _key(record.version)
+        if key not in self._waiting:
+            yield record
+            return
+        self._held[key] = record
+        self._held_entries += _entries(record)
+        yield from self._ready(record.version.name)
+        while self._held_entries > HELD_ENTRIES:
+            yield from self._up_to(next(iter(self._held)))
+
+    def rest(self, names: Iterable[str]) -> Iterator[JoinedVersion]:
+        """Yield all awaited versions of the models `names`, and those below what is held."""
+        while self._held:
+            yield from self._up_to(next(iter(self._held)))
+        for name in names:
+            for version in self._awaited.pop(name, ()):
+                yield self._take(version)
+
+    def _ready(self, name: str) -> Iterator[JoinedVersion]:
+        versions = self._awaited[name]
+        while versions and (_key(versions[0]) in self._held or not _has_run(versions[0])):
+            yield self._take(versions.popleft())
+
+    def _up_to(self, key: _Key) -> Iterator[JoinedVersion]:
+        versions = self._awaited[key[0]]
+        while key in self._held:
+            yield self._take(versions.popleft())
+        yield from self._ready(key[0])
+
+    def _take(self, version: ModelVersion) -> JoinedVersion:
+        key = _key(version)
+        self._waiting.discard(key)
+        held = self._held.pop(key, None)
+        if held is None:
+            return self._without_run(version)
+        self._held_entries -= _entries(held)
+        return held
+
+
+def _key(version: ModelVersion) -> _Key:
+    return version.name, version.version
+
+
+def _has_run(version: ModelVersion) -> bool:
+    return bool(version.run_id or logged_model_id(version))
+
+
+def _entries(record: JoinedVersion) -> int:
+    """Return about how much a version holds, in parameters, metrics and tags."""
+    return _VERSION_ENTRIES + (0 if record.run is None else entries_of([record.run.run]))
 
 
 class LoggedModels:
@@ -117,6 +214,9 @@ class LoggedModels:
     def load(self, runs: Sequence[Run]) -> None:
         """Do nothing: the listing comes up with the models that runs need."""
 
+    def load_named(self, model_ids: Sequence[str]) -> None:
+        """Do nothing, likewise."""
+
     def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
         """Return a model if it is listed, and made at `until_ms` or before where that is given."""
         while model_id not in self._waiting:
@@ -145,7 +245,8 @@ class LoggedModels:
 class RecentModels:
     """The logged models that a few runs made, asked for by these runs instead of listed whole.
 
-    Cost: a request for each 100 runs that made models; holds the models of one page of runs.
+    Cost: a request for each 100 runs that made models, and for each 100 models that are asked for
+    by their ids; holds the models of one page of runs.
     """
 
     def __init__(self, pages: Callable[[ModelFilter], Iterator[Sequence[LoggedModel]]]) -> None:
@@ -155,12 +256,18 @@ class RecentModels:
 
     def load(self, runs: Sequence[Run]) -> None:
         """Ask for the models that `runs` made, and let go of all others."""
-        made_by = [run.run_id for run in runs if run.model_outputs]
         self._waiting = {}
-        for start in range(0, len(made_by), IDS_A_LISTING):
-            some = tuple(made_by[start : start + IDS_A_LISTING])
-            for page in self._pages(ModelFilter(run_ids=some)):
-                self._waiting.update((model.model_id, model) for model in page)
+        for some in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
+            self._keep(ModelFilter(run_ids=tuple(some)))
+
+    def load_named(self, model_ids: Sequence[str]) -> None:
+        """Ask for models by their ids, too."""
+        for some in chunks(sorted(filter(SAFE_ID.fullmatch, set(model_ids))), IDS_A_LISTING):
+            self._keep(ModelFilter(model_ids=tuple(some)))
+
+    def _keep(self, only: ModelFilter) -> None:
+        for page in self._pages(only):
+            self._waiting.update((model.model_id, model) for model in page)
 
     def of(self, run: Run) -> dict[str, LoggedModel]:
         """Return the models that `run` made, by id."""
@@ -168,10 +275,9 @@ class RecentModels:
         return {name: self._waiting[name] for name in named if name in self._waiting}
 
     def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
-        """Return a model if there is one of this id."""
+        """Return a model if it was asked for and is there."""
         del until_ms
-        pages = self._pages(ModelFilter(model_ids=(model_id,)))
-        return next((model for page in pages for model in page), None)
+        return self._waiting.get(model_id)
 
     def forget(self, run: Run) -> None:
         """Do nothing: the next page lets go of them."""

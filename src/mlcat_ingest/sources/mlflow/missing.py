@@ -5,7 +5,7 @@ leaves out what we may not see. So a run is looked for by its id in bulk, and wh
 missing can be asked for by name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
@@ -14,7 +14,7 @@ from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.mlflow.listing import chunks
 from mlcat_ingest.sources.mlflow.mapping.records import Scope
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, Reader, RunFilter, Thing
-from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, Run
+from mlcat_ingest.sources.mlflow.records import Experiment, Run
 
 _CUSTOM: Final = "customProperties"
 
@@ -43,15 +43,13 @@ def missing(reader: Reader, scope: Scope, unlisted: Sequence[Unlisted]) -> Itera
     ids = [one.experiment_id for one in experiments]
     yield from _experiments(reader, scope, experiments, suspects.get("experiment", ()))
     yield from _runs(reader, ids, suspects.get("run", ()))
-    if suspects.get("registered"):
-        names = {model.name for page in reader.registered_models() for model in page}
-        for urn, thing in suspects["registered"]:
-            if thing.name not in names:
-                yield _gone(reader, urn, thing)
-    if suspects.get("version"):
-        # Where each version is a model of its own, that of its run never stands for it.
-        apart = scope.options.version_models
-        yield from _versions(reader, ids, suspects["version"], apart=apart)
+    models, versions = suspects.get("registered", ()), suspects.get("version", ())
+    if models:
+        names = {(one.name, "") for page in reader.registered_models() for one in page}
+        yield from _unlisted(reader, names, models)
+    if versions:
+        names = {(one.name, one.version) for page in reader.model_versions() for one in page}
+        yield from _unlisted(reader, names, versions)
 
 
 def _thing(scope: Scope, one: Unlisted) -> Thing | None:
@@ -83,6 +81,14 @@ def _gone(reader: Reader, urn: str, thing: Thing) -> Missing:
     return Missing(urn, lambda: reader.is_gone(thing))
 
 
+def _unlisted(
+    reader: Reader, listed: Collection[tuple[str, str]], suspects: Sequence[_Suspect]
+) -> Iterator[Missing]:
+    for urn, thing in suspects:
+        if (thing.name, thing.version) not in listed:
+            yield _gone(reader, urn, thing)
+
+
 def _experiments(
     reader: Reader, scope: Scope, listed: Sequence[Experiment], suspects: Sequence[_Suspect]
 ) -> Iterator[Missing]:
@@ -109,21 +115,3 @@ def _found(reader: Reader, ids: Sequence[str], run_ids: Sequence[str]) -> Iterat
     for some in chunks(run_ids, IDS_A_LISTING):
         for page in reader.runs(ids, only=RunFilter(run_ids=tuple(some))):
             yield from page
-
-
-def _versions(
-    reader: Reader, ids: Sequence[str], suspects: Sequence[_Suspect], *, apart: bool
-) -> Iterator[Missing]:
-    """Yield versions not listed, and unless `apart` those that their run's model stands for."""
-    listed: dict[tuple[str, str], ModelVersion] = {
-        (one.name, one.version): one for page in reader.model_versions() for one in page
-    }
-    known = [listed.get((one.thing.name, one.thing.version)) for one in suspects]
-    wanted = sorted({one.run_id for one in known if one is not None and one.run_id})
-    found = () if apart else _found(reader, ids, wanted)
-    runs = {run.run_id for run in found if run.lifecycle_stage == "active"}
-    for (urn, thing), version in zip(suspects, known, strict=True):
-        if version is None:
-            yield _gone(reader, urn, thing)
-        elif version.run_id in runs:
-            yield Missing(urn, lambda: True)

@@ -28,10 +28,9 @@ class NamedRuns:
         self,
         experiments: Mapping[str, Experiment],
         versions: Versions,
-        registered: Mapping[str, RegisteredModel],
     ) -> Iterator[list[Run]]:
         """Yield the runs in pages."""
-        del versions, registered
+        del versions
         for some in chunks(self._run_ids, IDS_A_LISTING):
             only = replace(self._only, run_ids=tuple(some))
             yield from self._reader.runs(list(experiments), only=only)
@@ -41,16 +40,21 @@ class NamedRuns:
         del versions
         return ()
 
-    def alone(
-        self, versions: Versions, registered: Mapping[str, RegisteredModel], *, unread: bool
+    def stale(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
     ) -> Iterable[ModelVersion]:
-        """Return nothing: a version without a run belongs to none of these."""
-        del versions, registered, unread
-        return ()
+        """Return all versions: those below one of these runs' may be new to the catalog, too."""
+        del experiments, registered
+        return versions.every()
 
 
 class NamedReading(WorkspaceReading):
     """Reads some runs of one workspace; experiments and registered models come with their runs.
+
+    So do the versions made from them, each after all lower ones of its registered model.
 
     Cost: the listings of experiments, registered models and versions, and of the runs see
     `NamedRuns`; all runs are listed too where children are collapsed into their parents.
@@ -73,3 +77,4 @@ class NamedReading(WorkspaceReading):
         for page in self.read_runs() if unsaid else ():
             ids = {one.run.experiment_id for one in page if isinstance(one, JoinedRun)}
             yield [*(unsaid.pop(one) for one in sorted(ids & unsaid.keys())), *page]
+        yield from self._versions_left(())

@@ -1,15 +1,16 @@
-"""One workspace, read and joined: groups first, then runs, then versions without a run."""
+"""One workspace, read and joined: groups first, then runs, each followed by its versions."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Final, Protocol, TypeVar
 
 from mlcat_ingest.sources.mlflow.joins import (
     LoggedModels,
     RecentModels,
+    VersionOrder,
     Versions,
     logged_model_id,
 )
-from mlcat_ingest.sources.mlflow.mapping.model import is_removed
 from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedExperiment,
     JoinedRecord,
@@ -18,6 +19,7 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedVersion,
     Scope,
 )
+from mlcat_ingest.sources.mlflow.mapping.version import number_of
 from mlcat_ingest.sources.mlflow.model_files import ModelFiles
 from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import (
@@ -30,6 +32,7 @@ from mlcat_ingest.sources.mlflow.records import (
 from mlcat_ingest.sources.mlflow.select import Selection, count_children
 
 Page = Sequence[JoinedRecord]
+RecordT = TypeVar("RecordT")
 
 _PAGE: Final = 500
 
@@ -41,19 +44,21 @@ class SomeRuns(Protocol):
         self,
         experiments: Mapping[str, Experiment],
         versions: Versions,
-        registered: Mapping[str, RegisteredModel],
     ) -> Iterator[list[Run]]:
         """Yield the runs to read in pages, each once."""
         ...
 
     def models(self, versions: Versions) -> Iterable[str]:
-        """Return the names of registered models to read beside those of the runs."""
+        """Return the names of registered models to read, whatever their versions' runs."""
         ...
 
-    def alone(
-        self, versions: Versions, registered: Mapping[str, RegisteredModel], *, unread: bool
+    def stale(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
     ) -> Iterable[ModelVersion]:
-        """Return the versions to read that have no readable run."""
+        """Return the versions that may be new to the catalog, or changed; asked before `runs`."""
         ...
 
 
@@ -62,10 +67,12 @@ class WorkspaceReading:
 
     With `changes`, experiments and registered models are read whole, and of runs what they say.
     With `only`, which holds ids of experiments, the runs of these are read and nothing else is
-    told.
+    told. A registered model is read with all its versions: each whose run is not read comes
+    without it.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
-    names, the registered models, and the versions and logged models whose run was not read yet.
+    names, the registered models, the versions and logged models whose run was not read yet, and
+    what `VersionOrder` holds.
     """
 
     def __init__(
@@ -89,7 +96,8 @@ class WorkspaceReading:
         self._registered: dict[str, RegisteredModel] = {}
         self._unsaid: dict[str, RegisteredModel] = {}
         self._versions = Versions(())
-        self._of_removed: list[ModelVersion] = []
+        self._order = VersionOrder((), self._without_run)
+        self._begun: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._models: LoggedModels | RecentModels = (
             LoggedModels(self._list_models) if changes is None else RecentModels(self._list_models)
@@ -103,14 +111,22 @@ class WorkspaceReading:
         yield from self.read_experiments()
         self.read_registry()
         self._unsaid = dict(self._registered)
-        if self._all_experiments:
-            # Where only some experiments are asked for, models registered from others stay out.
-            yield from _chunks(self._groups(self._registered))
-        elif self._changes is not None:
-            yield from _chunks(self._groups(self._changes.models(self._versions)))
+        names: Iterable[str] = self._models_to_read()
+        yield from _chunks(self._groups(names))
         if self._experiments:
             yield from self.read_runs(already_read)
-        yield from _chunks(self._versions_without_run())
+        if self._all_experiments:
+            names = self._versions.names()
+        # A limit is one of runs: of versions it leaves theirs, and those below them.
+        limited = self._selection.config.limit is not None
+        yield from self._versions_left(() if limited else (*names, *self._begun))
+
+    def _models_to_read(self) -> Sequence[str]:
+        """Return the names of the registered models that are read whatever runs there are."""
+        if self._all_experiments:
+            return list(self._registered)
+        # Where only some experiments are asked for, models registered from others stay out.
+        return [] if self._changes is None else list(self._changes.models(self._versions))
 
     def _read_only(self, ids: Collection[str]) -> Iterator[Page]:
         for _ in self.read_experiments():
@@ -125,6 +141,14 @@ class WorkspaceReading:
         for page in self._reader.registered_models():
             self._registered.update((model.name, model) for model in page)
         self._versions = Versions(self._reader.model_versions())
+        if self._only is not None:
+            return  # versions of one model are made from runs of several experiments
+        awaited = (
+            self._versions.every()
+            if self._changes is None
+            else self._changes.stale(self._experiments, self._versions, self._registered)
+        )
+        self._order = VersionOrder(awaited, self._without_run)
 
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages."""
@@ -165,12 +189,12 @@ class WorkspaceReading:
                 else:
                     self._models.forget(run)
             groups = self._groups(version.name for run in joined for version in run.versions)
-            yield [*groups, *joined]
+            yield [*groups, *joined, *self._with_models(list(self._versions_of(joined)))]
 
     def _run_pages(self, only: RunFilter) -> Iterator[list[Run]]:
         if self._changes is None:
             return self._reader.runs(list(self._experiments), only=only)
-        return self._changes.runs(self._experiments, self._versions, self._registered)
+        return self._changes.runs(self._experiments, self._versions)
 
     def _joined(
         self, run: Run, versions: tuple[ModelVersion, ...], children: Mapping[str, int]
@@ -180,42 +204,48 @@ class WorkspaceReading:
             run,
             self._experiments.get(run.experiment_id),
             versions=versions,
-            registered=self._registered,
             models=self._models.of(run),
             children=children.get(run.run_id),
             abandoned=self._selection.abandoned(run, self._reader.clock_ms),
         )
-        if not versions or not is_removed(record):
-            return self._files.with_files(record)
-        # The run is in the trash, but what was registered from it lives on as a model of its own.
-        self._of_removed.extend(versions)
-        return JoinedRun(self._scope, run, record.experiment, models=record.models)
+        return self._files.with_files(record)
 
-    def _versions_without_run(self) -> Iterator[JoinedRecord]:
-        left = list(self._of_removed)
-        if self._all_experiments and self._selection.config.limit is None:
-            # With runs left unread by the recipe's filters, an unread run may well be readable.
-            unread = self._selection.reads_every_run
-            left.extend(
-                self._versions.without_run(also_unread=unread)
-                if self._changes is None
-                else self._changes.alone(self._versions, self._registered, unread=unread)
-            )
-        for version in left:
-            yield from self._groups((version.name,))
-            registered = self._registered.get(version.name)
-            yield JoinedVersion(self._scope, version, registered, self._model_of(version))
+    def _versions_of(self, runs: Iterable[JoinedRun]) -> Iterator[JoinedVersion]:
+        """Yield the versions made from `runs`, and others that these were waiting for."""
+        if self._only is not None:
+            return
+        for run in runs:
+            for version in sorted(run.versions, key=lambda one: number_of(one.version)):
+                self._begun[version.name] = None
+                model = run.models.get(logged_model_id(version) or "")
+                yield from self._order.add(
+                    replace(self._without_run(version), model=model, run=run)
+                )
 
-    def _model_of(self, version: ModelVersion) -> LoggedModel | None:
-        """Return the logged model behind a version without a run; nothing else tells of it."""
-        model_id = logged_model_id(version)
-        if model_id is None or version.run_id or not self._experiments:
-            return None
-        return self._models.find(model_id, version.created_at_ms)
+    def _versions_left(self, names: Iterable[str]) -> Iterator[Page]:
+        """Yield the versions of the models `names` that were not yielded, and those held back."""
+        for page in _chunks(self._order.rest(names)):
+            yield self._with_models(page)
+
+    def _without_run(self, version: ModelVersion) -> JoinedVersion:
+        return JoinedVersion(self._scope, version, self._registered.get(version.name))
+
+    def _with_models(self, versions: Sequence[JoinedVersion]) -> list[JoinedVersion]:
+        """Return `versions` with their logged models, of those too to which no run has led."""
+        ids = [None if one.model else logged_model_id(one.version) for one in versions]
+        if not self._experiments or not any(ids):
+            return list(versions)
+        self._models.load_named([one for one in ids if one])
+        return [
+            replace(one, model=self._models.find(model_id, one.version.created_at_ms))
+            if model_id
+            else one
+            for one, model_id in zip(versions, ids, strict=True)
+        ]
 
 
-def _chunks(records: Iterator[JoinedRecord]) -> Iterator[Page]:
-    page: list[JoinedRecord] = []
+def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
+    page: list[RecordT] = []
     for record in records:
         page.append(record)
         if len(page) >= _PAGE:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Reply
@@ -246,6 +247,10 @@ class RestReader:
         """Return the time that the server's last reply told."""
         return self._server.clock_ms()
 
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._server.tracking, self._server.registry)
+
     def requests_made(self) -> int:
         """Return how many requests were sent so far, in all workspaces."""
         return self._server.requests_made()
@@ -262,7 +267,8 @@ class RestReader:
         yield Finding("MLflow server", "ok", f"{self._config.public_uri} answers")
         yield clock("MLflow", self._server.tracking.clock_skew_s)
         yield from self._server.signed_in_as()
-        yield from findings(self, self._config, version=version, how=self._server.sign_in.how)
+        how = self._server.sign_in.how
+        yield from findings(self, self._config, version=version, how=how, read_by="server")
 
     def close(self) -> None:
         """Release connections; safe to call twice."""

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mlcat_ingest.recipe.fields import seconds_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG
 from mlcat_ingest.sources.mlflow.reader import RunFilter
@@ -67,19 +66,13 @@ class Selection:
         after = self.config.runs.stale_running_after
         if after is None or run.status not in UNENDED or run.start_time_ms is None:
             return False
-        return clock_ms() - run.start_time_ms > 1000 * (seconds_in(after) or 0)
+        return clock_ms() - run.start_time_ms > 1000 * after.seconds
 
     @property
     def reads_changes(self) -> bool:
         """Whether what changed is enough to know about, if the rest was read before."""
         config = self.config
         return config.incremental.enabled and config.limit is None and not self.collapses
-
-    @property
-    def reads_every_run(self) -> bool:
-        """Whether no run of the experiments asked for stays unread."""
-        chosen = self.config.runs
-        return chosen.since is None and not chosen.statuses and self.config.limit is None
 
 
 def count_children(pages: Iterable[Sequence[Run]]) -> Mapping[str, int]:

@@ -146,7 +146,7 @@ class Server:
 
 
 def _http(url: str, config: MlflowConfig, signed: SignIn) -> Http:
-    return Http(
+    http = Http(
         url,
         peer=PEER,
         unavailable=SourceUnavailableError,
@@ -158,3 +158,5 @@ def _http(url: str, config: MlflowConfig, signed: SignIn) -> Http:
         retries=config.retries,
         connections=config.connections,
     )
+    http.ca_option = "server_cert_path"
+    return http

@@ -7,11 +7,11 @@ from contextlib import closing
 from typing import Final
 from urllib.parse import quote
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.recipe.fields import seconds_in
 from mlcat_ingest.sources.base import (
     Forgetful,
     Memory,
@@ -87,7 +87,7 @@ class MlflowSource:
         self._units = keys
 
     def take_rest(self) -> None:
-        """Let `map` tell groups, versions without a run, and what is gone; see `Splits`."""
+        """Let `map` tell groups, versions, and what is gone; see `Splits`."""
         self._is_rest = True
 
     def only_runs(self, run_ids: Sequence[str]) -> None:
@@ -164,7 +164,7 @@ class MlflowSource:
         last_ms = None if part.checkpoint is None else part.checkpoint.get(_SINCE)
         if last_ms is None or not self._selection.reads_changes:
             return None
-        return Since(last_ms, 1000 * (seconds_in(self._config.incremental.overlap) or 0))
+        return Since(last_ms, 1000 * self._config.incremental.overlap.seconds)
 
     def trace(self, record: JoinedRecord) -> Trace | None:
         """Return what to remember of `record`; pure."""
@@ -184,6 +184,10 @@ class MlflowSource:
         """Yield those of `unlisted` that MLflow has no more; see `TellsMissing`."""
         place = self._places.get(part)
         return () if place is None else missing(*place, unlisted)
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._reader)
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the server so far."""
@@ -233,7 +237,6 @@ class MlflowSource:
             options=MappingOptions(
                 system_metrics=config.system_metrics,
                 alias_tags=config.alias_tags,
-                version_models=config.compat == "datahub",
                 links=self._links,
             ),
         )

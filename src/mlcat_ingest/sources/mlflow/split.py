@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.mlflow.file_access import Place, ReadsFiles
@@ -91,6 +92,10 @@ class SplitReader:
     def clock_ms(self) -> int:
         """Return the time by the clock of the tracking server."""
         return self._tracking.clock_ms()
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._tracking, self._registry)
 
     def requests_made(self) -> int:
         """Return how many requests were sent to both."""

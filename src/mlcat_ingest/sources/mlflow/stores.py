@@ -1,12 +1,18 @@
-"""Looks at a store before MLflow opens it: MLflow would make what is missing, and migrate.
+"""Looks at a store before MLflow opens it, which would make what is missing, and migrate.
 
-Only reads. Source: `SqlAlchemyStore` and `FileStore` of MLflow 3.10 to 3.17.
+Only reads, and lets MLflow read folders.
+
+Source: `SqlAlchemyStore` and `FileStore` of MLflow 3.10 to 3.17.
 """
 
 import os
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
@@ -14,6 +20,11 @@ from mlcat_ingest.sources.mlflow.uris import is_database
 
 _TIMEOUT_S: Final = 120.0
 _UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
+
+_ANSWERS: Final[ContextVar[Mapping[str, Any]]] = ContextVar(
+    "_ANSWERS", default=MappingProxyType({})
+)
+"""What MLflow's variables answer in this thread, whatever the environment says."""
 
 
 def check_store(uri: str) -> None:
@@ -37,6 +48,45 @@ def folder_of(uri: str) -> Path | None:
         return Path(unquote(urlsplit(uri).path))
     is_path = os.sep in uri or uri.startswith(".") or Path(uri).exists()
     return Path(uri) if "://" not in uri and is_path else None
+
+
+@contextmanager
+def folders_allowed(tracking_uri: str, registry_uri: str | None) -> Iterator[None]:
+    """Let MLflow read folders in this thread meanwhile, if either address names one.
+
+    MLflow refuses folders since 3.13, and its registry in a folder looks logged models up in the
+    default store, which it makes in the working directory. Only variables of the environment change
+    that, and all threads of the host would see them. So MLflow's own objects for these variables
+    answer otherwise while this thread is in here; the environment stays as it is.
+    """
+    if folder_of(tracking_uri) is None and (not registry_uri or folder_of(registry_uri) is None):
+        yield
+        return
+    answers = {"MLFLOW_ALLOW_FILE_STORE": True, "MLFLOW_TRACKING_URI": tracking_uri}
+    for name in answers:
+        _let_answer(name)
+    before = _ANSWERS.set(answers)
+    try:
+        yield
+    finally:
+        _ANSWERS.reset(before)
+
+
+@cache
+def _let_answer(name: str) -> None:
+    """Let MLflow's variable `name` answer as `_ANSWERS` does, and else as it would."""
+    from mlflow import environment_variables
+
+    variable: Any = getattr(environment_variables, name, None)
+    if variable is None:
+        return  # an MLflow that does not refuse folders
+    read = variable.get
+
+    def get() -> Any:
+        answers = _ANSWERS.get()
+        return answers[name] if name in answers else read()
+
+    variable.get = get
 
 
 def _check_folder(folder: Path) -> None:

@@ -7,8 +7,10 @@ from typing import Final
 from urllib.parse import quote
 
 from mlcat_ingest.errors import CodecError
+from mlcat_ingest.links.evidence import DECLARED_TAG
 from mlcat_ingest.metadata.codec import canonical, content_hash
 from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import PROGRAM, Part, PartState, Trace
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -34,17 +36,6 @@ TRASH: Final = "trash"
 """The mark of a run that was in the trash."""
 OPEN: Final = "open "
 """The mark of a run that had not ended begins so; the time of its start follows, to sort by."""
-ALONE: Final = "alone"
-"""The mark of a version without a readable run."""
-
-_CONNECTION: Final = frozenset(
-    {
-        *("username", "password", "token", "auth", "headers", "insecure_tls"),
-        *("server_cert_path", "client_cert_path", "timeout_s", "retries", "page_size"),
-        *("connections", "incremental"),
-    }
-)
-"""Options that decide how MLflow is reached, and so nothing of what is read there."""
 
 
 def part_of(config: MlflowConfig, scope: Scope) -> Part:
@@ -53,7 +44,7 @@ def part_of(config: MlflowConfig, scope: Scope) -> Part:
     The program's version is among its settings, since the mapping is part of the program.
     """
     naming = scope.naming
-    settings = comparable(config.model_dump(exclude=set(_CONNECTION)))
+    settings = comparable(content_of(config))
     return Part(
         key=scope.source_key,
         instance=naming.instance or "",
@@ -84,8 +75,8 @@ def trace_of(record: JoinedRecord, part: PartState) -> Trace | None:
         case JoinedRegisteredModel():
             return Trace(part, REGISTERED, _spelled(record.model.name))
         case JoinedVersion():
-            joined = digest_of([record.version], {record.version.name: record.registered})
-            return Trace(part, VERSION, version_id(record.version), None, ALONE, joined)
+            joined = digest_of(record.version, record.registered)
+            return Trace(part, VERSION, version_id(record.version), joined=joined)
 
 
 def _run(record: JoinedRun, part: PartState) -> Trace:
@@ -94,7 +85,9 @@ def _run(record: JoinedRun, part: PartState) -> Trace:
         mark = TRASH
     elif run.status in UNENDED and not record.abandoned:
         mark = f"{OPEN}{run.start_time_ms or 0:020d}"
-    joined = digest_of(record.versions, record.registered) if record.versions else ""
+    # Versions that name no run are found by their logged models only where these are read.
+    named = [one for one in record.versions if one.run_id]
+    joined = digest_of_names(named) if named else ""
     return Trace(part, RUN, run.run_id, None, mark, joined)
 
 
@@ -108,26 +101,30 @@ def version_id(version: ModelVersion) -> str:
     return f"{_spelled(version.name)}/{_spelled(version.version)}"
 
 
-def digest_of(
-    versions: Iterable[ModelVersion], registered: Mapping[str, RegisteredModel | None]
-) -> str:
-    """Return a digest of what versions and their registered models add to a run's model."""
-    facts = sorted(_facts(version, registered.get(version.name)) for version in versions)
-    return hashlib.sha256(b"\n".join(facts)).hexdigest()[:16]
+def digest_of_names(versions: Iterable[ModelVersion]) -> str:
+    """Return a digest of what the model of a run says about the versions made from the run."""
+    return _digest(sorted([version_id(one), one.tags.get(DECLARED_TAG, "")] for one in versions))
 
 
-def _facts(version: ModelVersion, model: RegisteredModel | None) -> bytes:
-    facts = [
-        *(version.name, version.version, version.source, version.model_id, version.stage),
-        *(version.status, version.description, version.user_id, version.created_at_ms),
-        version.last_updated_at_ms,
-        *(aliases_of(version, model), dict(version.tags)),
-        None if model is None else model.description,
-    ]
+def digest_of(version: ModelVersion, model: RegisteredModel | None) -> str:
+    """Return a digest of what a version and its registered model say about the version's model."""
+    return _digest(
+        [
+            *(version.name, version.version, version.run_id, version.source, version.model_id),
+            *(version.stage, version.status, version.description, version.user_id),
+            *(version.created_at_ms, version.last_updated_at_ms),
+            *(aliases_of(version, model), dict(version.tags)),
+            None if model is None else model.description,
+        ]
+    )
+
+
+def _digest(facts: object) -> str:
     try:
-        return canonical(facts)
+        text = canonical(facts)
     except CodecError:
-        return repr(facts).encode("utf-8", "backslashreplace")
+        text = repr(facts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def _spelled(name: str) -> str:

@@ -1,13 +1,46 @@
-"""Tracking URIs: what may be shown of them, and the one spelling that identifies a server."""
+"""Tracking URIs: what kind each is, and the one spelling that identifies a server."""
 
 import re
+from difflib import get_close_matches
+from importlib.metadata import entry_points
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from mlcat_ingest.redaction import redact_url
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HTTP: Final = ("http://", "https://")
-_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SCHEMES: Final = (
+    *("http", "https", "file", "databricks", "databricks-uc", "uc"),
+    *("sqlite", "postgresql", "postgres", "mysql", "mssql"),
+)
+_PLUGINS: Final = ("mlflow.tracking_store", "mlflow.model_registry_store")
+"""Entry points by which further packages bring MLflow schemes of their own."""
+
 _DATABASE: Final = re.compile(r"(sqlite|postgresql|postgres|mysql|mssql)(\+\w+)?:", re.IGNORECASE)
+
+
+def with_known_scheme(uri: str) -> str:
+    """Return `uri`, if MLflow or an installed plug-in of it can open addresses of its scheme.
+
+    Raises:
+        ValueError: nobody can; says which schemes there are.
+    """
+    found = _SCHEME.match(uri)
+    if found is None or is_database(uri):
+        return uri
+    plugins = (entry_points(group=group) for group in _PLUGINS)
+    known = sorted({*_SCHEMES, *(one.name for some in plugins for one in some)})
+    scheme = found[1].lower()
+    if scheme in known:
+        return uri
+    near = get_close_matches(scheme, known, 1)
+    guess = f" (did you mean {near[0]}://?)" if near else ""
+    raise ValueError(
+        f"nothing opens an address that begins with {found[0]}{guess}; possible schemes are "
+        f"{', '.join(known)}"
+    )
 
 
 def is_http(uri: str) -> bool:
@@ -26,27 +59,9 @@ def is_readable_database(uri: str) -> bool:
     return found is not None and found[1].lower() != "mssql"
 
 
-def public_uri(uri: str) -> str:
-    """Return `uri` without user name, password and query."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return "an address that cannot be read"
-    if not parts.netloc:
-        # sqlite:///path has no host; urlunsplit would drop one of its slashes.
-        return uri.partition("?")[0]
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
-
-
-def public_text(text: str) -> str:
-    """Return a sentence with the user names and passwords in its addresses left out."""
-    return _USER_INFO.sub("//", text)
-
-
 def normalised(uri: str) -> str:
     """Return the one spelling of `uri`: lower-case host, no default port, slash or credentials."""
-    shown = public_uri(uri.strip())
+    shown = redact_url(uri.strip())
     if not is_http(shown):
         return shown
     parts = urlsplit(shown)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
@@ -43,7 +44,7 @@ class SagemakerSource(FeatureSource):
         """
         columns = cache(self._sagemaker.columns_now)
         for one in super().missing(part, unlisted):
-            yield Missing(one.urn, partial(_is_gone, one.urn, columns))
+            yield replace(one, is_gone=partial(_is_gone, one.urn, columns))
 
 
 def _is_gone(urn: str, columns: Callable[[str], Columns | None]) -> bool:

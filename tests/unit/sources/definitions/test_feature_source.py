@@ -124,6 +124,7 @@ def test_what_is_not_listed_is_gone_but_what_a_filter_leaves_out_is_not() -> Non
     gone = list(narrow.missing("", unlisted("b", "c")))
     assert [one.urn for one in gone] == [urn("c")]
     assert gone[0].is_gone()
+    assert gone[0].second_pass
 
 
 def test_where_something_is_broken_nothing_is_gone() -> None:

@@ -12,7 +12,6 @@ from mlcat_ingest.sources.feast.addresses import (
     kind_of,
     local_path,
     password_in,
-    public_address,
 )
 from mlcat_ingest.sources.feast.config import FeastConfig
 
@@ -53,10 +52,7 @@ def test_the_type_that_feast_names_comes_first() -> None:
     assert kind_of("duckdb:///x", "sql") == "sql"
 
 
-def test_what_is_shown_of_an_address_holds_no_password() -> None:
-    assert public_address("postgresql://me:p/w@d?x@h/db?sslmode=require") == "postgresql://h/db"
-    assert public_address("s3://bucket/key@2") == "s3://bucket/key@2"
-    assert public_address("https://me:secret@h/api?token=t") == "https://h/api"
+def test_the_password_and_the_path_in_an_address() -> None:
     assert password_in("postgresql://me:p%40ss@h/db") == "p@ss"
     assert password_in("sqlite:///x.db") is None
     assert local_path("file:///a%20b") == "/a b"

@@ -45,6 +45,23 @@ def test_a_missing_object_and_one_beyond_the_limit_are_errors_of_the_recipe() ->
         objects_of(ADDRESS, max_bytes=2048)
 
 
+def test_an_object_that_arrives_in_part_or_changes_meanwhile_is_not_read(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = REGISTRY.read_bytes()
+    monkeypatch.setattr(type(memory), "cat_file", lambda *_: content[:604])
+    with pytest.raises(SourceUnavailableError, match=f"after 604 of {len(content):,} bytes"):
+        objects_of(ADDRESS)
+
+    def overwritten(system: Any, path: str) -> bytes:
+        system.pipe_file(path, content + b"more")
+        return content
+
+    monkeypatch.setattr(type(memory), "cat_file", overwritten)
+    with pytest.raises(SourceUnavailableError, match="changed while it was fetched"):
+        objects_of(ADDRESS)
+
+
 @pytest.mark.parametrize(
     ("address", "module", "extra"),
     [

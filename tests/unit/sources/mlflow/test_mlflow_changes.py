@@ -35,6 +35,7 @@ class Remembered:
     checkpoint: Mapping[str, Any] | None = None
     traces: dict[tuple[str, str], Any] = field(default_factory=dict)
     refused: Sequence[str] = ()
+    refused_kind: str = "run"
     finished: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
 
     def part(self, part: Part) -> PartState:
@@ -48,7 +49,7 @@ class Remembered:
         return {one: t.joined for (of, one), t in self.traces.items() if of == kind and t.joined}
 
     def dirty(self, kind: str) -> Sequence[str]:
-        return self.refused if kind == "run" else ()
+        return self.refused if kind == self.refused_kind else ()
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
         self.checkpoint = checkpoint
@@ -104,8 +105,8 @@ def test_a_second_pass_reads_no_run_in_four_short_listings(world: World) -> None
     assert world.memory.finished == [({"since_ms": NOW_MS}, True)]
     assert world.runs(NOW_MS + HOUR_MS) == []
     assert [name for _, name in world.reader.calls] == [
-        *("experiments", "registered_models", "model_versions"),
-        *("runs", "runs", "runs", "logged_models 1"),
+        *("experiments", "registered_models", "model_versions", "logged_models 1"),
+        *("runs", "runs", "runs"),
     ]
     since_ms = NOW_MS - HOUR_MS
     assert world.reader.filters == [
@@ -222,38 +223,82 @@ def test_a_full_trash_is_listed_in_part_and_nobody_taken_for_restored(
     assert world.runs() == ["a", "b", "c"]
 
 
-def test_versions_of_runs_elsewhere_are_looked_for_once(world: World) -> None:
+def test_versions_of_runs_elsewhere_are_looked_for_when_they_are_new(world: World) -> None:
     world.store.registered = [RegisteredModel("m")]
     old = ModelVersion("m", "1", "elsewhere", created_at_ms=LONG_AGO_MS)
     world.store.versions = [old]
     world.config = {"experiments": {"allow": ["fraud"]}}
     world.store.experiments.append(an_experiment("2", "other"))
     world.read()
-    assert world.runs() == []
+    world.store.versions.append(ModelVersion("m", "2", "a", created_at_ms=NOW_MS))
+    assert numbers(world.read()) == ["1", "2"], "the model is that of a run asked for from now on"
+    assert numbers(world.read()) == []
     assert [one for one in world.reader.filters if one.run_ids] == []
-    world.store.versions.append(replace(old, version="2", created_at_ms=NOW_MS))
-    assert world.runs(NOW_MS + HOUR_MS) == []
+    world.store.versions.append(replace(old, version="3", created_at_ms=NOW_MS))
+    assert numbers(world.read(NOW_MS + HOUR_MS)) == ["3"]
     assert [one.run_ids for one in world.reader.filters if one.run_ids] == [("elsewhere",)]
 
 
-def alone(records: Sequence[JoinedRecord]) -> list[str]:
+def numbers(records: Sequence[JoinedRecord]) -> list[str]:
     return [one.version.version for one in records if isinstance(one, JoinedVersion)]
 
 
-def test_versions_without_a_readable_run_are_read_once_and_when_they_change(world: World) -> None:
+def test_versions_are_read_once_and_when_they_change(world: World) -> None:
     world.store.registered = [RegisteredModel("m")]
     world.store.versions = [
         ModelVersion("m", "1", created_at_ms=LONG_AGO_MS),
         ModelVersion("m", "2", "gone", created_at_ms=LONG_AGO_MS),
+        ModelVersion("m", "3", "b", created_at_ms=LONG_AGO_MS),
     ]
-    assert alone(world.read()) == ["1", "2"]
-    assert alone(world.read()) == []
+    assert numbers(world.read()) == ["1", "2", "3"]
+    assert numbers(world.read()) == []
     world.store.versions[1] = replace(world.store.versions[1], stage="Production")
-    world.store.versions.append(ModelVersion("m", "3", "gone", created_at_ms=NOW_MS))
-    world.store.versions.append(ModelVersion("m", "4", "a", created_at_ms=NOW_MS))
+    world.store.versions.append(ModelVersion("m", "4", "gone", created_at_ms=NOW_MS))
+    world.store.versions.append(ModelVersion("m", "5", "a", created_at_ms=NOW_MS))
     records = world.read()
-    assert alone(records) == ["2", "3"]
+    assert numbers(records) == ["2", "4", "5"]
     assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a"]
+
+
+def test_an_alias_that_moves_leads_to_both_versions_and_their_runs(world: World) -> None:
+    world.store.versions = [ModelVersion("m", "1", "a"), ModelVersion("m", "2", "b")]
+    world.store.registered = [RegisteredModel("m", aliases={"champion": "1"})]
+    world.read()
+    world.store.registered = [RegisteredModel("m", aliases={"champion": "2"})]
+    records = world.read()
+    assert numbers(records) == ["1", "2"]
+    runs = [one.run.run.run_id for one in records if isinstance(one, JoinedVersion) and one.run]
+    assert runs == ["a", "b"]
+
+
+def test_a_run_that_changed_brings_its_versions(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.versions = [ModelVersion("m", n, run) for n, run in (("1", "b"), ("2", "a"))]
+    world.store.runs[0] = running("a")
+    world.read()
+    assert numbers(world.read()) == ["2"]
+
+
+def test_a_version_that_was_refused_is_asked_for_again_with_its_run(world: World) -> None:
+    world.store.registered = [RegisteredModel("my model")]
+    world.store.versions = [ModelVersion("my model", "1", "a")]
+    world.read()
+    world.memory.refused, world.memory.refused_kind = ["my model/1"], "version"
+    [version] = [one for one in world.read() if isinstance(one, JoinedVersion)]
+    assert version.run is not None
+    assert version.run.run_id == "a"
+
+
+def test_a_version_that_is_deleted_leads_to_its_run(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.versions = [ModelVersion("m", n, "a") for n in "12"]
+    world.read()
+    del world.store.versions[1]
+    [run] = [one for one in world.read() if isinstance(one, JoinedRun)]
+    assert [one.version for one in run.versions] == ["1"]
+    world.store.versions.clear()
+    assert world.runs() == ["a"]
+    assert world.runs() == []
 
 
 def test_a_version_of_a_logged_model_leads_to_its_run(world: World) -> None:
@@ -266,10 +311,13 @@ def test_a_version_of_a_logged_model_leads_to_its_run(world: World) -> None:
         ModelVersion("m", "2", source="models:/m-none", created_at_ms=NOW_MS),
     ]
     records = world.read(NOW_MS + 1)
-    (run,) = [one for one in records if isinstance(one, JoinedRun)]
-    assert (run.run.run_id, [one.version for one in run.versions]) == ("a", ["1"])
-    assert set(run.models) == {"m-1"}
-    assert alone(records) == ["2"]
+    first, second = (one for one in records if isinstance(one, JoinedVersion))
+    assert first.run is not None
+    assert (first.version.version, first.run.run_id) == ("1", "a")
+    assert first.model == world.store.models[0]
+    assert (second.version.version, second.run, second.model) == ("2", None, None)
+    later = world.read(NOW_MS + 2 * HOUR_MS)
+    assert not [one for one in later if isinstance(one, JoinedRun | JoinedVersion)]
 
 
 def test_a_logged_model_that_changed_leads_to_its_run_and_its_version(world: World) -> None:
@@ -279,11 +327,25 @@ def test_a_logged_model_that_changed_leads_to_its_run_and_its_version(world: Wor
         LoggedModel("m-1", "1", "lonely", "PENDING"),
         LoggedModel("m-2", "1", "of a", "PENDING", "a"),
     ]
-    assert alone(world.read()) == ["1"]
+    assert numbers(world.read()) == ["1"]
     world.store.models = [replace(one, last_updated_at_ms=NOW_MS) for one in world.store.models]
     records = world.read()
-    assert alone(records) == ["1"]
+    [version] = [one for one in records if isinstance(one, JoinedVersion)]
+    assert version.model == world.store.models[0]
     assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a"]
+
+
+def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.read()
+    world.store.versions = [
+        ModelVersion("m", str(n), source=f"models:/m-{n}", created_at_ms=NOW_MS) for n in range(250)
+    ]
+    world.store.models = [LoggedModel(f"m-{n}", "1", "m", "READY") for n in range(250)]
+    records = world.read(NOW_MS + HOUR_MS)
+    assert all(one.model for one in records if isinstance(one, JoinedVersion))
+    # Those that changed, the runs of 100 at a time, and as many at a time for the versions.
+    assert [name for _, name in world.reader.calls].count("logged_models 1") == 1 + 3 + 3
 
 
 @dataclass

@@ -32,10 +32,9 @@ def joined(
     versions: tuple[ModelVersion, ...] = (),
     models: tuple[LoggedModel, ...] = (),
     links: LinkOptions | None = None,
-    version_models: bool = False,
     **run: Any,
 ) -> JoinedRun:
-    options = {"links": links or LinkOptions(), "version_models": version_models}
+    options = {"links": links or LinkOptions()}
     made = tuple(ModelOutput(model.model_id) for model in models)
     return JoinedRun(
         a_scope(options=options),
@@ -113,17 +112,20 @@ def test_the_tag_itself_is_kept_under_a_name_that_is_not_ours() -> None:
     assert not any(key.startswith("mlcat.features") for key in custom)
 
 
-def test_versions_beside_their_run_say_what_it_says_unless_they_say_more() -> None:
+def test_versions_say_what_their_run_says_unless_they_or_their_models_say_more() -> None:
     versions = (a_version("1"), a_version("2", **{"mlcat.features": "t:x"}))
-    record = joined({**FEAST, "mlcat.features": "t:run"}, versions=versions, version_models=True)
-    run, first, second = models_of(record)
+    models = (a_model("m-1", **{"mlcat.features": "t:m"}), a_model("m-2"))
+    run = joined({**FEAST, "mlcat.features": "t:run"}, versions=versions, models=models)
     feast = FeastTags("rides", ("drivers:rate",))
-    assert isinstance(run, Evidenced)
-    assert isinstance(first, Evidenced)
-    assert isinstance(second, Evidenced)
-    assert run.evidence == Evidence(declared="t:x", feast=feast)
-    assert first.evidence == Evidence(declared="t:run", feast=feast)
-    assert second.evidence == Evidence(declared="t:x", feast=feast)
+    assert evidence(run) == Evidence(declared="t:x", feast=feast)
+    for version, model, declared in (
+        (versions[0], None, "t:m"),
+        (versions[0], models[1], "t:run"),
+        (versions[0], models[0], "t:m"),
+        (versions[1], models[0], "t:x"),
+    ):
+        record = JoinedVersion(run.scope, version, model=model, run=run)
+        assert evidence(record) == Evidence(declared=declared, feast=feast)
 
 
 def test_a_version_without_a_run_says_its_own_or_leaves_it_open() -> None:

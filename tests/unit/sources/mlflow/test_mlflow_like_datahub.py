@@ -1,4 +1,4 @@
-"""`compat: datahub`: versions are models of their own, named as DataHub's own source names them."""
+"""`compat: datahub`: registered models and versions go by the names of DataHub's own source."""
 
 import pytest
 from pydantic import ValidationError
@@ -16,10 +16,9 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
 from mlcat_ingest.sources.mlflow.records import Metric, ModelVersion, RegisteredModel
 from support.mlflow_records import a_run, a_scope, an_experiment
 
-SCOPE = a_scope(options={"version_models": True}, templates=DATAHUB_TEMPLATES)
+SCOPE = a_scope(templates=DATAHUB_TEMPLATES)
 PLATFORM = "urn:li:dataPlatform:mlflow"
 RUN = f"urn:li:mlModel:({PLATFORM},{'a' * 32},PROD)"
-VERSION_1 = f"urn:li:mlModel:({PLATFORM},scorer_1,PROD)"
 VERSION_2 = f"urn:li:mlModel:({PLATFORM},scorer_2,PROD)"
 GROUP = f"urn:li:mlModelGroup:({PLATFORM},scorer,PROD)"
 # datahub_guid({"platform": "mlflow", "name": "scorer"}) of the DataHub SDK
@@ -38,38 +37,22 @@ def mapped(record: JoinedRecord) -> dict[str, Entity]:
 
 def a_registered_run() -> JoinedRun:
     run = a_run(params={"depth": "3"}, metrics=(Metric("auc", 0.5),))
-    return JoinedRun(SCOPE, run, an_experiment(), versions=VERSIONS, registered=REGISTERED)
+    return JoinedRun(SCOPE, run, an_experiment(), versions=VERSIONS)
 
 
-def test_each_version_is_a_model_beside_that_of_its_run() -> None:
-    found = mapped(a_registered_run())
-    assert {RUN, VERSION_1, VERSION_2} < set(found)
-    properties = found[VERSION_2].aspects["mlModelProperties"]
+def test_a_version_goes_by_the_name_of_its_model_and_its_number() -> None:
+    run = a_registered_run()
+    version = mapped(JoinedVersion(SCOPE, VERSIONS[1], REGISTERED["scorer"], run=run))[VERSION_2]
+    assert version.aspects["versionProperties"]["versionSet"] == VERSION_SET
+    properties = version.aspects["mlModelProperties"]
     assert properties["groups"] == [GROUP]
-    assert [each["name"] for each in properties["hyperParams"]] == ["depth"]
-    assert [each["value"] for each in properties["trainingMetrics"]] == ["0.5"]
-    custom = properties["customProperties"]
-    assert (custom["mlflow.run_id"], custom["mlflow.run_model"]) == ("a" * 32, RUN)
-    assert custom["version.team"] == "2"
-    assert found[VERSION_2].aspects["versionProperties"]["aliases"] == [{"versionTag": "best"}]
-    assert found[VERSION_1].aspects["versionProperties"]["aliases"] == []
+    assert properties["customProperties"]["mlflow.run_model"] == RUN
 
 
-def test_the_runs_model_names_its_versions_and_is_none_of_them() -> None:
-    run = mapped(a_registered_run())[RUN]
-    properties = run.aspects["mlModelProperties"]
+def test_the_runs_model_is_in_the_group_of_its_experiment() -> None:
+    properties = mapped(a_registered_run())[RUN].aspects["mlModelProperties"]
     assert properties["groups"] == [f"urn:li:mlModelGroup:({PLATFORM},experiment:fraud,PROD)"]
     assert properties["customProperties"]["mlflow.versions"] == '["scorer:1","scorer:2"]'
-    assert "version.team" not in properties["customProperties"]
-    assert properties["description"] is None
-    assert run.aspects["globalTags"] == {"tags": []}
-    assert run.aspects["versionProperties"]["versionSet"] is None
-
-
-def test_a_version_keeps_its_urn_when_its_run_is_gone() -> None:
-    alone = mapped(JoinedVersion(SCOPE, VERSIONS[1], REGISTERED["scorer"]))
-    custom = alone[VERSION_2].aspects["mlModelProperties"]["customProperties"]
-    assert "mlflow.run_model" not in custom
 
 
 def test_a_registered_model_is_the_group_of_its_name() -> None:
@@ -78,9 +61,7 @@ def test_a_registered_model_is_the_group_of_its_name() -> None:
 
 
 def test_each_workspace_has_version_sets_of_its_own() -> None:
-    there = a_scope(
-        options={"version_models": True}, templates=DATAHUB_TEMPLATES, workspace="team-a"
-    )
+    there = a_scope(templates=DATAHUB_TEMPLATES, workspace="team-a")
     sets = {
         urn
         for scope in (SCOPE, there)

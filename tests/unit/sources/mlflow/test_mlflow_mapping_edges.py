@@ -79,12 +79,6 @@ def test_an_alias_too_long_for_a_tag_is_left_out_and_noted() -> None:
     assert [note.kind for note in model.notes] == ["tag_left_out"]
 
 
-def test_two_versions_in_one_stage_give_one_tag() -> None:
-    versions = tuple(ModelVersion("m", n, stage="Production") for n in ("1", "2"))
-    tag, model = map_record(JoinedRun(SCOPE, a_run(), an_experiment(), versions=versions))
-    assert model.aspects["globalTags"] == {"tags": [{"tag": tag.urn}]}
-
-
 def metrics_of(run: Run, *models: LoggedModel, scope: Scope = SCOPE) -> dict[str, str]:
     known = {model.model_id: model for model in models}
     found = training_metrics(run, known, {}, scope.limits, [], system_metrics=False)

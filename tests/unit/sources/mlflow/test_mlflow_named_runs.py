@@ -47,7 +47,15 @@ def test_only_the_named_runs_are_read_with_what_they_belong_to() -> None:
         "registered m",
         "run r1 of m",
         "run r2",
+        "version m 1",
     ]
+
+
+def test_a_version_comes_after_all_lower_ones_and_without_the_higher_ones() -> None:
+    store = a_store()
+    store.versions += [ModelVersion("m", n, run_id=run) for n, run in (("2", "r3"), ("3", "r2"))]
+    found = read(FakeReader({"default": store}), ["r3"])
+    assert [one for one in found if one.startswith("version")] == ["version m 1", "version m 2"]
 
 
 def test_every_workspace_is_asked() -> None:

@@ -21,6 +21,7 @@ from support.mlflow_records import a_run, a_scope, an_experiment
 
 RUN = "a" * 32
 MODEL = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{RUN},PROD)"
+VERSION = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,{},PROD)"
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{},PROD)"
 
 
@@ -58,7 +59,7 @@ def test_d2_aliases_come_from_the_registered_model() -> None:
             [ModelVersion("m", "2", run_id=RUN, aliases=()), ModelVersion("m", "1")],
         )
     )
-    aliases = entities[MODEL].aspects["versionProperties"]["aliases"]
+    aliases = entities[VERSION.format("m_2")].aspects["versionProperties"]["aliases"]
     assert aliases == [{"versionTag": "champion"}]
 
 
@@ -87,10 +88,12 @@ def test_d4_every_version_of_a_run_is_linked() -> None:
         )
     )
     properties = entities[MODEL].aspects["mlModelProperties"]
-    assert properties["groups"] == [
-        GROUP.format(name) for name in ("fraud", "registered:m", "registered:n")
-    ]
+    assert properties["groups"] == [GROUP.format("fraud")]
     assert properties["customProperties"]["mlflow.versions"] == '["m:1","m:2","n:7"]'
+    for version, name in (("m_1", "m"), ("m_2", "m"), ("n_7", "n")):
+        of_version = entities[VERSION.format(version)].aspects["mlModelProperties"]
+        assert of_version["groups"] == [GROUP.format(f"registered:{name}")]
+        assert of_version["customProperties"]["mlflow.run_model"] == MODEL
 
 
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED", "RUNNING", "SCHEDULED"])
@@ -118,7 +121,8 @@ def test_d6_an_apostrophe_in_a_registered_name_is_a_name_like_any_other() -> Non
     )
     group = GROUP.format(f"registered:{name}")
     assert entities[group].aspects["mlModelGroupProperties"]["name"] == name
-    assert group in entities[MODEL].aspects["mlModelProperties"]["groups"]
+    version = entities[VERSION.format(f"{name}_1")]
+    assert version.aspects["mlModelProperties"]["groups"] == [group]
 
 
 @pytest.mark.parametrize("stage", [None, "None", ""])

@@ -11,8 +11,8 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedRecord,
     JoinedRun,
+    JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.mapping.version import NO_VERSION
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -46,7 +46,7 @@ def a_store() -> FakeStore:
     )
 
 
-def test_groups_come_first_then_runs_then_versions_without_a_run() -> None:
+def test_groups_come_first_then_runs_with_their_versions_then_versions_without_a_run() -> None:
     assert read(a_store()) == [
         "experiment fraud",
         "experiment churn",
@@ -54,9 +54,11 @@ def test_groups_come_first_then_runs_then_versions_without_a_run() -> None:
         "registered n",
         "run r1",
         "run r2",
+        "version m 1",
         "run r3",
-        "version n 2",
         "version n 1",
+        "version n 2",
+        "version n 3",
     ]
 
 
@@ -70,9 +72,16 @@ def test_nothing_is_contacted_before_read() -> None:
     assert reader.calls == [("default", "experiments")]
 
 
-def test_only_some_experiments_bring_only_their_registered_models() -> None:
+def test_some_experiments_bring_the_registered_models_of_their_runs_with_all_versions() -> None:
     found = read(a_store(), experiments={"allow": ["fr"]})
-    assert found == ["experiment fraud", "registered m", "run r1", "run r3"]
+    assert found == ["experiment fraud", "registered m", "run r1", "run r3", "version m 1"]
+    store = a_store()
+    store.versions.append(ModelVersion("m", "2", run_id="r2"))
+    found = read(store, experiments={"allow": ["ch"]})
+    assert found == [
+        *("experiment churn", "registered n", "registered m", "run r2"),
+        *("version m 1", "version m 2", "version n 1", "version n 2", "version n 3"),
+    ]
 
 
 def test_denied_experiments_are_not_asked_for() -> None:
@@ -82,11 +91,21 @@ def test_denied_experiments_are_not_asked_for() -> None:
     assert ("default", "runs") not in reader.calls
 
 
-def test_versions_of_runs_that_filters_leave_unread_are_left_out() -> None:
+def test_versions_of_runs_that_filters_leave_unread_come_without_them() -> None:
+    for runs in ({"statuses": ["FAILED"]}, {"since": "2026-01-01"}):
+        records = read_all(a_source(FakeReader({"default": a_store()}), runs=runs))
+        versions = [one for one in records if isinstance(one, JoinedVersion)]
+        named = [f"{one.version.name} {one.version.version}" for one in versions]
+        assert sorted(named) == ["m 1", "n 1", "n 2", "n 3"]
+        assert all(one.run is None for one in versions)
+
+
+def test_a_limit_of_runs_takes_their_versions_and_the_lower_ones_of_the_same_models() -> None:
     store = a_store()
-    assert read(store, runs={"statuses": ["FAILED"]})[-1:] == ["version n 2"]
-    assert read(store, runs={"since": "2026-01-01"})[-1:] == ["version n 2"]
-    assert read(store, limit=1)[-1:] == ["run r1"]
+    store.runs = [a_run("r2", "2"), a_run("r1", "1")]
+    store.versions.append(ModelVersion("n", "4", run_id="r1"))
+    found = read(store, limit=1)
+    assert found[-4:] == ["run r2", "version n 1", "version n 2", "version n 3"]
 
 
 def test_filters_are_left_to_the_server() -> None:
@@ -101,7 +120,7 @@ def selected(runs: list[Run], versions: list[ModelVersion], **chosen: str) -> li
     names = dict.fromkeys(version.name for version in versions)
     store = FakeStore([an_experiment()], runs, [RegisteredModel(name) for name in names], versions)
     found = read(store, runs=chosen)
-    return [each.removeprefix("run ") for each in found if each.startswith(("run", "version"))]
+    return [each.removeprefix("run ") for each in found if each.startswith("run")]
 
 
 MODELS = [
@@ -153,7 +172,7 @@ def test_a_run_without_children_counts_none() -> None:
     assert alone.children is None
 
 
-def test_a_deleted_run_leaves_its_living_versions_to_themselves() -> None:
+def test_a_deleted_run_leaves_its_versions_alive() -> None:
     store = FakeStore(
         [an_experiment()],
         [a_run("r1", lifecycle_stage="deleted")],
@@ -164,7 +183,7 @@ def test_a_deleted_run_leaves_its_living_versions_to_themselves() -> None:
     run = entities["urn:li:mlModel:(urn:li:dataPlatform:mlflow,r1,PROD)"]
     version = entities["urn:li:mlModel:(urn:li:dataPlatform:mlflow,m_1,PROD)"]
     assert run.aspects["status"] == {"removed": True}
-    assert run.aspects["versionProperties"] == NO_VERSION
+    assert "versionProperties" not in run.aspects
     assert version.aspects["status"] == {"removed": False}
     assert version.aspects["mlModelProperties"]["customProperties"]["mlflow.run_id"] == "r1"
 
@@ -266,8 +285,10 @@ def test_a_version_made_from_a_logged_model_joins_the_run_that_made_it() -> None
         [LoggedModel("m-2", "1", "boost", "READY", params={"depth": "3"})],
     )
     entities = entities_of(a_source(FakeReader({"default": store})))
-    run = entities["urn:li:mlModel:(urn:li:dataPlatform:mlflow,r1,PROD)"]
-    assert run.aspects["versionProperties"]["version"] == {"versionTag": "1"}
+    run = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,r1,PROD)"
+    version = entities["urn:li:mlModel:(urn:li:dataPlatform:mlflow,m_1,PROD)"]
+    custom = version.aspects["mlModelProperties"]["customProperties"]
+    assert (custom["mlflow.run_id"], custom["mlflow.run_model"]) == ("r1", run)
     alone = entities["urn:li:mlModel:(urn:li:dataPlatform:mlflow,m_2,PROD)"]
     assert alone.aspects["mlModelProperties"]["hyperParams"] == [{"name": "depth", "value": "3"}]
 
@@ -333,3 +354,15 @@ def test_the_reader_is_opened_when_needed_and_closed_twice(
     source.close()
     source.close()
     assert reader.closed == 3
+
+
+def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
+    # Shards work side by side, and versions of one model are written in ascending order.
+    shard = a_source(FakeReader({"default": a_store()}))
+    shard.take_units([unit.key for unit in a_source(FakeReader({"default": a_store()})).units()])
+    assert [shown(one) for one in read_all(shard)] == ["run r1", "run r2", "run r3"]
+    rest = a_source(FakeReader({"default": a_store()}))
+    rest.take_rest()
+    written = {urn for urn, one in entities_of(rest).items() if "versionProperties" in one.aspects}
+    versions = ("m_1", "n_1", "n_2", "n_3")
+    assert written == {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{n},PROD)" for n in versions}

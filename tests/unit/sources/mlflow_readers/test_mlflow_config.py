@@ -14,7 +14,7 @@ from mlcat_ingest.sources.mlflow.config import (
     MlflowConfig,
     RunsConfig,
 )
-from mlcat_ingest.sources.mlflow.uris import is_database, is_http, normalised, public_text
+from mlcat_ingest.sources.mlflow.uris import is_database, is_http, normalised
 
 SECRET = "hunter2"
 
@@ -161,7 +161,6 @@ def test_kinds_of_addresses() -> None:
     assert not is_http("sqlite:///x")
     assert is_database("postgresql+psycopg2://x")
     assert not is_database("databricks")
-    assert public_text(f"cannot open http://a:{SECRET}@h/x") == "cannot open http://h/x"
     assert MlflowConfig(tracking_uri="http://a").over_http
     assert not MlflowConfig(tracking_uri="http://a", registry_uri="databricks-uc").over_http
 

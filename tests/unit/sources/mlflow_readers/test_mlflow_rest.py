@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,6 +21,7 @@ from mlcat_ingest.sources.mlflow.listing import FIRST_RUNS, PAGE_BYTES, SLICE_BY
 from mlcat_ingest.sources.mlflow.paging import offset_token
 from mlcat_ingest.sources.mlflow.reader import RunFilter
 from mlcat_ingest.sources.mlflow.rest import RestReader
+from support.certificates import make_certificate
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 
 PROMPT = [{"key": "mlflow.prompt.is_prompt", "value": "true"}]
@@ -386,7 +388,17 @@ def test_the_doctor_names_what_is_odd() -> None:
         )
     with flaky(mlflow(**{"/version": Answer(200, b"9.0.0")}, experiments=Answer(401))) as server:
         found = outcomes(reader_of(server))
-        assert found["MLflow version"] == ("warning", "9.0.0 is not among those tested: 2.x, 3.x")
+        words = "9.0.0 is not among the tested versions, 2.22 and 3.17"
+        assert found["MLflow version"] == ("warning", words)
         assert found["MLflow permission: read experiments"][0] == "failed"
         assert found["MLflow permission: read registered models"][0] == "ok"
     assert outcomes(reader_of(server))["MLflow connection"][0] == "failed"
+
+
+def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_path: Path) -> None:
+    with flaky([Answer()], certificate=make_certificate(tmp_path)) as server:
+        with pytest.raises(SourceUnavailableError) as told:
+            list(reader_of(server).experiments())
+        assert str(told.value).endswith("signed the certificate as `server_cert_path`)")
+        key = tmp_path / "cert.pem"
+        assert reader_of(server, server_cert_path=str(key)).workspaces()

@@ -235,7 +235,9 @@ def test_a_thing_is_gone_once_sagemaker_says_so_by_name() -> None:
     asked += urns("feature:lag:dropped", "key:lag:id", "key:lag:rate", "table:denied")
     aws.refuses("describe_feature_group", "ResourceNotFound").described(group("lag"))
     aws.refuses("describe_feature_group", "AccessDeniedException")
-    gone = [one.is_gone() for one in aws.source.missing("", asked)]
+    missing = list(aws.source.missing("", asked))
+    assert all(one.second_pass for one in missing)
+    gone = [one.is_gone() for one in missing]
     assert gone == [True, True, False, False, True, False, True, False]
     aws.done()
 

@@ -72,6 +72,7 @@ class EdgeScroll:
                     ),
                 ),
                 body=record(sourceFilter=ref("Filter"), destinationFilter=ref("Filter")),
+                reads=True,
             ),
             Endpoint(
                 *("POST", "/openapi/v3/lineage/scroll", self.lineage, page),
@@ -80,6 +81,7 @@ class EdgeScroll:
                     Parameter("direction", "Which way from `urns`; both without it.", ways),
                 ),
                 body=record(urns=array(URN)),
+                reads=True,
             ),
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from mlcat_ingest.catalog.rest.openapi.paths import aspect_named
 from mlcat_ingest.catalog.rest.params import json_object, json_type
 from mlcat_ingest.catalog.rest.writes import make_write, patch_of
 from mlcat_ingest.catalog.store.prepare import check_urn
@@ -35,7 +36,7 @@ def aspects_of(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the name and the content of every aspect of an item; an aspect of null is none."""
     for name, content in item.items():
         if name != "urn" and content is not None:
-            yield name, content
+            yield aspect_named(name), content
 
 
 def read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:

@@ -12,13 +12,16 @@ from typing import Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.rest.http import Call, decoded
+from mlcat_ingest.catalog.rest.params import query_list
 from mlcat_ingest.catalog.store.prepare import OPEN_TYPES, check_aspect_name, check_urn
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.entities import ENTITIES
+from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES
+from mlcat_ingest.metadata.record_names import OPEN_RECORDS
 
 ENTITY_PATH: Final = "/openapi/v3/entity/"
 
 _TYPES: Final = {name.lower(): name for name in (*ENTITIES, *OPEN_TYPES)}
+_ASPECTS: Final = {name.lower(): name for name in (*ASPECTS, *OPEN_RECORDS)}
 # What a URN holds in this spelling because the characters may not stand in a part of it.
 _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 
@@ -30,6 +33,12 @@ class Target:
     urn: str
     entity_type: str
     aspect: str | None = None
+
+
+def aspects_in(call: Call) -> list[str] | None:
+    """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
+    names = query_list(call.query, "aspects")
+    return None if names is None else [aspect_named(name) for name in names]
 
 
 def entity_type_in(call: Call) -> str:
@@ -51,6 +60,11 @@ def entity_type_named(name: str) -> str:
     if entity_type is None:
         raise NotFoundError(f"{name!r} is not an entity type")
     return entity_type
+
+
+def aspect_named(name: str) -> str:
+    """Return the aspect of this name, in its own spelling; any case will do for a known one."""
+    return _ASPECTS.get(name.lower(), name)
 
 
 def entity_types_named(names: Collection[str], where: str) -> tuple[str, ...]:
@@ -79,7 +93,7 @@ def target_of(call: Call) -> Target:
     rest = call.raw_after(ENTITY_PATH).partition(b"/")[2]
     head, slash, tail = rest.rpartition(b"/")
     if slash:
-        urn, aspect = _sound(head, entity_type), decoded(tail)
+        urn, aspect = _sound(head, entity_type), aspect_named(decoded(tail))
         # A URN of several parts ends with a parenthesis; one of a single part may go on.
         if urn is not None and (urn.endswith(")") or _is_aspect(entity_type, aspect)):
             if not _is_aspect(entity_type, aspect):

@@ -9,13 +9,17 @@ from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.rest.endpoint import FLAG, WHOLE, Endpoint, Parameter, array, ref
 from mlcat_ingest.catalog.rest.http import Call, Reply
 from mlcat_ingest.catalog.rest.openapi.items import aspects_of, shown_aspect, shown_entity, urn_of
-from mlcat_ingest.catalog.rest.openapi.paths import Target, entity_type_in, target_of
+from mlcat_ingest.catalog.rest.openapi.paths import (
+    Target,
+    aspects_in,
+    entity_type_in,
+    target_of,
+)
 from mlcat_ingest.catalog.rest.openapi.writing import ASPECT, ENTITY_TYPE, SYSTEM, URN
 from mlcat_ingest.catalog.rest.params import (
     json_list,
     json_object,
     query_flag,
-    query_list,
     whole,
 )
 from mlcat_ingest.catalog.store.store import Store
@@ -47,6 +51,7 @@ class Reading:
                 *("POST", f"{many}/batchGet", self.batch_get, {200: array(ref("Entity"))}, (404,)),
                 (ENTITY_TYPE, SYSTEM),
                 array(ref("EntityRead")),
+                reads=True,
             ),
             Endpoint(
                 *("GET", one, self.get, {200: ref("Entity")}, (404,)),
@@ -63,7 +68,7 @@ class Reading:
     def get(self, call: Call) -> dict[str, Any]:
         """Read an entity with all its aspects, or with those named."""
         urn = target_of(call).urn
-        names = query_list(call.query, "aspects")
+        names = aspects_in(call)
         found = self._store.get_many([urn], names).get(urn)
         if found is None:
             raise NotFoundError(f"{urn} is not in the catalog", what="ENTITY")

@@ -12,7 +12,12 @@ from mlcat_ingest.catalog.rest.endpoint import FLAG, WHOLE, Endpoint, Parameter,
 from mlcat_ingest.catalog.rest.filters import read_filter
 from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.openapi.items import shown_entity
-from mlcat_ingest.catalog.rest.openapi.paths import entity_type_in, entity_types_named
+from mlcat_ingest.catalog.rest.openapi.paths import (
+    aspect_named,
+    aspects_in,
+    entity_type_in,
+    entity_types_named,
+)
 from mlcat_ingest.catalog.rest.openapi.querystring import combined, read_query
 from mlcat_ingest.catalog.rest.openapi.writing import ENTITY_TYPE, SYSTEM
 from mlcat_ingest.catalog.rest.params import (
@@ -69,6 +74,7 @@ class Scroll:
                 *("POST", "/openapi/v3/entity/scroll", self.scroll, page),
                 parameters=_PARAMETERS,
                 body=ref("Scroll"),
+                reads=True,
             ),
             Endpoint(
                 *("GET", "/openapi/v3/entity/{entityType}", self.list, page, (404,)),
@@ -80,12 +86,14 @@ class Scroll:
         """Read a page of the entities of one type that match a query."""
         entity_type = entity_type_in(call)
         request = replace(self._request(call.query), entity_types=frozenset({entity_type}))
-        return self._page(call.query, request, query_list(call.query, "aspects") or None)
+        return self._page(call.query, request, aspects_in(call) or None)
 
     def scroll(self, call: Call) -> dict[str, Any]:
         """Read a page of the entities of any type that match a query and a filter.
 
         The body's `aspects` names what is shown of them: nothing without it, all with an empty one.
+        Beside a filter, versions that are not the latest of their set are left out, as a DataHub
+        server does it.
         """
         body = json_object(call.json()) if call.body.strip() else {}
         names = texts(body, self._limits.page_size, "aspects")
@@ -96,8 +104,10 @@ class Scroll:
             entity_types=frozenset(entity_types_named(types, "entities")) if types else None,
             any_of=combined(request.any_of or ((),), read_filter(body.get("filter")) or ((),)),
             sort=_sort_keys(body) or request.sort,
+            only_latest=body.get("filter") is not None,
         )
-        return self._page(call.query, request, () if names is None else names or None)
+        shown = () if names is None else [aspect_named(name) for name in names] or None
+        return self._page(call.query, request, shown)
 
     def _request(self, query: QueryParams) -> SearchRequest:
         parsed = read_query(query.get("query", ""))

@@ -33,6 +33,7 @@ class Trace:
                     Parameter("detailed", "Accepted; the answer is the same.", FLAG),
                 ),
                 body={"type": "object", "additionalProperties": array(TEXT)},
+                reads=True,
             ),
         )
 

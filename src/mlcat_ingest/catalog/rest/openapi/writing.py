@@ -8,13 +8,17 @@ from mlcat_ingest.catalog.limits import NAMES, Limits
 from mlcat_ingest.catalog.rest.endpoint import FLAG, Endpoint, Parameter, Schema, array, ref
 from mlcat_ingest.catalog.rest.http import Call, Reply
 from mlcat_ingest.catalog.rest.openapi.items import aspects_of, read_aspect, shown_entity, urn_of
-from mlcat_ingest.catalog.rest.openapi.paths import Target, entity_type_in, target_of
+from mlcat_ingest.catalog.rest.openapi.paths import (
+    Target,
+    aspects_in,
+    entity_type_in,
+    target_of,
+)
 from mlcat_ingest.catalog.rest.params import (
     check_count,
     json_list,
     json_object,
     query_flag,
-    query_list,
 )
 from mlcat_ingest.catalog.rest.writes import patch_of, placed
 from mlcat_ingest.catalog.store.prepare import check_aspect_name
@@ -109,7 +113,7 @@ class Writing:
     def delete(self, call: Call) -> Reply:
         """Delete an entity with all it has, or some of its aspects."""
         target = target_of(call)
-        names = query_list(call.query, "aspects")
+        names = aspects_in(call)
         for name in names or ():
             check_aspect_name(target.entity_type, name)
         if query_flag(call.query, "clear"):

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.sources.feast.addresses import public_address
+from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import Kind, RawObject
 from mlcat_ingest.sources.feast.transport.checks import findings
@@ -70,7 +70,7 @@ class DatabaseRegistry:
         Raises:
             RecipeError, MissingExtraError, NotAuthorizedError: see `open_readonly`.
         """
-        self.shown = public_address(address)
+        self.shown = redact_url(address)
         self._config = config
         self._engine = open_readonly(address, timeout_s=config.timeout_s)
         self._url = make_url(address)

@@ -14,7 +14,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.transport.whole import too_large
+from mlcat_ingest.sources.feast.transport.whole import cut_off, too_large
 
 _EXTRAS: Final = {
     **dict.fromkeys(("gs", "gcs"), "gcs"),
@@ -24,6 +24,9 @@ _CREDENTIALS: Final = frozenset(
     {"account_key", "anon", "client_secret", "connection_string", "credential", "sas_token"}
 )
 _SAID_CHARS: Final = 200
+
+# What back ends call the ETag of an object, or in its place the time of its last change.
+_VERSIONS: Final = ("etag", "ETag", "md5Hash", "generation", "last_modified", "mtime", "modified")
 
 # Each back end has errors of its own, which have no base in common.
 _FOREIGN_ERRORS: Final = (
@@ -63,14 +66,24 @@ class StoredObject:
         system = self._opened()
         self.requests += 1
         try:
-            size = system.size(self._url)
+            before = system.info(self._url)
+            size = before.get("size")
             if size is not None and size > self._max_bytes:
                 raise too_large(self.shown, size, self._max_bytes)
             content: bytes = system.cat_file(self._url)
+            system.invalidate_cache()
+            after = system.info(self._url)
         except _errors() as error:
             raise self._failure(error) from None
         if len(content) > self._max_bytes:
             raise too_large(self.shown, len(content), self._max_bytes)
+        if size is not None and len(content) < size:
+            raise cut_off(self.shown, len(content), size)
+        if _version(before) != _version(after):
+            raise SourceUnavailableError(
+                f"{self.shown} changed while it was fetched",
+                hint="is it being written? try again",
+            )
         return content
 
     def _opened(self) -> Any:
@@ -120,6 +133,11 @@ class StoredObject:
 
     def close(self) -> None:
         """Do nothing: the back ends close their connections themselves."""
+
+
+def _version(info: dict[str, Any]) -> tuple[object, ...]:
+    """Return what tells one content of an object from the next, as far as the store says."""
+    return tuple(info.get(name) for name in ("size", *_VERSIONS))
 
 
 def _in_fsspec(address: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.certificates import Trust
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.http import Http, Reply, public_url
+from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.reach import Address, reach
+from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import Kind, RawObject
 from mlcat_ingest.sources.feast.transport.checks import findings
@@ -49,7 +51,7 @@ class RestRegistry:
         base = address.rstrip("/")
         if not urlsplit(base).path:
             base += _ROOT
-        self.shown = public_url(base)
+        self.shown = redact_url(base)
         self._url = base
         verify: bool | str = config.tls != "insecure"
         if config.ca_bundle is not None:
@@ -154,6 +156,10 @@ class RestRegistry:
         if not isinstance(answer, dict):
             raise ProtocolMismatchError(f"{_PEER} at {reply.url} answers with no JSON object")
         return answer
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return longest_awaited(self._http)
 
     def requests_made(self) -> int:
         """Return how many requests were sent."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import RecipeError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.feast.raw import RawObject, split_registry
 from mlcat_ingest.sources.feast.transport.checks import findings
@@ -68,4 +68,12 @@ def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
     return RecipeError(
         f"{shown} holds {told} than the {max_bytes:,} bytes that are allowed",
         hint="is it a registry at all? `max_bytes` in the recipe is the limit",
+    )
+
+
+def cut_off(shown: str, size: int, whole: int) -> SourceUnavailableError:
+    """Return the error about a registry of which only a part, `size` bytes, arrived."""
+    return SourceUnavailableError(
+        f"{shown} breaks off after {size:,} of {whole:,} bytes",
+        hint="is it being written? try again",
     )

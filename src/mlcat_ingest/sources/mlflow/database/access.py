@@ -20,8 +20,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
+from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.mlflow.database.tables import ALEMBIC_VERSION, RUNS
-from mlcat_ingest.sources.mlflow.uris import public_uri
 from mlcat_ingest.sql.failures import Holder, failure
 from mlcat_ingest.sql.readonly import open_readonly
 
@@ -62,7 +62,7 @@ class Database:
         Raises:
             RecipeError, MissingExtraError, NotAuthorizedError: see `open_readonly`.
         """
-        self.shown = public_uri(uri)
+        self.shown = redact_url(uri)
         self.statements = 0
         self._engine = open_readonly(uri, timeout_s=timeout_s)
         self._password = make_url(uri).password

@@ -217,7 +217,11 @@ class DatabaseReader:
             yield Finding("MLflow tables", "failed", f"{name} may not be read", hint)
         if not closed:
             yield from findings(
-                self, self._config, version=self._schema.mlflow, how="those of the address"
+                self,
+                self._config,
+                version=self._schema.mlflow,
+                how="those of the address",
+                read_by="database",
             )
 
     def close(self) -> None:

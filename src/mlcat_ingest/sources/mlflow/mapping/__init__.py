@@ -10,7 +10,7 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.mapping.version_model import map_version, map_versions_beside
+from mlcat_ingest.sources.mlflow.mapping.version import map_version
 
 
 def map_record(record: JoinedRecord) -> list[Entity]:
@@ -21,7 +21,7 @@ def map_record(record: JoinedRecord) -> list[Entity]:
     """
     match record:
         case JoinedRun():
-            return [*map_run(record), *map_versions_beside(record)]
+            return map_run(record)
         case JoinedExperiment():
             return map_experiment(record)
         case JoinedRegisteredModel():

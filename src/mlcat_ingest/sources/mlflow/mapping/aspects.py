@@ -6,6 +6,7 @@ from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.base import SOURCE_KEY
+from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own
 from mlcat_ingest.sources.mlflow.mapping.records import Scope
 from mlcat_ingest.sources.mlflow.mapping.text import fit, timestamp
 
@@ -32,9 +33,7 @@ def first_aspects(scope: Scope, *, removed: bool) -> dict[str, Aspect]:
 def common_properties(scope: Scope, name: Name, notes: list[Note]) -> dict[str, str]:
     """Return the custom properties of every entity: its source, and a name that was shortened."""
     properties = {SOURCE_KEY: scope.source_key}
-    if name.full_name is not None:
-        limit = scope.limits.value_chars
-        properties["mlflow.full_name"] = fit(name.full_name, limit, notes, "full name")
+    put_own(properties, OwnKey.FULL_NAME, name.full_name, scope.limits, notes)
     return properties
 
 

@@ -50,13 +50,15 @@ def run_evidence(record: JoinedRun) -> Evidence | None:
 
 
 def version_evidence(record: JoinedVersion) -> Evidence | None:
-    """Return what a version says, or else its run; None where neither does and no run is known."""
-    tags, run = record.version.tags, record.run
-    declared = _declared([tags])
+    """Return what a version says, or its logged model, or else its run.
+
+    None where they say nothing and no run is known.
+    """
+    tags, run, model = record.version.tags, record.run, record.model
+    declared = _declared([tags]) or (None if model is None else _declared([model.tags]))
     if run is not None:
-        return _declaring(_of_run(run), declared or _declared_for(run))
-    if declared is None and record.model is not None:
-        declared = _declared([record.model.tags])
+        of_run = _declared_for(run) if model is None else _declared([run.run.tags])
+        return _declaring(_of_run(run), declared or of_run)
     service = tags.get(_SERVICE)
     if declared is None and not service:
         return None

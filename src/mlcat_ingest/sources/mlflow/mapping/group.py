@@ -13,7 +13,7 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     time_stamp,
 )
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
-from mlcat_ingest.sources.mlflow.mapping.properties import put_tags
+from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own, put_tags
 from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedExperiment,
     JoinedRegisteredModel,
@@ -39,7 +39,7 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     if not (experiment.name or experiment.experiment_id):
         raise RecordError("an experiment without name and id", record_ref="experiment")
     notes: list[Note] = []
-    limit = scope.limits.value_chars
+    limits = scope.limits
     name = scope.experiment_group(experiment)
     aspects = first_aspects(scope, removed=experiment.lifecycle_stage == "deleted")
     named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)
@@ -47,14 +47,10 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     aspects["ownership"] = scope.owners.ownership(owner)
     aspects["globalTags"] = NO_TAGS
     custom = common_properties(scope, name, notes)
-    if experiment.experiment_id:
-        custom["mlflow.experiment_id"] = fit(experiment.experiment_id, limit, notes, "id")
-    if experiment.artifact_location:
-        custom["mlflow.artifact_location"] = fit(
-            experiment.artifact_location, limit, notes, "artifact location"
-        )
-    if experiment.lifecycle_stage != "active":
-        custom["mlflow.lifecycle_stage"] = fit(experiment.lifecycle_stage, limit, notes, "stage")
+    stage = None if experiment.lifecycle_stage == "active" else experiment.lifecycle_stage
+    put_own(custom, OwnKey.EXPERIMENT_ID, experiment.experiment_id, limits, notes)
+    put_own(custom, OwnKey.ARTIFACT_LOCATION, experiment.artifact_location, limits, notes)
+    put_own(custom, OwnKey.LIFECYCLE_STAGE, stage, limits, notes)
     put_tags(custom, experiment.tags, scope.limits, notes, without=_SAID_ELSEWHERE)
     properties = _group(scope, custom, experiment.name or experiment.experiment_id, notes)
     _put_description(properties, experiment.tags.get(NOTE_TAG), scope, notes)
@@ -76,16 +72,17 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     if not model.name:
         raise RecordError("a registered model without a name", record_ref="registered model")
     notes: list[Note] = []
-    limit = scope.limits.value_chars
+    limits = scope.limits
     name = scope.registered_group(model.name)
     custom = common_properties(scope, name, notes)
-    custom["mlflow.registered_model"] = fit(model.name, limit, notes, "name")
+    put_own(custom, OwnKey.REGISTERED_MODEL, model.name, limits, notes)
     if model.aliases:
         aliases = compact_json(dict(sorted(model.aliases.items())))
-        custom["mlflow.aliases"] = fit(aliases, limit, notes, "aliases")
+        put_own(custom, OwnKey.ALIASES, aliases, limits, notes)
     newest = max(record.versions, key=number_of, default=None)
     if newest is not None:
-        newest = custom["mlflow.latest_version"] = fit(newest, limit, notes, "version")
+        newest = fit(newest, limits.value_chars, notes, "version")
+        put_own(custom, OwnKey.LATEST_VERSION, newest, limits, notes)
     put_tags(custom, model.tags, scope.limits, notes)
     properties = _group(scope, custom, model.name, notes)
     _put_description(properties, model.description, scope, notes)

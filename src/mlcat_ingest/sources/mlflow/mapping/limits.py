@@ -18,16 +18,17 @@ class Limits:
 
     name_chars: int = 250
     """Characters of the name of a parameter, metric or custom property."""
-    value_chars: int = 10_000
-    """Characters of the value of one parameter or custom property."""
-    description_chars: int = 100_000
+    value_chars: int = 8_000
+    """Characters of one value, such as a parameter's or a name: 32,000 bytes of UTF-8 at most, so
+    that the search index of a DataHub server takes it."""
+    description_chars: int = 32_000
     """Characters of a description."""
     params: int = 2_000
     """Parameters of one run."""
     metrics: int = 5_000
     """Metrics of one run."""
-    tags: int = 2_000
-    """Tags of one record."""
+    tags: int = 900
+    """Tags of one record: with what we add, a DataHub server searches 1,000 custom properties."""
     aspect_bytes: int = 4 * 1024 * 1024
     """Bytes of one aspect as JSON; a service takes 16 MB a request, JSON inside JSON."""
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.limits import Limits
+from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json, fit
 from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelOutput, Run
 
@@ -25,10 +26,10 @@ def put_logged_models(
         unlisted = [output[0] for output in run.model_outputs if output[0] not in models]
         notes.extend(Note("logged_model_unlisted", model_id) for model_id in unlisted)
         made = compact_json([_made(output, models.get(output[0])) for output in run.model_outputs])
-        custom["mlflow.logged_models"] = fit(made, limits.value_chars, notes, "logged models")
+        put_own(custom, OwnKey.LOGGED_MODELS, made, limits, notes)
     if run.model_inputs:
         used = compact_json(run.model_inputs)
-        custom["mlflow.model_inputs"] = fit(used, limits.value_chars, notes, "model inputs")
+        put_own(custom, OwnKey.MODEL_INPUTS, used, limits, notes)
 
 
 def _made(output: ModelOutput, model: LoggedModel | None) -> dict[str, str | int]:
@@ -61,13 +62,12 @@ def put_history(
         found = model.get("flavors")
         flavors.update(dict.fromkeys(found if isinstance(found, dict) else ()))
     told = {
-        "mlflow.model_flavors": sorted(flavors),
-        "mlflow.model_uuid": _texts(models, "model_uuid"),
-        "mlflow.model_artifact_path": _texts(models, "artifact_path"),
+        OwnKey.MODEL_FLAVORS: sorted(flavors),
+        OwnKey.MODEL_UUID: _texts(models, "model_uuid"),
+        OwnKey.MODEL_ARTIFACT_PATH: _texts(models, "artifact_path"),
     }
     for key, values in told.items():
-        if values:
-            custom[key] = fit(",".join(values), limits.value_chars, notes, HISTORY_TAG)
+        put_own(custom, key, ",".join(values), limits, notes)
 
 
 def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A run becomes an mlModel, in its experiment's group and in those of models registered from it."""
+"""A run becomes an mlModel in its experiment's group."""
 
 from typing import Any, Final, NamedTuple
 
@@ -18,15 +18,15 @@ from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, put_history, put_logged_models
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import put_tags
+from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own, put_tags
 from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping.source_code import (
     COMMIT_TAGS,
     NO_SOURCE_CODE,
     source_code,
 )
-from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, fit, fit_or_none
-from mlcat_ingest.sources.mlflow.mapping.version import NO_VERSIONS, VersionFacts, version_facts
+from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, compact_json, fit_or_none
+from mlcat_ingest.sources.mlflow.mapping.version import names_of
 from mlcat_ingest.sources.mlflow.records import Run
 
 NAME_TAG: Final = "mlflow.runName"
@@ -48,7 +48,7 @@ def is_removed(record: JoinedRun) -> bool:
 
 
 def map_run(record: JoinedRun) -> list[Entity]:
-    """Return the model that a run is, and the tags it refers to.
+    """Return the model that a run is.
 
     An ordinary run has `mlModelProperties`, `ownership` and, where a commit is known, `sourceCode`
     to be written; the others are empty then, and `status` only matters where the catalog holds the
@@ -65,10 +65,10 @@ def map_run(record: JoinedRun) -> list[Entity]:
     if record.files.unread:
         notes.append(Note("feature_file_unread", record.files.unread))
     name = scope.naming.model(run.run_id)
-    user = scope.owners.urn(run.user_id) or scope.owners.urn(run.tags.get(USER_TAG))
+    # MLflow deprecated `user_id`; clients that run as a service set the tag to the person.
+    user = scope.owners.urn(run.tags.get(USER_TAG)) or scope.owners.urn(run.user_id)
     facts = _Facts(
         user=user,
-        versions=version_facts(record, notes) if record.versions else NO_VERSIONS,
         datasets=dataset_facts(run.datasets, scope.datasets, scope.naming.env, notes)
         if run.datasets
         else NO_DATASETS,
@@ -79,28 +79,26 @@ def map_run(record: JoinedRun) -> list[Entity]:
     _put_properties(custom, record, facts)
     aspects["mlModelProperties"] = _model(record, custom, facts)
     model = Entity(name.urn, aspects, notes=tuple(notes))
-    return [*facts.versions.tag_entities, with_evidence(model, run_evidence(record), scope)]
+    return [with_evidence(model, run_evidence(record), scope)]
 
 
 class _Facts(NamedTuple):
     """What was found out about a run before its properties are put together."""
 
     user: str | None
-    versions: VersionFacts
     datasets: DatasetFacts
     notes: list[Note]
 
 
 def _side_aspects(record: JoinedRun, facts: _Facts) -> dict[str, Aspect]:
-    tags, versions = record.run.tags, facts.versions
+    tags = record.run.tags
     aspects = first_aspects(record.scope, removed=is_removed(record))
     user = facts.user
     aspects["ownership"] = record.scope.owners.ownership(user)
     committed = COMMIT_TAGS[0] in tags or COMMIT_TAGS[1] in tags
     aspects["sourceCode"] = source_code(tags) if committed else NO_SOURCE_CODE
-    aspects["globalTags"] = {"tags": versions.tags} if versions.tags else NO_TAGS
+    aspects["globalTags"] = NO_TAGS
     aspects.update(facts.datasets.aspects)
-    aspects["versionProperties"] = versions.version_properties
     return aspects
 
 
@@ -109,17 +107,14 @@ def _put_properties(custom: dict[str, str], record: JoinedRun, facts: _Facts) ->
     _put_run_facts(custom, record, notes)
     put_logged_models(custom, run, record.models, limits, notes)
     put_history(custom, run.tags, limits, notes)
-    if facts.datasets.summary:
-        custom["mlflow.datasets"] = fit(
-            facts.datasets.summary, limits.value_chars, notes, "datasets"
-        )
-    custom.update(facts.versions.properties)
+    put_own(custom, OwnKey.DATASETS, facts.datasets.summary, limits, notes)
+    if record.versions:
+        named = compact_json(names_of(record.versions))
+        put_own(custom, OwnKey.VERSIONS, named, limits, notes)
     # The run's name is a tag too; the tag is worth keeping only where it says something else.
     same = run.name is None or run.name == run.tags.get(NAME_TAG)
     without = _SAID_ELSEWHERE_AND_NAME if same else _SAID_ELSEWHERE
     put_tags(custom, run.tags, limits, notes, without=without)
-    described = not run.tags.get(NOTE_TAG)
-    facts.versions.put_tags(custom, limits, notes, described=described)
 
 
 def _model(record: JoinedRun, custom: dict[str, str], facts: _Facts) -> Aspect:
@@ -132,10 +127,7 @@ def _model(record: JoinedRun, custom: dict[str, str], facts: _Facts) -> Aspect:
         run, record.models, custom, limits, notes, system_metrics=scope.options.system_metrics
     )
     if record.experiment is not None:
-        result["groups"] = [
-            scope.experiment_group(record.experiment).urn,
-            *facts.versions.groups,
-        ]
+        result["groups"] = [scope.experiment_group(record.experiment).urn]
     else:
         # Without its experiment the list would be incomplete, and an incomplete list removes.
         notes.append(Note("experiment_unknown", run.experiment_id))
@@ -143,21 +135,20 @@ def _model(record: JoinedRun, custom: dict[str, str], facts: _Facts) -> Aspect:
 
 
 def _put_run_facts(custom: dict[str, str], record: JoinedRun, notes: list[Note]) -> None:
-    run, limit = record.run, record.scope.limits.value_chars
+    run, limits = record.run, record.scope.limits
     facts = {
-        "mlflow.run_id": run.run_id,
-        "mlflow.experiment_id": run.experiment_id,
-        "mlflow.status": run.status,
-        "mlflow.lifecycle_stage": None if run.lifecycle_stage == "active" else run.lifecycle_stage,
-        "mlflow.artifact_uri": run.artifact_uri,
-        "mlflow.duration_ms": _duration(run),
-        "mlflow.parent_run_id": run.tags.get(PARENT_TAG),
-        "mlflow.children": None if record.children is None else str(record.children),
-        "mlflow.abandoned": "true" if record.abandoned else None,
+        OwnKey.RUN_ID: run.run_id,
+        OwnKey.EXPERIMENT_ID: run.experiment_id,
+        OwnKey.STATUS: run.status,
+        OwnKey.LIFECYCLE_STAGE: None if run.lifecycle_stage == "active" else run.lifecycle_stage,
+        OwnKey.ARTIFACT_URI: run.artifact_uri,
+        OwnKey.DURATION_MS: _duration(run),
+        OwnKey.PARENT_RUN_ID: run.tags.get(PARENT_TAG),
+        OwnKey.CHILDREN: None if record.children is None else str(record.children),
+        OwnKey.ABANDONED: "true" if record.abandoned else None,
     }
     for key, value in facts.items():
-        if value:
-            custom[key] = fit(value, limit, notes, key)
+        put_own(custom, key, value, limits, notes)
 
 
 def _duration(run: Run) -> str | None:
@@ -179,8 +170,8 @@ def _name(record: JoinedRun, notes: list[Note]) -> str:
 
 def _put_scalars(result: dict[str, Any], record: JoinedRun, facts: _Facts) -> None:
     run, limits, notes = record.run, record.scope.limits, facts.notes
-    description = run.tags.get(NOTE_TAG) or facts.versions.description
-    result["description"] = fit_or_none(description, limits.description_chars, notes, "description")
+    note = run.tags.get(NOTE_TAG)
+    result["description"] = fit_or_none(note, limits.description_chars, notes, "description")
     created = time_stamp(run.start_time_ms, notes, "start time", facts.user)
     result["date"] = None if created is None else created["time"]
     result["created"] = created

@@ -1,44 +1,50 @@
 """Custom properties: what MLflow's tags are called in the catalog, beside our own keys."""
 
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.source_code import REPO_TAGS, without_credentials
+from mlcat_ingest.sources.mlflow.mapping.source_code import REPO_TAGS
 from mlcat_ingest.sources.mlflow.mapping.text import fit
 
-OWN_KEYS: Final = frozenset(
-    {
-        "mlflow.aliases",
-        "mlflow.artifact_location",
-        "mlflow.artifact_uri",
-        "mlflow.children",
-        "mlflow.datasets",
-        "mlflow.duration_ms",
-        "mlflow.experiment_id",
-        "mlflow.full_name",
-        "mlflow.latest_version",
-        "mlflow.left_out",
-        "mlflow.lifecycle_stage",
-        "mlflow.logged_models",
-        "mlflow.model_artifact_path",
-        "mlflow.model_flavors",
-        "mlflow.model_id",
-        "mlflow.model_inputs",
-        "mlflow.model_uuid",
-        "mlflow.parent_run_id",
-        "mlflow.registered_model",
-        "mlflow.run_id",
-        "mlflow.run_model",
-        "mlflow.source",
-        "mlflow.status",
-        "mlflow.version",
-        "mlflow.version_status",
-        "mlflow.versions",
-    }
-)
-"""Keys that the mapping writes itself; a tag of such a name becomes `tag.<name>`."""
+
+class OwnKey(StrEnum):
+    """Custom properties that the mapping writes itself; `put_own` is the way to write one."""
+
+    ABANDONED = "mlflow.abandoned"
+    ALIASES = "mlflow.aliases"
+    ARTIFACT_LOCATION = "mlflow.artifact_location"
+    ARTIFACT_URI = "mlflow.artifact_uri"
+    CHILDREN = "mlflow.children"
+    DATASETS = "mlflow.datasets"
+    DURATION_MS = "mlflow.duration_ms"
+    EXPERIMENT_ID = "mlflow.experiment_id"
+    FULL_NAME = "mlflow.full_name"
+    LATEST_VERSION = "mlflow.latest_version"
+    LEFT_OUT = "mlflow.left_out"
+    LIFECYCLE_STAGE = "mlflow.lifecycle_stage"
+    LOGGED_MODELS = "mlflow.logged_models"
+    MODEL_ARTIFACT_PATH = "mlflow.model_artifact_path"
+    MODEL_FLAVORS = "mlflow.model_flavors"
+    MODEL_ID = "mlflow.model_id"
+    MODEL_INPUTS = "mlflow.model_inputs"
+    MODEL_UUID = "mlflow.model_uuid"
+    PARENT_RUN_ID = "mlflow.parent_run_id"
+    REGISTERED_MODEL = "mlflow.registered_model"
+    RUN_ID = "mlflow.run_id"
+    RUN_MODEL = "mlflow.run_model"
+    SOURCE = "mlflow.source"
+    STATUS = "mlflow.status"
+    VERSION = "mlflow.version"
+    VERSION_STATUS = "mlflow.version_status"
+    VERSIONS = "mlflow.versions"
+
+
+OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
+"""A tag of such a name becomes `tag.<name>`."""
 
 _OUR_PREFIX = "mlcat."
 _ESCAPED = ("mlcat.", "source.", "tag.")
@@ -74,6 +80,14 @@ def put(properties: dict[str, str], key: str, value: str, prefix: str) -> None:
     properties[key] = value
 
 
+def put_own(
+    properties: dict[str, str], key: OwnKey, value: str | None, limits: Limits, notes: list[Note]
+) -> None:
+    """Add a property of our own where it has a value."""
+    if value:
+        properties[key.value] = fit(value, limits.value_chars, notes, key.value)
+
+
 def put_tags(
     properties: dict[str, str],
     tags: Mapping[str, str],
@@ -106,7 +120,7 @@ def _put_special(
     properties: dict[str, str], key: str, value: str, limits: Limits, notes: list[Note]
 ) -> None:
     if key in _ADDRESS_TAGS:
-        value = without_credentials(value)
+        value = redact_urls(value)
     name = fit(source_name(key), limits.name_chars, notes, "tag name")
     put(properties, name, value, "tag.")
 
@@ -117,5 +131,5 @@ def note_left_out(
     """Say on the entity and in the report that only `kept` of `found` entries are there."""
     notes.append(Note("truncated", f"{found - kept} of {found} {what} left out"))
     line = f"{found - kept} of {found} {what}"
-    before = properties.get("mlflow.left_out")
-    properties["mlflow.left_out"] = f"{before}, {line}" if before else line
+    before = properties.get(OwnKey.LEFT_OUT)
+    properties[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line

@@ -29,8 +29,6 @@ class MappingOptions:
 
     system_metrics: bool = False
     alias_tags: bool = False
-    version_models: bool = False
-    """Whether every version is a model of its own, as DataHub's own source has it."""
     links: LinkOptions | None = None
     """How models are linked to features; None where they are not."""
 
@@ -129,7 +127,6 @@ class JoinedRun:
     run: Run
     experiment: Experiment | None
     versions: tuple[ModelVersion, ...] = ()
-    registered: Mapping[str, RegisteredModel] = field(default_factory=dict)
     models: Mapping[str, LoggedModel] = field(default_factory=dict)
     children: int | None = None
     abandoned: bool = False
@@ -143,9 +140,9 @@ class JoinedRun:
 
 @dataclass(frozen=True, slots=True)
 class JoinedVersion:
-    """A version of a registered model whose run cannot be read, or that never had one.
+    """A version of a registered model, with the logged model and the run that it was made from.
 
-    With `run` it is a version that is a model of its own beside that of its run.
+    Each of the two is None where the version has none, or where it was not read.
     """
 
     scope: Scope

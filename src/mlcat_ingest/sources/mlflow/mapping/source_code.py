@@ -8,9 +8,8 @@ from mlcat_ingest.metadata.proposal import Aspect
 
 # git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
 _SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")
-_URL = re.compile(r"^(?:git\+)?(https?|ssh|git)://(?:[^@/]*@)?([^/:]+)(:\d+)?/(.+)$")
+_URL = re.compile(r"^(?:git\+)?(https?|ssh|git)://(?:[^/]*@)?([^/:@]+)(:\d+)?/(.+)$")
 _COMMIT = re.compile(r"^[0-9A-Za-z]{4,64}$")
-_CREDENTIALS = re.compile(r"(://)[^@/\s]+@")
 
 REPO_TAGS: Final = (
     "mlflow.source.git.repoURL",
@@ -72,8 +71,3 @@ def _at_commit(host: str, commit: str) -> str:
     if host.endswith((".visualstudio.com", "dev.azure.com")):
         return f"?version=GC{commit}"
     return f"/tree/{commit}"
-
-
-def without_credentials(value: str) -> str:
-    """Return a tag's value with the credentials of an address in it left out."""
-    return _CREDENTIALS.sub(r"\1", value) if "@" in value and "://" in value else value

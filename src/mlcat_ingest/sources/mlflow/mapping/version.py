@@ -1,21 +1,26 @@
-"""What the versions registered from a run add to its model: groups, tags, version, aliases."""
+"""Every version of a registered model becomes an mlModel of its own, in its model's group."""
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
-from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import build, tag
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
+    common_properties,
+    display_name,
+    first_aspects,
     tag_entity,
     time_stamp,
 )
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.properties import put, put_tags
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun, Scope
+from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
+from mlcat_ingest.sources.mlflow.mapping.limits import Limits, sized
+from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_metrics
+from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
+from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put, put_own, put_tags
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedVersion, Scope
 from mlcat_ingest.sources.mlflow.mapping.text import (
     compact_json,
     fit,
@@ -26,46 +31,6 @@ from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
 
 _SORT_DIGITS: Final = 10
 _NO_STAGE: Final = frozenset({"", "none"})
-
-
-@dataclass(frozen=True, slots=True)
-class VersionFacts:
-    """What the versions registered from one run add to its model."""
-
-    versions: tuple[ModelVersion, ...]
-    groups: list[str]
-    tags: list[dict[str, str]]
-    tag_entities: list[Entity]
-    version_properties: Aspect
-    properties: dict[str, str]
-    description: str | None
-
-    def put_tags(
-        self, properties: dict[str, str], limits: Limits, notes: list[Note], *, described: bool
-    ) -> None:
-        """Add the versions' tags, and their descriptions where they are not `described` yet."""
-        alone = len(self.versions) == 1
-        for version in self.versions:
-            prefix = "version." if alone else f"version.{version.name}:{version.version}."
-            put_version_tags(properties, version, prefix, limits, notes)
-            if version.description and not (alone or described):
-                value = fit(version.description, limits.value_chars, notes, "version description")
-                put(properties, f"{prefix}description", value, "version.")
-
-
-NO_VERSION: Final[Aspect] = {
-    "versionSet": None,
-    "version": None,
-    "sortId": None,
-    "versioningScheme": None,
-    "aliases": [],
-    "comment": None,
-    "sourceCreatedTimestamp": None,
-}
-"""The `versionProperties` of a model behind no version, or behind several: none is the one."""
-
-NO_VERSIONS: Final = VersionFacts((), [], [], [], NO_VERSION, {}, None)
-"""What a run adds that nothing was registered from."""
 
 
 def number_of(version: str) -> tuple[int, str]:
@@ -83,79 +48,55 @@ def aliases_of(version: ModelVersion, registered: RegisteredModel | None) -> lis
     return sorted(a for a, number in registered.aliases.items() if number == version.version)
 
 
+def names_of(versions: Iterable[ModelVersion]) -> list[str]:
+    """Return `<name>:<version>` of each version, by name and then by number."""
+    ordered = sorted(versions, key=lambda one: (one.name, number_of(one.version)))
+    return [f"{one.name}:{one.version}" for one in ordered]
+
+
 def version_set_urn(scope: Scope, name: str) -> str:
     """Return the URN of the set of all versions of a registered model.
 
     Source: `_get_version_set_urn` of DataHub's own mlflow source, where its entities are shared.
     """
-    if scope.options.version_models and scope.naming.workspace is None:
-        facts = json.dumps({"name": name, "platform": scope.naming.platform}, separators=(",", ":"))
+    naming = scope.naming
+    if naming.shared and naming.workspace is None:
+        facts = json.dumps({"name": name, "platform": naming.platform}, separators=(",", ":"))
         guid = hashlib.md5(facts.encode(), usedforsecurity=False).hexdigest()
         return build("versionSet", guid, "mlModel")
     group = scope.registered_group(name).urn
     return build("versionSet", hashlib.sha256(group.encode()).hexdigest()[:32], "mlModel")
 
 
-def version_facts(record: JoinedRun, notes: list[Note]) -> VersionFacts:
-    """Return what every version registered from a run, not just one, adds to its model.
+def map_version(record: JoinedVersion) -> list[Entity]:
+    """Return the model of a version, and the tags it refers to.
+
+    Parameters and metrics are those of its logged model, else of its run; where neither is known
+    they are left out.
 
     Raises:
-        InvalidUrnError: a registered model without a name.
+        RecordError: the version has no name or number.
     """
-    scope = record.scope
-    versions = tuple(sorted(record.versions, key=lambda v: (v.name, number_of(v.version))))
-    if scope.options.version_models:
-        # Groups, tags and the like stand on the versions' own models; the run's only names them.
-        return replace(NO_VERSIONS, properties={"mlflow.versions": _named(versions, scope, notes)})
+    scope, version = record.scope, record.version
+    if not version.name or not version.version:
+        raise RecordError("a version without name or number", record_ref=f"version {version.name}")
+    notes: list[Note] = []
+    name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
+    aspects = first_aspects(scope, removed=False)
+    user = scope.owners.urn(version.user_id)
+    aspects["ownership"] = scope.owners.ownership(user)
     tags = TagCollector(scope, notes)
-    aliases: list[str] = []
-    for version in versions:
-        found = aliases_of(version, record.registered.get(version.name))
-        aliases.extend(f"{version.name}@{alias}" for alias in found)
-        tags.add(version.stage, found)
-    limit = scope.limits.value_chars
-    properties = {"mlflow.versions": _named(versions, scope, notes)}
-    if aliases:
-        properties["mlflow.aliases"] = fit(compact_json(aliases), limit, notes, "aliases")
-    unready = {
-        f"{v.name}:{v.version}": v.status for v in versions if v.status not in {None, "READY"}
-    }
-    if unready:
-        properties["mlflow.version_status"] = fit(compact_json(unready), limit, notes, "status")
-    groups = dict.fromkeys(scope.registered_group(version.name).urn for version in versions)
-    alone = versions[0] if len(versions) == 1 else None
-    return VersionFacts(
-        versions=versions,
-        groups=list(groups),
-        tags=tags.associations,
-        tag_entities=tags.entities,
-        version_properties=NO_VERSION
-        if alone is None
-        else version_properties(scope, alone, record.registered.get(alone.name), notes),
-        properties=properties,
-        description=_description(versions, record.registered),
-    )
-
-
-def _named(versions: tuple[ModelVersion, ...], scope: Scope, notes: list[Note]) -> str:
-    named = compact_json([f"{version.name}:{version.version}" for version in versions])
-    return fit(named, scope.limits.value_chars, notes, "versions")
-
-
-def _description(
-    versions: tuple[ModelVersion, ...], registered: Mapping[str, RegisteredModel]
-) -> str | None:
-    """Return the versions' descriptions, each under a heading, for a run without a note."""
-    parts = []
-    for version in versions:
-        model = registered.get(version.name)
-        if version.description:
-            parts.append(f"## {version.name} version {version.version}\n\n{version.description}")
-        elif model is not None and model.description:
-            part = f"## {version.name}\n\n{model.description}"
-            if part not in parts:
-                parts.append(part)
-    return "\n\n".join(parts) or None
+    tags.add(version.stage, aliases_of(version, record.registered))
+    aspects["globalTags"] = {"tags": tags.associations}
+    aspects["versionProperties"] = _version_properties(record, notes)
+    custom = common_properties(scope, name, notes)
+    _put_facts(custom, record, notes)
+    _put_version_tags(custom, version, scope.limits, notes)
+    properties = _properties(record, custom, user, notes)
+    _put_training(properties, record, custom, notes)
+    aspects["mlModelProperties"] = sized(properties, scope.limits, notes)
+    model = Entity(name.urn, aspects, notes=tuple(notes))
+    return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
 
 
 class TagCollector:
@@ -189,14 +130,13 @@ class TagCollector:
             self.entities.append(tag_entity(name, whole_characters(description)))
 
 
-def version_properties(
-    scope: Scope, version: ModelVersion, registered: RegisteredModel | None, notes: list[Note]
-) -> Aspect:
-    """Return the `versionProperties` aspect of the model behind one version.
+def _version_properties(record: JoinedVersion, notes: list[Note]) -> Aspect:
+    """Return the `versionProperties` aspect.
 
     Source: `VersionProperties`; which version is the latest (`isLatest`, the version set's own
-    properties) is kept by the service itself.
+    properties) is computed by the service.
     """
+    scope, version = record.scope, record.version
     limit = scope.limits.value_chars
     number = fit(version.version, limit, notes, "version")
     actor = scope.owners.urn(version.user_id)
@@ -208,7 +148,7 @@ def version_properties(
         "versioningScheme": "LEXICOGRAPHIC_STRING",
         "aliases": [
             {"versionTag": fit(alias, limit, notes, "alias")}
-            for alias in aliases_of(version, registered)
+            for alias in aliases_of(version, record.registered)
         ],
         "comment": fit_or_none(
             version.description, scope.limits.description_chars, notes, "comment"
@@ -218,15 +158,91 @@ def version_properties(
     }
 
 
-def put_version_tags(
-    properties: dict[str, str],
-    version: ModelVersion,
-    prefix: str,
-    limits: Limits,
-    notes: list[Note],
+def _put_facts(custom: dict[str, str], record: JoinedVersion, notes: list[Note]) -> None:
+    version, limits = record.version, record.scope.limits
+    run_id = _run_id(record)
+    facts = {
+        OwnKey.REGISTERED_MODEL: version.name,
+        OwnKey.VERSION: version.version,
+        OwnKey.RUN_ID: run_id,
+        OwnKey.RUN_MODEL: _run_model(record.scope, run_id),
+        OwnKey.SOURCE: version.source,
+        OwnKey.MODEL_ID: version.model_id,
+        OwnKey.VERSION_STATUS: version.status,
+    }
+    for key, value in facts.items():
+        put_own(custom, key, value, limits, notes)
+    aliases = aliases_of(version, record.registered)
+    if aliases:
+        named = compact_json([f"{version.name}@{alias}" for alias in aliases])
+        put_own(custom, OwnKey.ALIASES, named, limits, notes)
+
+
+def _run_id(record: JoinedVersion) -> str | None:
+    if record.version.run_id:
+        return record.version.run_id
+    if record.run is not None:
+        return record.run.run_id
+    return None if record.model is None else record.model.source_run_id
+
+
+def _run_model(scope: Scope, run_id: str | None) -> str | None:
+    """Return the URN of the model of the version's run, whether or not the run can be read."""
+    try:
+        return scope.naming.model(run_id).urn if run_id else None
+    except InvalidUrnError:
+        return None
+
+
+def _put_version_tags(
+    custom: dict[str, str], version: ModelVersion, limits: Limits, notes: list[Note]
 ) -> None:
-    """Add a version's tags as custom properties `<prefix><key>`."""
     own: dict[str, str] = {}
-    put_tags(own, {f"{prefix}{key}": value for key, value in version.tags.items()}, limits, notes)
+    put_tags(own, {f"version.{key}": value for key, value in version.tags.items()}, limits, notes)
     for key, value in own.items():
-        put(properties, key, value, "version.")
+        put(custom, key, value, "version.")
+
+
+def _properties(
+    record: JoinedVersion, custom: dict[str, str], user: str | None, notes: list[Note]
+) -> dict[str, Any]:
+    scope, version, limits = record.scope, record.version, record.scope.limits
+    result: dict[str, Any] = {
+        "customProperties": custom,
+        "name": display_name(scope, f"{version.name}_{version.version}", notes),
+        "version": {"versionTag": fit(version.version, limits.value_chars, notes, "version")},
+        "groups": [scope.registered_group(version.name).urn],
+    }
+    description = version.description or (
+        record.registered.description if record.registered else None
+    )
+    result["description"] = fit_or_none(description, limits.description_chars, notes, "description")
+    created = time_stamp(version.created_at_ms, notes, "creation time", user)
+    result["date"] = None if created is None else created["time"]
+    result["created"] = created
+    updated = version.last_updated_at_ms
+    result["lastModified"] = time_stamp(
+        version.created_at_ms if updated is None else updated, notes, "last update"
+    )
+    result["externalUrl"] = scope.links.version(version.name, version.version)
+    return result
+
+
+def _put_training(
+    result: dict[str, Any], record: JoinedVersion, custom: dict[str, str], notes: list[Note]
+) -> None:
+    """Put the parameters and metrics of the logged model; of the run where that one has none."""
+    scope, limits = record.scope, record.scope.limits
+    model, run = record.model, record.run
+    if model is not None:
+        result["type"] = fit_or_none(model.model_type, limits.value_chars, notes, "type")
+    if model is not None and (model.params or run is None):
+        result["hyperParams"] = hyper_params(model.params, custom, limits, notes)
+    elif run is not None:
+        result["hyperParams"] = hyper_params(run.run.params, custom, limits, notes)
+    if model is not None and (model.metrics or run is None):
+        result["trainingMetrics"] = model_metrics(model, custom, limits, notes)
+    elif run is not None:
+        result["trainingMetrics"] = training_metrics(
+            run.run, run.models, custom, limits, notes, system_metrics=scope.options.system_metrics
+        )

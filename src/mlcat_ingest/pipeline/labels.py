@@ -1,0 +1,47 @@
+"""What people call an entity, beside its URN: a run's id says nothing to who reads a report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect
+from mlcat_ingest.pipeline.printable import printable
+
+_REGISTERED = "registered:"
+
+
+def label_of(properties: Mapping[str, Any] | None) -> str | None:
+    """Return the name in an entity's properties, and its experiment's: `forest 3 (churn)`."""
+    name = (properties or {}).get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    groups = [_name_in(urn) for urn in (properties or {}).get("groups") or ()]
+    # The experiment, where there is one; what was registered as a model is in its group, too.
+    groups.sort(key=lambda group: group.startswith(_REGISTERED))
+    return f"{name} ({groups[0]})" if groups else name
+
+
+def label_of_merged(one: MergedEntity) -> str | None:
+    """Return the label of an entity as it will be, or as it was where that is not written."""
+    home = properties_aspect(entity_type_of(one.urn))
+    if home is None:
+        return None
+    written = next((each.aspect for each in one.proposals if each.aspect_name == home), None)
+    stored = one.stored.get(home)
+    before = None if stored is None else stored.value
+    label = label_of(written) or label_of(before) or label_of(one.entity.aspects.get(home))
+    return label and printable(label)
+
+
+def with_label(urn: str, label: str | None) -> str:
+    """Return a URN with the label behind it, where there is one."""
+    return urn if label is None else f"{urn} {label}"
+
+
+def _name_in(urn: Any) -> str:
+    try:
+        parts = parse(urn).parts
+    except (InvalidUrnError, TypeError):
+        return str(urn)
+    return parts[1] if len(parts) > 1 else parts[0]

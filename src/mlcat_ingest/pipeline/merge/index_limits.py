@@ -1,0 +1,55 @@
+"""What the search index of a DataHub server takes of an entity's properties, and the rest cut off.
+
+Before v1.7 a text of more than 32,766 bytes takes the whole entity out of the index, and only the
+first 1,000 custom properties of an entity are searched.
+
+Source: `SearchDocumentTransformer.java`, `FieldExtractor.java`.
+"""
+
+from typing import Final
+
+from mlcat_ingest.metadata.proposal import Aspect, Note
+from mlcat_ingest.pipeline.merge.base import OWN_PREFIX
+from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
+
+MAX_TEXT_BYTES: Final = 32_766
+"""Longest text that the index takes as one term, in bytes of UTF-8."""
+
+MAX_PROPERTIES: Final = 1_000
+"""Custom properties of one entity that are searched, those of others among them."""
+
+_TEXT: Final = "description"
+_BYTES_A_CHARACTER: Final = 4
+
+
+def with_short_text(fresh: Aspect, notes: list[Note]) -> Aspect:
+    """Return a properties aspect whose description the index takes."""
+    text = fresh.get(_TEXT)
+    if not isinstance(text, str) or len(text) * _BYTES_A_CHARACTER <= MAX_TEXT_BYTES:
+        return fresh
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= MAX_TEXT_BYTES:
+        return fresh
+    notes.append(Note("truncated", f"{_TEXT}: {len(data)} bytes"))
+    ending = f"… [truncated, {len(text)} characters]"
+    kept = data[: MAX_TEXT_BYTES - len(ending.encode())].decode("utf-8", "ignore")
+    return {**fresh, _TEXT: kept + ending}
+
+
+def without_surplus(fresh: Aspect, merged: Aspect, base_key: str, notes: list[Note]) -> Aspect:
+    """Return `fresh` without the last custom properties that are too many in `merged`.
+
+    The base under `base_key` counts too. Properties of others stay, and so do our own about the
+    entity.
+    """
+    there = custom_properties(merged)
+    surplus = len(there) + (base_key not in there) - MAX_PROPERTIES
+    if surplus <= 0:
+        return fresh
+    custom = custom_properties(fresh)
+    left_out = [key for key in custom if not key.startswith(OWN_PREFIX)][-surplus:]
+    if not left_out:
+        return fresh
+    notes.append(Note("properties_left_out", f"{len(left_out)} of {len(custom)} properties"))
+    kept = {key: value for key, value in custom.items() if key not in {*left_out}}
+    return {**fresh, CUSTOM: kept}

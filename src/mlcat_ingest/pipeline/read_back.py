@@ -1,0 +1,172 @@
+"""What the catalog acknowledged and did not store, found by reading a few entities of a run again.
+
+A DataHub server drops an aspect or a field that its release does not know, and a proposal whose URN
+or environment it cannot use, and acknowledges the request all the same.
+
+Source: `IgnoreUnknownMutator.java`, `AspectsBatchImpl.java`.
+"""
+
+import logging
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.urn import KINDS, Part, entity_type_of
+from mlcat_ingest.pipeline.merge import MergedEntity, without_computed
+from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.sinks.base import Sink, StoredEntity
+
+log = logging.getLogger(__name__)
+
+SAMPLES: Final = 3
+"""Entities that are read again for each aspect and field: one may have been changed by others."""
+
+PAUSE_S: Final = 1.0
+"""How long a missing value may take to reach the database replica that a server reads from."""
+
+
+class _Group(NamedTuple):
+    """Entities whose URNs a server uses or drops alike; `env` is "" where URNs have none."""
+
+    entity_type: str
+    env: str
+
+    def __str__(self) -> str:
+        return f"{self.entity_type} in {self.env}" if self.env else self.entity_type
+
+
+class _Shape(NamedTuple):
+    """An aspect as it was sent: the names of its fields that are not empty."""
+
+    group: _Group
+    aspect: str
+    fields: tuple[str, ...]
+
+
+class _Sent(NamedTuple):
+    """An aspect of a group, or a field of it; `field` is None for the aspect."""
+
+    group: _Group
+    aspect: str
+    field: str | None
+
+    def __str__(self) -> str:
+        name = self.aspect if self.field is None else f"{self.aspect}.{self.field}"
+        return f"{self.group.entity_type}: {name}"
+
+
+class ReadBack:
+    """Takes note of what a run wrote, and reads samples of it at the end. Safe for threads."""
+
+    def __init__(self, sink: Sink, tally: Tally, gate: Gate) -> None:
+        """Read from `sink`, and count in `tally` what is not stored."""
+        self._sink = sink
+        self._tally = tally
+        self._gate = gate
+        self._lock = threading.Lock()
+        self._entities: Counter[_Group] = Counter()
+        self._shapes: Counter[_Shape] = Counter()
+        self._samples: defaultdict[_Sent, list[str]] = defaultdict(list)
+
+    def take(self, arrived: Sequence[MergedEntity]) -> None:
+        """Take note of entities that the catalog acknowledged."""
+        with self._lock:
+            for one in arrived:
+                group = _group_of(one.urn)
+                self._entities[group] += 1
+                for proposal in one.proposals:
+                    spec = ASPECTS.get(proposal.aspect_name)
+                    if proposal.change_type == "DELETE" or (spec and spec.timeseries):
+                        continue
+                    said = without_computed(proposal.aspect_name, proposal.aspect)
+                    fields = tuple(name for name, value in said.items() if value)
+                    shape = _Shape(group, proposal.aspect_name, fields)
+                    self._shapes[shape] += 1
+                    if self._shapes[shape] <= SAMPLES:
+                        self._sample(one.urn, shape)
+
+    def _sample(self, urn: str, shape: _Shape) -> None:
+        for field in (None, *shape.fields):
+            urns = self._samples[_Sent(shape.group, shape.aspect, field)]
+            if len(urns) < SAMPLES:
+                urns.append(urn)
+
+    def finish(self) -> None:
+        """Count what is not stored of all that was written.
+
+        Cost: one request for each entity type that was written; as many again where something is
+        missing.
+        """
+        if self._sink.address() is None or not self._samples:
+            return
+        try:
+            dropped = self._dropped()
+            if dropped:
+                self._gate.pause(PAUSE_S)
+                dropped = self._dropped()
+        except MlcatError as error:
+            self._tally.note("not_read_back", f"what was written could not be read: {error}")
+            return
+        for what, count in dropped.items():
+            log.warning("the catalog does not store %s, which %d entities have", what, count)
+            self._tally.count(what, dropped=count)
+
+    def _dropped(self) -> Counter[str]:
+        stored = self._read()
+        dropped: Counter[str] = Counter()
+        for group, urns in self._sampled().items():
+            missing = urns.keys() - stored.keys()
+            if len(missing) == len(urns):
+                dropped[f"{group}: the entity"] = self._entities[group]
+            else:
+                dropped.update(f"{urn}: the entity" for urn in missing)
+        lost = {sent for sent in self._samples if self._is_lost(sent, stored)}
+        for shape, count in self._shapes.items():
+            whole = _Sent(shape.group, shape.aspect, None)
+            if whole in lost:
+                dropped[str(whole)] += count
+                continue
+            for field in shape.fields:
+                sent = whole._replace(field=field)
+                if sent in lost:
+                    dropped[str(sent)] += count
+        return dropped
+
+    def _is_lost(self, sent: _Sent, stored: Mapping[str, StoredEntity]) -> bool:
+        there = [stored[urn] for urn in self._samples[sent] if urn in stored]
+        if sent.field is None:
+            return bool(there) and all(sent.aspect not in one for one in there)
+        values = [one[sent.aspect].value for one in there if sent.aspect in one]
+        return bool(values) and all(not value.get(sent.field) for value in values)
+
+    def _sampled(self) -> dict[_Group, dict[str, None]]:
+        """Return the URNs of the samples by group, each once."""
+        found: dict[_Group, dict[str, None]] = {}
+        for sent, urns in self._samples.items():
+            found.setdefault(sent.group, {}).update(dict.fromkeys(urns))
+        return found
+
+    def _read(self) -> dict[str, StoredEntity]:
+        urns: dict[str, dict[str, None]] = {}
+        aspects: dict[str, set[str]] = {}
+        for sent, some in self._samples.items():
+            entity_type = sent.group.entity_type
+            urns.setdefault(entity_type, {}).update(dict.fromkeys(some))
+            # The key aspect shows whether the entity is there at all.
+            aspects.setdefault(entity_type, {key_aspect_name(entity_type)}).add(sent.aspect)
+        stored: dict[str, StoredEntity] = {}
+        for entity_type, members in urns.items():
+            stored.update(self._sink.read_many(list(members), aspects[entity_type]))
+        return stored
+
+
+def _group_of(urn: str) -> _Group:
+    entity_type = entity_type_of(urn)
+    kind = KINDS.get(entity_type)
+    has_env = kind is not None and kind.parts[-1] is Part.FABRIC
+    return _Group(entity_type, urn.rpartition(",")[2][:-1] if has_env else "")

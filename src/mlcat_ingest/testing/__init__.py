@@ -1,0 +1,1 @@
+"""Servers and helpers for the tests of whoever writes to a metadata catalog."""

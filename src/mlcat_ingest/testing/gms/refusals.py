@@ -1,0 +1,93 @@
+"""How GMS says no: statuses, bodies, and the forms of a validator's refusal."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from mlcat_ingest.catalog.refusals import refusal
+from mlcat_ingest.testing.gms.profile import RefusalForm
+from mlcat_ingest.testing.gms.requests import value_of
+
+COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed field."
+"""What VersionPropertiesValidator.java says."""
+
+_ACTOR: Final = "urn:li:corpuser:datahub"
+_POSITION: Final = re.compile(r"(?:proposals)?\[(\d+)\]: (.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"EntityAspect:\((.*),(\w+)\) Exceptions: ", re.DOTALL)
+_LAST: Final = re.compile(
+    r"(?:msg=|PRECONDITION )((?:(?!msg=|PRECONDITION ).)*?)\)?\]\}$", re.DOTALL
+)
+
+
+def answer(
+    status: int, message: str, path: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a refusal in the shape of the family that `path` belongs to."""
+    told = refusal(status, message, path, headers=headers)
+    return Response(
+        json.dumps(told.body), status, dict(told.headers), media_type="application/json"
+    )
+
+
+def forbidden(urns: Sequence[str], path: str) -> Response:
+    """Return the refusal of a whole request, which names the URNs. Source: AspectResource.java."""
+    named = ", ".join(f"HttpStatus: 403 Urn: {urn}" for urn in urns)
+    return answer(403, f"User {_ACTOR} is unauthorized to modify entity: {named}", path)
+
+
+def too_large(proposal: Mapping[str, Any], size: int, limit: int, path: str) -> Response:
+    """Return the refusal of an aspect that is too large. Source: AspectSizeExceededException."""
+    return answer(
+        400,
+        f"Size validation failed at PRE_DB_PATCH: {size} bytes exceeds threshold of {limit} bytes "
+        f"for urn={proposal.get('entityUrn')}, aspect={proposal.get('aspectName')}",
+        path,
+    )
+
+
+def validation(form: RefusalForm, proposal: Mapping[str, Any], sentence: str) -> str:
+    """Return the message of a validator's refusal of `proposal`, in one of the forms."""
+    urn, aspect = proposal.get("entityUrn"), proposal.get("aspectName")
+    head = f"ValidationExceptionCollection{{EntityAspect:({urn},{aspect}) Exceptions: ["
+    if form == "item":
+        item = (
+            f"ChangeItemImpl{{changeType={proposal.get('changeType', 'UPSERT')}, urn={urn}, "
+            f"aspectName='{aspect}', recordTemplate={_data_map(value_of(proposal))}, "
+            f"systemMetadata={_data_map(proposal.get('systemMetadata') or {})}}}"
+        )
+        return (
+            f"{head}AspectValidationException(item={item}, changeType=UPSERT, entityUrn={urn}, "
+            f"aspectName={aspect}, subType=VALIDATION, msg={sentence})]}}"
+        )
+    if form == "subtype":
+        kind = "PRECONDITION" if sentence.startswith("Expected version") else "VALIDATION"
+        exception = f"AspectValidationException(subType={kind}, msg={sentence})"
+        return f"Failed to validate MCP due to: {head}{exception}]}}"
+    if form == "precondition":
+        return f"{head}PRECONDITION {sentence}]}}"
+    return sentence
+
+
+def reworded(form: RefusalForm, message: str, proposals: Sequence[Mapping[str, Any]]) -> str:
+    """Return the embedded catalog's refusal of one of `proposals` in another form."""
+    item, sentence = proposals[0], message
+    if (position := _POSITION.fullmatch(message)) is not None:
+        item, sentence = proposals[int(position[1])], position[2]
+    elif (named := _NAMED.search(message)) is not None:
+        key = (named[1], named[2])
+        item = next(p for p in proposals if (p.get("entityUrn"), p.get("aspectName")) == key)
+        sentence = found[1] if (found := _LAST.search(message)) is not None else message
+    place = f"{item.get('entityUrn')}: {item.get('aspectName')}: "
+    return validation(form, item, sentence.removeprefix(place))
+
+
+def _data_map(value: Any) -> str:
+    """Return a value as the server's records write themselves: `{name=x, tags=[a, b]}`."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}={_data_map(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_data_map, value)) + "]"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,144 @@
+"""The catalog's store with a server's limits, and copies of it that lag behind."""
+
+import re
+import sqlite3
+import time
+from collections.abc import Collection
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from starlette.types import ASGIApp
+
+from mlcat_ingest.catalog.app import create_app
+from mlcat_ingest.catalog.errors import CatalogError
+from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.values import Direction, RelatedPage, StoredAspect
+from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.testing.gms.profile import GmsProfile
+from mlcat_ingest.testing.gms.requests import SeenRequest
+
+_GRAPHQL: Final = frozenset({"/api/graphql", "/api/v2/graphql"})
+_SEARCH_FIELDS: Final = re.compile(
+    rb"\b(search|searchAcrossEntities|scrollAcrossEntities|aggregateAcrossEntities|relationships"
+    rb"|lineage|searchAcrossLineage|scrollAcrossLineage|listTests)\b"
+)
+_SEARCH_PATHS: Final = re.compile(
+    r"/openapi/v3/entity/(scroll|[^/]+)|/openapi/v3/(relationship|lineage).*"
+    r"|/openapi/relationships/.*|/openapi/v2/.*"
+)
+_READ_PATHS: Final = re.compile(r"/openapi/v3/entity/.+/.+|/aspects/.+|/entitiesV2/.+")
+
+
+class LimitedStore(Store):
+    """A store that keeps as many versions, and finds as much, as a GMS does."""
+
+    profile: GmsProfile
+
+    @classmethod
+    def open_for(cls, where: Path, profile: GmsProfile) -> "LimitedStore":
+        """Return the store in a file, with the limits of `profile`."""
+        store = cls.open(where)
+        store.profile = profile
+        return store
+
+    def get_version(self, urn: str, name: str, version: int) -> StoredAspect | None:
+        """Return a version of an aspect, unless retention has taken it away."""
+        found = super().get_version(urn, name, version)
+        if found is None or version == 0:
+            return found
+        latest = super().get_version(urn, name, 0)
+        is_kept = latest is None or latest.version - version < self.profile.kept_versions
+        return found if is_kept else None
+
+    def search(self, request: SearchRequest) -> SearchPage:
+        """Return a page of what is found, without what the token may not view."""
+        page = super().search(request)
+        return replace(
+            page, hits=tuple(hit for hit in page.hits if not self.profile.hides(hit.urn))
+        )
+
+    def related(
+        self,
+        urns: Collection[str],
+        relationships: Collection[str] | None,
+        direction: Direction,
+        start: int = 0,
+        count: int = 100,
+        *,
+        include_removed: bool = True,
+    ) -> dict[str, RelatedPage]:
+        """Return edges page by page; a page beyond the window of the index is an error."""
+        if start + count > self.profile.relationship_window:
+            raise CatalogError("Search query failed:")
+        return super().related(
+            urns, relationships, direction, start, count, include_removed=include_removed
+        )
+
+
+class LaggingCopy:
+    """A copy of a database, as of its last refresh, and the service over it.
+
+    It stands for the search index, or for a replica from which aspects are read.
+    """
+
+    def __init__(self, source: Path, name: str, refresh_s: float, profile: GmsProfile) -> None:
+        """Copy `source` beside itself, and again `refresh_s` after the last time."""
+        self._source = source
+        self._name = name
+        self._refresh_s = refresh_s
+        self._profile = profile
+        self._lock = Lock()
+        self._open = ExitStack()
+        self._copies = 0
+        self._app = self._copied()
+
+    def app(self) -> ASGIApp:
+        """Return the service over the copy, refreshed if it is time."""
+        with self._lock:
+            if time.monotonic() - self._copied_at >= self._refresh_s:
+                self._app = self._copied()
+            return self._app
+
+    def refresh(self) -> None:
+        """Show what is stored now."""
+        with self._lock:
+            self._app = self._copied()
+
+    def close(self) -> None:
+        """Close every copy."""
+        self._open.close()
+
+    def _copied(self) -> ASGIApp:
+        self._copied_at = time.monotonic()
+        self._copies += 1
+        # A request may still read the copy before, so that each has a file of its own.
+        target = self._source.with_name(f"{self._source.name}.{self._name}{self._copies}")
+        with (
+            closing(sqlite3.connect(self._source)) as source,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            source.backup(copy)
+        store = self._open.enter_context(closing(LimitedStore.open_for(target, self._profile)))
+        tasks = self._open.enter_context(closing(Tasks(store)))
+        return create_app(store, tasks=tasks)
+
+
+def asks_index(request: SeenRequest) -> bool:
+    """Return whether the search index answers a request, not the database."""
+    if request.path in _GRAPHQL:
+        return _SEARCH_FIELDS.search(request.body) is not None
+    if request.path == "/entities":
+        return request.query.get("action") in {"search", "listUrns"}
+    is_listing = request.method == "GET" or request.path == "/openapi/v3/entity/scroll"
+    is_search = _SEARCH_PATHS.fullmatch(request.path) is not None
+    return is_search and (is_listing or not request.path.startswith("/openapi/v3/entity/"))
+
+
+def reads_aspects(request: SeenRequest) -> bool:
+    """Return whether a request reads aspects of entities that it names."""
+    is_read = request.method == "GET" or request.path.endswith("/batchGet")
+    return is_read and _READ_PATHS.fullmatch(request.path) is not None

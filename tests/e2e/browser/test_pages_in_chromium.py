@@ -1,0 +1,368 @@
+"""The pages of `catalog serve` in a real browser: signing in, searching, and its script."""
+
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import pytest
+import requests
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect
+
+from mlcat_ingest.catalog.limits import SESSION_SECONDS, WRONG_TOKENS
+from mlcat_ingest.catalog.store.store import Store
+from support.browser import chromium
+from support.catalog_process import CatalogProcess, catalog_process
+from support.catalog_store import group, model, put
+
+pytestmark = pytest.mark.e2e
+
+TOKEN, READ_TOKEN = "write-token", "read-token"
+HOSTILE = "<img src=x onerror=alert(1)> hare"
+PHONE, DESK = 375, 1280
+
+
+def fill(database: Path) -> None:
+    with closing(Store.open(database)) as store:
+        put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
+        for number in range(12):
+            properties = {"name": f"bold-hare-{number}", "groups": [group("churn")]}
+            put(store, model(f"m{number}"), mlModelProperties=properties)
+        put(store, model("hostile"), mlModelProperties={"name": HOSTILE})
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as launched:
+        yield launched
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogProcess]:
+    database = tmp_path_factory.mktemp("catalog") / "c.db"
+    fill(database)
+    tokens = {"MLCAT_CATALOG_TOKEN": TOKEN, "MLCAT_CATALOG_READ_TOKEN": READ_TOKEN}
+    with catalog_process(database, tokens) as process:
+        yield process
+        assert TOKEN not in process.log.read_text()
+        assert READ_TOKEN not in process.log.read_text()
+
+
+@pytest.fixture
+def context(browser: Browser, catalog: CatalogProcess) -> Iterator[BrowserContext]:
+    with closing(browser.new_context(base_url=catalog.url)) as opened:
+        opened.set_default_timeout(30_000)
+        yield opened
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
+@pytest.fixture
+def other_site(catalog: CatalogProcess) -> Iterator[str]:
+    """Serve a page of another site: to a browser `localhost` is not the site of `127.0.0.1`."""
+    html = f"""<!doctype html><a href="{catalog.url}/search?q=hare">link</a>
+        <form action="{catalog.url}/logout" method="post"><button>sign out</button></form>"""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def sign_in(page: Page, token: str = TOKEN, target: str = "/") -> None:
+    page.goto(target)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+
+
+# --- signing in and out --------------------------------------------------------------------------
+
+
+def test_a_wrong_token_then_the_right_one_and_back_to_the_page(page: Page) -> None:
+    page.goto("/search?q=bold&type=mlModel")
+    assert page.url.endswith(f"/login?next={quote('/search?q=bold&type=mlModel', safe='')}")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_label("Token").press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("This is not a token of this catalog.")
+    expect(page.get_by_label("Token")).to_be_focused()
+    expect(page.get_by_label("Token")).to_have_value("")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/search?q=bold&type=mlModel")
+    expect(page.get_by_role("heading", name="Search 12")).to_be_visible()
+
+
+def test_the_cookie_is_for_this_site_and_no_script(page: Page, context: BrowserContext) -> None:
+    sign_in(page)
+    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    (cookie,) = context.cookies()
+    assert cookie.get("name") == "mlcat_session"
+    assert cookie.get("httpOnly") is True
+    assert cookie.get("sameSite") == "Strict"
+    assert cookie.get("path") == "/"
+    assert cookie.get("secure") is False
+    assert TOKEN not in str(cookie.get("value"))
+    left_s = cookie.get("expires", 0) - float(page.evaluate("Date.now() / 1000"))
+    assert SESSION_SECONDS - 300 < left_s <= SESSION_SECONDS
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_behind_tls_the_cookies_are_secure(catalog: CatalogProcess) -> None:
+    plain = requests.get(f"{catalog.url}/login", timeout=30)
+    secure = requests.get(
+        f"{catalog.url}/login", headers={"X-Forwarded-Proto": "https"}, timeout=30
+    )
+    assert "Secure" not in plain.headers["Set-Cookie"]
+    assert "Secure" in secure.headers["Set-Cookie"]
+
+
+def test_signing_out_ends_the_session(
+    page: Page, context: BrowserContext, catalog: CatalogProcess
+) -> None:
+    sign_in(page)
+    page.get_by_role("link", name="Churn").click()
+    (cookie,) = context.cookies()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_text("bold-hare-1")).to_have_count(0)
+    stolen = str(cookie.get("value"))
+    context.add_cookies([{"name": "mlcat_session", "value": stolen, "url": catalog.url}])
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_the_reading_token_signs_in_and_its_session_opens_no_interface(
+    page: Page, catalog: CatalogProcess
+) -> None:
+    sign_in(page, READ_TOKEN)
+    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    statuses = page.evaluate(
+        """async () => {
+            const post = (path, body) => fetch(path, {method: "POST", body: JSON.stringify(body)});
+            const answers = [
+                await post("/api/graphql", {query: "{ __typename }"}),
+                await post("/aspects?action=ingestProposal", {}),
+                await fetch("/openapi/v3/entity/mlmodel"),
+                await fetch("/metrics"),
+                await fetch("/search/suggest?q=bold"),
+            ];
+            return answers.map((answer) => answer.status);
+        }"""
+    )
+    assert statuses == [401, 401, 401, 401, 200]
+    header = {"Authorization": f"Bearer {READ_TOKEN}"}
+    query = {"query": "{ __typename }"}
+    url = catalog.url
+    assert requests.post(f"{url}/api/graphql", json=query, headers=header, timeout=30).ok
+    proposal = f"{url}/aspects?action=ingestProposal"
+    assert requests.post(proposal, json={}, headers=header, timeout=30).status_code == 403
+
+
+def test_a_link_from_another_site_leads_to_the_page(page: Page, other_site: str) -> None:
+    sign_in(page)
+    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    page.goto(other_site)
+    page.get_by_role("link", name="link").click()
+    page.wait_for_url("**/search?q=hare")
+    expect(page.get_by_role("heading", name="Search 13")).to_be_visible()
+
+
+def test_a_link_from_another_site_leads_to_the_sign_in(page: Page, other_site: str) -> None:
+    page.goto(other_site)
+    page.get_by_role("link", name="link").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_another_site_cannot_sign_somebody_out(page: Page, other_site: str) -> None:
+    sign_in(page)
+    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    page.goto(other_site)
+    page.get_by_role("button", name="sign out").click()
+    page.wait_for_url("**/login")
+    page.goto("/")
+    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+
+
+def test_guesses_are_refused_for_a_while(browser: Browser, tmp_path: Path) -> None:
+    fill(tmp_path / "c.db")
+    with (
+        catalog_process(tmp_path / "c.db", {"MLCAT_CATALOG_TOKEN": TOKEN}) as catalog,
+        closing(browser.new_context(base_url=catalog.url)) as context,
+    ):
+        page = context.new_page()
+        page.goto("/login")
+        for number in range(WRONG_TOKENS):
+            sign_in(page, f"guess{number}", "/login")
+            expect(page.get_by_role("alert")).to_have_text("This is not a token of this catalog.")
+        sign_in(page, TOKEN, "/login")
+        expect(page.get_by_role("alert")).to_have_text(
+            re.compile(r"Too many wrong tokens; try again in \d+ s\.")
+        )
+
+
+def test_without_scripts_all_of_it_works(browser: Browser, catalog: CatalogProcess) -> None:
+    with closing(browser.new_context(base_url=catalog.url, java_script_enabled=False)) as context:
+        page = context.new_page()
+        sign_in(page, TOKEN, "/search")
+        page.get_by_role("searchbox").fill("bold-hare-7")
+        page.get_by_role("button", name="Search").click()
+        page.get_by_role("link", name="bold-hare-7").click()
+        expect(page.get_by_role("heading", name="bold-hare-7")).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+# --- searching -----------------------------------------------------------------------------------
+
+
+def test_searching_by_typing(page: Page) -> None:
+    sign_in(page)
+    box = page.get_by_role("combobox", name="Search")
+    box.press_sequentially("bold-hare-3")
+    box.press("Enter")
+    page.wait_for_url("**/search?q=bold-hare-3")
+    page.get_by_role("link", name="bold-hare-3", exact=True).click()
+    expect(page.get_by_role("heading", name="bold-hare-3")).to_be_visible()
+
+
+def test_suggestions_are_chosen_with_the_keyboard(page: Page) -> None:
+    sign_in(page)
+    box = page.get_by_role("combobox", name="Search")
+    options = page.get_by_role("option")
+    expect(box).to_have_attribute("aria-expanded", "false")
+    box.press_sequentially("bold")
+    expect(options).to_have_count(8)
+    expect(box).to_have_attribute("aria-expanded", "true")
+    names = options.locator("bdi").all_text_contents()
+    box.press("ArrowDown")
+    box.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    expect(box).to_have_attribute("aria-activedescendant", "suggestion-1")
+    box.press("ArrowUp")
+    box.press("ArrowUp")
+    expect(options.nth(7)).to_have_attribute("aria-selected", "true")
+    box.press("Enter")
+    expect(page.get_by_role("heading", name=names[7], exact=True)).to_be_visible()
+
+
+def test_suggestions_close_and_open_again(page: Page) -> None:
+    sign_in(page)
+    box = page.get_by_role("combobox", name="Search")
+    shown = page.get_by_role("listbox")
+    box.press_sequentially("bold")
+    expect(shown).to_be_visible()
+    box.press("Escape")
+    expect(shown).to_be_hidden()
+    expect(box).to_have_value("bold")
+    box.press_sequentially("-hare")
+    expect(shown).to_be_visible()
+    page.get_by_role("heading").first.click()
+    expect(shown).to_be_hidden()
+    box.fill("nothing like it")
+    expect(shown).to_be_hidden()
+    box.fill("churn")
+    page.get_by_role("option", name="Churn Model group").click()
+    expect(page.get_by_role("heading", name="Churn")).to_be_visible()
+
+
+def test_names_in_suggestions_are_only_text(page: Page) -> None:
+    alerts: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        alerts.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", note)
+    sign_in(page)
+    page.get_by_role("combobox", name="Search").press_sequentially("onerror")
+    expect(page.get_by_role("option").locator("bdi")).to_have_text(HOSTILE)
+    expect(page.locator("img")).to_have_count(0)
+    assert alerts == []
+
+
+def test_suggestions_fall_silent_where_the_session_ended(
+    page: Page, context: BrowserContext
+) -> None:
+    sign_in(page)
+    box = page.get_by_role("combobox", name="Search")
+    context.clear_cookies()
+    with page.expect_response("**/search/suggest?q=bold") as answered:
+        box.press_sequentially("bold")
+    assert answered.value.status == 401
+    expect(page.get_by_role("listbox")).to_be_hidden()
+    box.press("Enter")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+# --- how pages look ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["/nope", "/kind/bogus"])
+def test_an_unknown_page_leads_home(page: Page, target: str) -> None:
+    sign_in(page, target=target)
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    answer = page.reload()
+    assert answer is not None
+    assert answer.status == 404
+    page.get_by_role("link", name="Back to the first page").click()
+    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_pages_fit_and_follow_the_colours_of_the_system(
+    browser: Browser, catalog: CatalogProcess, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    refused: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text:
+            refused.append(message.text)
+
+    with closing(
+        browser.new_context(
+            base_url=catalog.url, color_scheme=scheme, viewport={"width": width, "height": 720}
+        )
+    ) as context:
+        page = context.new_page()
+        page.on("console", note)
+        page.goto("/login")
+        check_look(page, width, scheme)
+        button = page.get_by_role("button", name="Sign in").bounding_box()
+        assert button is not None
+        # In the middle, whatever the width.
+        assert abs(button["x"] + button["width"] / 2 - width / 2) < 2
+        sign_in(page)
+        for target in ("/", "/nope", "/search?q=hare", "/kind/mlModel", "/entity/x"):
+            page.goto(target)
+            check_look(page, width, scheme)
+    assert refused == []
+
+
+def check_look(page: Page, width: int, scheme: str) -> None:
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= width, page.url
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
+    assert (max(red, green, blue) < 64) is (scheme == "dark"), page.url

@@ -1,0 +1,159 @@
+"""What a DataHub server acknowledges and does not store ends a run with 4, and is named."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from mlcat_ingest.client.capabilities import Capabilities
+from mlcat_ingest.testing.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
+from support.fakes import model_urn
+from support.small_store import SmallStore, make
+
+pytestmark = pytest.mark.integration
+
+
+@dataclass(frozen=True)
+class World:
+    gms: RunningGms
+    store: SmallStore
+
+    def recipe(self, env: str = "PROD") -> str:
+        path = self.store.folder / "recipe.yml"
+        path.write_text(
+            f"name: prod\n"
+            "source: {type: mlflow, config: {tracking_uri: 'sqlite:///mlflow.db', "
+            f"env: {env}}}}}\n"
+            f"sink: {{type: rest, config: {{server: '{self.gms.url}'}}}}\n"
+            "report_to_catalog: false\n"
+        )
+        return str(path)
+
+    def ingest(self, expected: int, *how: str, env: str = "PROD") -> dict[str, Any]:
+        report = self.store.folder / "report.json"
+        assert call([self.recipe(env), "--report", str(report), "-q", *how]) == expected
+        found: dict[str, Any] = json.loads(report.read_text())
+        return found
+
+
+@contextmanager
+def world(folder: Path, profile: GmsProfile = V1_6, **changes: Any) -> Iterator[World]:
+    with running_gms(folder / "gms.db", replace(profile, **changes)) as gms:
+        yield World(gms, make(folder, gms.url))
+
+
+BATCH_READS = [f"/openapi/v3/entity/{one}/batchGet" for one in ("mlModel", "mlModelGroup")]
+
+
+def test_where_all_is_stored_it_costs_a_read_for_each_entity_type(tmp_path: Path) -> None:
+    with world(tmp_path) as there:
+        assert there.ingest(0)["dropped"] == {}
+        # One to merge with what is stored, and one to see that what was written is.
+        assert [len(there.gms.seen(path)) for path in BATCH_READS] == [2, 2]
+
+
+def test_dropped_aspects_and_fields_are_named_and_counted(tmp_path: Path) -> None:
+    lacks = frozenset({"mlModel.ownership", "mlModel.mlModelProperties.hyperParams"})
+    with world(tmp_path, lacks=lacks) as there:
+        report = there.ingest(4)
+        assert report["dropped"] == {
+            "mlModel: ownership": 2,
+            "mlModel: mlModelProperties.hyperParams": 2,
+        }
+        assert report["entities"]["mlModel"] == {
+            "read": 2,
+            "created": 2,
+            "updated": 0,
+            "removed": 0,
+            "unchanged": 0,
+            "rejected": 0,
+        }
+        # A pass over changes does not send again what the server cannot keep; a full one does.
+        again = there.ingest(0)
+        assert (again["proposals_sent"], again["dropped"]) == (0, {})
+        assert there.ingest(4, "--full")["dropped"] == report["dropped"]
+
+
+def test_a_dropped_aspect_does_not_pass_for_a_server_that_checks_no_versions(
+    tmp_path: Path,
+) -> None:
+    with world(tmp_path, lacks=frozenset({"mlModel.ownership"})) as there:
+        there.ingest(4)
+        sent = len(there.gms.seen("/aspects"))
+        there.store.change("UPDATE runs SET user_id = 'joe', name = 'new'")
+        there.ingest(4, "--full")
+        probe, *writes = [one.json()["proposals"] for one in there.gms.seen("/aspects")[sent:]]
+        assert [one["aspectName"] for one in probe] == ["ownership"]
+        assert writes
+        assert all("If-Version-Match" in one["headers"] for some in writes for one in some)
+
+
+def test_an_upgraded_server_gets_what_it_dropped(tmp_path: Path) -> None:
+    with world(tmp_path, lacks=frozenset({"mlModel.ownership"})) as there:
+        there.ingest(4)
+    with running_gms(tmp_path / "gms.db", V1_6) as gms:
+        upgraded = World(gms, there.store)
+        assert upgraded.ingest(0, "--full")["dropped"] == {}
+        stored = gms.store.get_many([model_urn("a")])[model_urn("a")]
+        assert "ownership" in stored
+
+
+def test_entities_of_an_environment_that_a_server_lacks_are_named(tmp_path: Path) -> None:
+    with world(tmp_path, V1_0, version=None) as there:
+        report = there.ingest(4, env="SBX")
+        assert report["dropped"] == {
+            "mlModel in SBX: the entity": 2,
+            "mlModelGroup in SBX: the entity": 1,
+        }
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_an_environment_that_the_release_lacks_is_refused_before_a_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    with world(tmp_path, V1_0) as there:
+        assert call([command, there.recipe("SBX")]) == 2
+        assert there.gms.seen("/aspects") == []
+    told = capsys.readouterr().err
+    assert "DataHub v1.0.0 has no environment SBX" in told
+    assert "`env` of the source may be one of CORP, DEV, EI" in told
+
+
+def test_check_names_an_environment_that_the_release_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with world(tmp_path, V1_0) as there:
+        assert call(["check", there.recipe("SBX"), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (failed,) = (one for one in told["findings"] if "no environment SBX" in one["detail"])
+    assert failed["outcome"] == "failed"
+
+
+@pytest.mark.parametrize("profile", [V1_0, V1_6], ids=lambda one: str(one.version))
+def test_the_known_environments_of_a_release_are_those_it_has(profile: GmsProfile) -> None:
+    told = Capabilities(datahub=True, datahub_version=profile.version)
+    assert told.environments == profile.environments
+
+
+def test_a_replica_that_lags_drops_nothing(tmp_path: Path) -> None:
+    with world(tmp_path, replica_s=0.3) as there:
+        assert there.ingest(0)["dropped"] == {}
+
+
+def test_text_and_metrics_tell_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with world(tmp_path, lacks=frozenset({"mlModel.ownership"})) as there:
+        metrics = tmp_path / "run.prom"
+        recipe = there.store.recipe(more="report_to_catalog: false\n")
+        assert call([recipe, "--metrics-file", str(metrics)]) == 4
+    told = capsys.readouterr().out
+    assert "finished after" in told
+    assert "not everything arrived" in told
+    assert "mlModel: ownership, of 2 entities: acknowledged by the catalog, and not stored" in told
+    assert (
+        'mlcat_ingest_dropped{recipe="prod",what="mlModel: ownership"} 2.0' in metrics.read_text()
+    )

@@ -1,0 +1,235 @@
+"""The embedded catalog and a DataHub server hold the same after the same runs."""
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from mlcat_ingest.testing.gms import V1_0, V1_6, V1_7, GmsProfile
+from mlcat_ingest.testing.gms.profile import RefusalForm
+from support.catalog_store import put
+from support.gms_worlds import NAMING, Past, World, differences, gms_world, plain_world
+
+pytestmark = pytest.mark.integration
+
+LAGGING = replace(V1_6, index_refresh_s=math.inf)
+PROFILES = {
+    "v1.0": V1_0,
+    "v1.6": V1_6,
+    "v1.7": V1_7,
+    "an index that lags": LAGGING,
+    "a replica that lags": replace(V1_7, replica_s=0.2),
+    "aspects without a version": replace(V1_6, numbers_first_versions=False),
+}
+GROUP = NAMING.group("churn").urn
+
+Story = Callable[[World], None]
+
+
+def tell(folder: Path, past: Past, story: Story, profile: GmsProfile) -> dict[str, dict[str, Any]]:
+    """Let the same happen to both catalogs, and return what both hold at the end."""
+    with plain_world(folder / "plain", past) as plain:
+        story(plain)
+        expected = plain.contents()
+    with gms_world(folder / "gms", past, profile) as gms:
+        story(gms)
+        assert differences(expected, gms.contents()) == []
+        assert [one["exit_code"] for one in gms.reports] == [
+            one["exit_code"] for one in plain.reports
+        ]
+    return expected
+
+
+def versions(contents: dict[str, dict[str, Any]]) -> dict[str, tuple[bool, bool, list[str]]]:
+    """Return of each version whether it is removed, and the latest of its set; and its aliases."""
+    return {
+        urn.split(",")[1]: (
+            aspects.get("status", {}).get("removed", False),
+            version["isLatest"],
+            [alias["versionTag"] for alias in version.get("aliases", [])],
+        )
+        for urn, aspects in contents.items()
+        if (version := aspects.get("versionProperties")) is not None
+    }
+
+
+def succeed(report: dict[str, Any]) -> None:
+    assert report["exit_code"] == 0, report["failures"]
+
+
+def review(world: World, urn: str) -> None:
+    """Add a property as a person does."""
+    properties = world.aspect(urn, "mlModelProperties")
+    properties["customProperties"]["reviewed"] = "yes"
+    put(world.store, urn, mlModelProperties=properties)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_the_main_job(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
+    def story(world: World) -> None:
+        succeed(world.ingest("first"))
+        succeed(world.ingest("first"))
+        world.catch_up()
+        succeed(world.ingest("first", "--full"))
+
+    held = tell(tmp_path, past, story, profile)
+    assert {NAMING.model(past.runs[name]).urn for name in ("a", "b", "c")} < held.keys()
+    assert versions(held) == {
+        f"{name}_{number}": (False, number == 4, ["champion"] if number == 1 else [])
+        for name in ("scorer", "retired")
+        for number in (1, 2, 3, 4)
+    }
+
+
+@pytest.mark.parametrize("form", get_args(RefusalForm))
+def test_somebody_writes_between_our_read_and_our_write(
+    tmp_path: Path, past: Past, form: RefusalForm
+) -> None:
+    def story(world: World) -> None:
+        succeed(world.ingest("first"))
+        for name in ("b", "long"):
+            urn = world.model(name)
+            world.intruder.writes[urn] = partial(review, world, urn)
+            succeed(world.ingest("first", "--full", more=f"enrich: [{{add_tags: [{name}]}}]\n"))
+            properties = world.aspect(urn, "mlModelProperties")
+            assert properties["customProperties"]["reviewed"] == "yes"
+            assert world.aspect(urn, "globalTags") == {"tags": [{"tag": f"urn:li:tag:{name}"}]}
+
+    tell(tmp_path, past, story, replace(V1_6, refusal_form=form))
+
+
+@pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
+def test_an_alias_that_moves_twice(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
+    def champions(world: World) -> list[str]:
+        found = versions(world.contents())
+        assert {name for name, (_, latest, _) in found.items() if latest} == {
+            "retired_4",
+            "scorer_4",
+        }
+        return sorted(name for name, (_, _, aliases) in found.items() if aliases)
+
+    def story(world: World) -> None:
+        succeed(world.ingest("first"))
+        succeed(world.ingest("champion is 3"))
+        assert champions(world) == ["retired_1", "scorer_3"]
+        world.catch_up()
+        succeed(world.ingest("champion is 2", "--full"))
+        assert champions(world) == ["retired_1", "scorer_2"]
+
+    tell(tmp_path, past, story, profile)
+
+
+@pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
+def test_removal_behind_superseded_versions(
+    tmp_path: Path, past: Past, profile: GmsProfile
+) -> None:
+    def story(world: World) -> None:
+        succeed(world.ingest("first"))
+        world.catch_up()
+        # Without state it is the catalog alone that lists what is ours.
+        shutil.rmtree(world.folder / ".mlcat")
+        succeed(world.ingest("less", "--full", more="limits: {max_removed_ratio: 1.0}\n"))
+
+    held = tell(tmp_path, past, story, profile)
+    removed = {urn for urn, one in held.items() if one.get("status", {}).get("removed")}
+    assert NAMING.model(past.runs["b"]).urn in removed
+    assert {name for name, (is_removed, _, _) in versions(held).items() if is_removed} == {
+        *("retired_1", "retired_2", "retired_3", "retired_4"),
+        "scorer_1",
+    }
+
+
+def test_removal_of_what_the_token_may_not_view(tmp_path: Path, past: Past) -> None:
+    def story(world: World) -> None:
+        succeed(world.ingest("first"))
+        succeed(world.ingest("less", "--full", more="limits: {max_removed_ratio: 1.0}\n"))
+
+    hidden = NAMING.model(past.runs["b"]).urn
+    held = tell(tmp_path, past, story, replace(V1_6, hides=lambda urn: urn == hidden))
+    assert held[hidden]["status"] == {"removed": True}
+
+
+def test_what_comes_back_after_garbage_was_collected(tmp_path: Path, past: Past) -> None:
+    def story(world: World) -> dict[str, dict[str, Any]]:
+        succeed(world.ingest("first"))
+        succeed(world.ingest("less", "--full", more="limits: {max_removed_ratio: 1.0}\n"))
+        if world.gms is not None:
+            world.gms.collect_garbage()
+        succeed(world.ingest("first", "--full"))
+        contents = world.contents()
+        for aspects in contents.values():
+            # An entity that is made again was never marked, and its set names it as it did before.
+            if aspects.get("status") == {"removed": False}:
+                del aspects["status"]
+            aspects.get("versionProperties", {}).pop("isLatest", None)
+        assert "status" not in contents[world.model("b")]
+        return contents
+
+    with plain_world(tmp_path / "plain", past) as plain:
+        expected = story(plain)
+    with gms_world(tmp_path / "gms", past, V1_6) as gms:
+        assert differences(expected, story(gms)) == []
+
+
+@pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
+def test_retract(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
+    def story(world: World) -> None:
+        succeed(world.ingest("first"))
+        put(world.store, world.model("c"), globalTags={"tags": [{"tag": "urn:li:tag:theirs"}]})
+        world.catch_up()
+        assert call(["retract", world.recipe, "--yes"]) == 0
+
+    held = tell(tmp_path, past, story, profile)
+    live = {urn for urn, one in held.items() if not one.get("status", {}).get("removed")}
+    assert NAMING.model(past.runs["c"]).urn in live
+
+
+TESTS = """\
+- id: accurate
+  name: Models reach an accuracy of 0.85
+  category: Quality
+  definition:
+    on: {types: [mlModel]}
+    rules:
+      property: mlModelProperties.trainingMetrics.accuracy
+      operator: greater_than
+      values: ["0.85"]
+"""
+
+
+def gate(world: World) -> dict[str, Any]:
+    """Ingest before a gate that some models fail."""
+    tests = world.folder / "tests.yml"
+    tests.write_text(TESTS)
+    assert call(["catalog", "tests", "push", str(tests), "--server", world.url]) == 0
+    return world.ingest("first", "--fail-on-tests", "accuracy")
+
+
+def test_the_gate(tmp_path: Path, past: Past) -> None:
+    def story(world: World) -> None:
+        report = gate(world)
+        assert report["exit_code"] == 3
+        assert report["gate"]["newly_failing"] > 5
+
+    held = tell(tmp_path, past, story, replace(V1_6, evaluates=True))
+    assert len([urn for urn, one in held.items() if "testResults" in one]) > 5
+
+
+def test_without_an_evaluate_endpoint_the_gate_is_not_passed(tmp_path: Path, past: Past) -> None:
+    with plain_world(tmp_path / "plain", past) as plain:
+        gate(plain)
+        expected = plain.contents()
+    with gms_world(tmp_path / "gms", past, V1_6) as gms:
+        report = gate(gms)
+        held = gms.contents()
+    for aspects in expected.values():
+        aspects.pop("testResults", None)
+    assert differences(expected, held) == []
+    assert report["exit_code"] == 3
+    assert report["gate"]["not_evaluated"][0].startswith("the service has no metadata tests (404")

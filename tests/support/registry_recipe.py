@@ -1,0 +1,68 @@
+"""A recipe over a Feast registry in a file, run again and again into a catalog in memory."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mlcat_ingest.pipeline.evaluate import EvaluateOptions
+from mlcat_ingest.pipeline.plan.plan import Plan
+from mlcat_ingest.pipeline.plan.spool import Spool
+from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.scratch import ScratchState
+from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.sources.feast.source import FeastSource
+from support.fakes import FakeSink
+from support.feast import config
+
+
+@dataclass
+class RegistryRecipe:
+    """Ingests `registry.db` of `folder`; `max_removed_ratio` is that of the recipe."""
+
+    folder: Path
+    has_state: bool = True
+    max_removed_ratio: float = 0.2
+    sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://catalog"))
+
+    def ingest(self, content: bytes) -> Report:
+        """Run once over a registry of this content."""
+        (self.folder / "registry.db").write_bytes(content)
+        state = State(self._url, self._memory) if self.has_state else State()
+        return Run([self._source()], self.sink, self._options(state)).execute()
+
+    def plan(self) -> Plan:
+        """Find what `ingest` would write."""
+        spool, state = Spool(), ScratchState(self._url, self._memory)
+        sink = PlannedSink(self.sink, spool)
+        run = Run([self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool))
+        return Plan(run.execute(), spool)
+
+    def removed(self) -> set[str]:
+        """Return the entities that are marked as removed."""
+        stored = self.sink.stored.items()
+        return {urn for urn, one in stored if one.get("status", {}).get("removed")}
+
+    def live(self) -> set[str]:
+        """Return the entities of the registry that are not."""
+        return {urn for urn in self.sink.stored if ":ml" in urn} - self.removed()
+
+    @property
+    def _url(self) -> str:
+        return f"sqlite:///{self.folder}/state.db"
+
+    @property
+    def _memory(self) -> MemoryOptions:
+        return MemoryOptions("r")
+
+    def _source(self) -> FeastSource:
+        return FeastSource(config(registry=str(self.folder / "registry.db")))
+
+    def _options(self, state: State) -> RunOptions:
+        return RunOptions(
+            "r",
+            EvaluateOptions(enabled=False),
+            state=state,
+            max_removed_ratio=self.max_removed_ratio,
+        )

@@ -1,0 +1,52 @@
+"""A plugin of pytest: where every service has to be there, a skipped test is a failed one."""
+
+import os
+import re
+from collections.abc import Generator
+from typing import Final
+
+import pytest
+
+ALLOWED: Final = {
+    "SQLite has no users and no server": "the case does not exist for this database",
+    "only PostgreSQL locks a table against readers": "the case does not exist for this database",
+    "this machine has no IPv6": "containers often have none; nothing else depends on it",
+}
+"""Reasons of skips that are no gap in what was tested, and why."""
+
+EXTRA: Final = re.compile(
+    r"could not import '(datahub|mlflow|sklearn|psycopg|fsspec|botocore|grpc)"
+    r"|of the extra|what is left to MLflow|what MlflowClient opens"
+)
+"""Reasons of skips where the package is installed without its extras."""
+
+
+def is_gap(reason: str) -> bool:
+    """Return whether a test that is skipped for `reason` should have run here."""
+    if os.environ.get("MLCAT_REQUIRE_SERVICES") != "1" or any(one in reason for one in ALLOWED):
+        return False
+    return not (os.environ.get("MLCAT_WITHOUT_EXTRAS") == "1" and EXTRA.search(reason))
+
+
+def _fail(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    place = report.longrepr
+    reason = str(place[2] if isinstance(place, tuple) else place)
+    if is_gap(reason):
+        report.outcome = "failed"
+        report.longrepr = f"no test may be skipped here: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _fail(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail(report)
+    return report

@@ -1,0 +1,96 @@
+"""A change of a key needs a full pass if, and only if, the key decides what is written."""
+
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.pipeline.pipeline import memory_of
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.traces import part_of
+from support.mlflow_records import a_scope
+
+BARE: dict[str, Any] = {"sources": [{"type": "mlflow", "config": {"tracking_uri": "http://m"}}]}
+
+RECIPE_CONTENT: dict[str, Any] = {
+    "enrich": [{"add_tags": ["x"]}],
+    "merge": {"mlModelProperties.groups": "union"},
+}
+RECIPE_OTHERS: dict[str, Any] = {
+    "name": "another",
+    # What a source reads is part of its own settings, below.
+    "sources": [{"type": "mlflow", "config": {"tracking_uri": "http://another"}}],
+    "sink": {"type": "file", "config": {"path": "out.jsonl"}},
+    "evaluate": {"enabled": False},
+    "lineage": {"check": False},
+    "limits": {"max_new_entities": 7},
+    "state": {"full_every": "7d"},
+    "dead_letters": "another.jsonl",
+    "report_to_catalog": False,
+}
+
+MLFLOW_CONTENT: dict[str, Any] = {
+    "tracking_uri": "http://another",
+    "registry_uri": "http://another",
+    "reader": "rest",
+    "experiments": {"allow": ["a"]},
+    "workspaces": {"allow": ["a"]},
+    "runs": {"since": "2026-01-31"},
+    "limit": 3,
+    "system_metrics": True,
+    "env": "DEV",
+    "instance": "eu",
+    "compat": "datahub",
+    "naming": {"model": "run-{run_id}"},
+    "ui_url": "http://ui",
+    "server_id": "s",
+    "alias_tags": True,
+    "owners": {"type": "DATAOWNER"},
+    "datasets": {"partitions": "keep"},
+    "features": {"enabled": False},
+}
+MLFLOW_OTHERS: dict[str, Any] = {
+    "username": "u",
+    "password": "p4ssword",
+    "token": "t0ken",
+    "auth": "plugin",
+    "headers": {"X-Proxy": "s3cret"},
+    "insecure_tls": True,
+    "server_cert_path": "ca.pem",
+    "client_cert_path": "client.pem",
+    "timeout_s": 9.0,
+    "retries": 1,
+    "page_size": 9,
+    "connections": 1,
+    "incremental": {"overlap": "2h"},
+}
+
+
+def recipe_settings(**changed: Any) -> str:
+    recipe = Recipe.model_validate({**BARE, **changed})
+    return memory_of(recipe, full=False, accept_renaming=False).settings
+
+
+def mlflow_settings(**changed: Any) -> str:
+    return part_of(
+        MlflowConfig.model_validate({"tracking_uri": "http://m", **changed}), a_scope()
+    ).settings
+
+
+def test_every_key_is_in_one_of_the_tables() -> None:
+    assert Recipe.model_fields.keys() == RECIPE_CONTENT.keys() | RECIPE_OTHERS.keys()
+    assert MlflowConfig.model_fields.keys() == MLFLOW_CONTENT.keys() | MLFLOW_OTHERS.keys()
+    assert not RECIPE_CONTENT.keys() & RECIPE_OTHERS.keys()
+    assert not MLFLOW_CONTENT.keys() & MLFLOW_OTHERS.keys()
+
+
+@pytest.mark.parametrize("key", [*RECIPE_CONTENT, *RECIPE_OTHERS])
+def test_a_key_of_the_recipe(key: str) -> None:
+    value = {**RECIPE_CONTENT, **RECIPE_OTHERS}[key]
+    assert (recipe_settings(**{key: value}) != recipe_settings()) == (key in RECIPE_CONTENT)
+
+
+@pytest.mark.parametrize("key", [*MLFLOW_CONTENT, *MLFLOW_OTHERS])
+def test_a_key_of_an_mlflow_source(key: str) -> None:
+    value = {**MLFLOW_CONTENT, **MLFLOW_OTHERS}[key]
+    assert (mlflow_settings(**{key: value}) != mlflow_settings()) == (key in MLFLOW_CONTENT)

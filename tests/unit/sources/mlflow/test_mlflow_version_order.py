@@ -1,0 +1,104 @@
+"""Versions of one registered model come in ascending order, and few of them wait for others."""
+
+import random
+
+import pytest
+
+from mlcat_ingest.sources.mlflow import joins
+from mlcat_ingest.sources.mlflow.joins import VersionOrder
+from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
+from support.fake_mlflow import FakeReader, FakeStore, a_source, read_all
+from support.mlflow_records import a_run, a_scope, an_experiment
+
+SCOPE = a_scope()
+
+
+def joined(version: ModelVersion, **params: str) -> JoinedVersion:
+    run = a_run(version.run_id or "", params=params)
+    return JoinedVersion(SCOPE, version, run=JoinedRun(SCOPE, run, an_experiment()))
+
+
+def order_of(*versions: ModelVersion) -> VersionOrder:
+    return VersionOrder(versions, lambda version: JoinedVersion(SCOPE, version))
+
+
+def names(records: object) -> list[str]:
+    assert hasattr(records, "__iter__")
+    return [
+        f"{one.version.name} {one.version.version}{'' if one.run else ' alone'}" for one in records
+    ]
+
+
+def test_a_version_waits_for_the_lower_ones_of_its_own_model_only() -> None:
+    m9, m10, n1 = (ModelVersion(*of, run_id="r") for of in (("m", "9"), ("m", "10"), ("n", "1")))
+    order = order_of(m10, m9, n1)
+    assert names(order.add(joined(m10))) == []
+    assert names(order.add(joined(n1))) == ["n 1"]
+    assert names(order.add(joined(m9))) == ["m 9", "m 10"]
+    assert names(order.rest(["m", "n"])) == []
+
+
+def test_nothing_waits_for_a_version_that_has_no_run() -> None:
+    uploaded = ModelVersion("m", "1")
+    second = ModelVersion("m", "2", run_id="r")
+    assert names(order_of(uploaded, second).add(joined(second))) == ["m 1 alone", "m 2"]
+
+
+def test_at_the_end_lower_versions_come_without_their_runs() -> None:
+    versions = [ModelVersion("m", str(n), run_id="r") for n in (1, 2, 3)]
+    order = order_of(*versions)
+    assert names(order.add(joined(versions[1]))) == []
+    assert names(order.rest(())) == ["m 1 alone", "m 2"], "only what is below one that was read"
+    order = order_of(*versions)
+    assert names(order.add(joined(versions[1]))) == []
+    assert names(order.rest(["m", "unknown"])) == ["m 1 alone", "m 2", "m 3 alone"]
+
+
+def test_a_version_that_is_not_awaited_goes_as_it_comes() -> None:
+    known, new = (ModelVersion("m", n, run_id="r") for n in "23")
+    assert names(order_of(new).add(joined(known))) == ["m 2"]
+
+
+def test_what_waits_is_bounded_and_a_late_run_brings_its_version_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joins, "HELD_ENTRIES", 3 * joins._VERSION_ENTRIES)
+    versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 7)]
+    order = order_of(*versions)
+    for version in versions[2:5]:
+        assert names(order.add(joined(version))) == []
+    last = names(order.add(joined(versions[5])))
+    assert last == ["m 1 alone", "m 2 alone", "m 3", "m 4", "m 5", "m 6"]
+    assert names(order.add(joined(versions[0]))) == ["m 1"]
+    assert names(order.rest(["m"])) == []
+
+
+def test_wide_runs_are_held_in_smaller_numbers() -> None:
+    versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 5)]
+    order = order_of(*versions)
+    wide = {str(n): "" for n in range(joins.HELD_ENTRIES // 2)}
+    assert names(order.add(joined(versions[1], **wide))) == []
+    assert names(order.add(joined(versions[2], **wide))) == ["m 1 alone", "m 2", "m 3"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_server_with_runs_in_any_order_is_read_ascending(seed: int) -> None:
+    shuffled = random.Random(seed)
+    runs = [a_run(f"r{n}") for n in range(40)]
+    versions = [
+        ModelVersion(f"m{n % 3}", str(n), run_id=shuffled.choice([f"r{n}", "gone", None]))
+        for n in range(40)
+    ]
+    shuffled.shuffle(runs)
+    models = [RegisteredModel(f"m{n}") for n in range(3)]
+    reader = FakeReader({"default": FakeStore([an_experiment()], runs, models, versions)}, page=7)
+    found = [one for one in read_all(a_source(reader)) if isinstance(one, JoinedVersion)]
+    for model in models:
+        numbers = [int(one.version.version) for one in found if one.version.name == model.name]
+        assert numbers == sorted(numbers)
+    assert len(found) == 40
+    assert all(
+        (one.run is not None) == (one.version.run_id in {run.run_id for run in runs})
+        for one in found
+    )
