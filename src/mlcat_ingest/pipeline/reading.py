@@ -29,7 +29,7 @@ REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
 
 # Not feature tables: they come among their features, so that each chunk would have only a few.
-_WRITTEN_EARLY: Final = frozenset({"mlModelGroup"})
+_WRITTEN_EARLY: Final = ("mlModelGroup", "versionSet")
 _NAMING_FIELDS: Final = ("run_id", "model_id", "experiment_id", "name", "urn", "id")
 
 
@@ -42,7 +42,7 @@ class Chunk:
 
     @property
     def version_sets(self) -> dict[str, str]:
-        """The version sets of those entities that are versions, by URN, in their order."""
+        """The version sets of those entities that are versions or sets, by URN, in their order."""
         sets = ((urn, version_set_of(one)) for urn, one in self.entities.items())
         return {urn: version_set for urn, version_set in sets if version_set}
 
@@ -165,8 +165,9 @@ class Chunker:
 
     def _containers(self) -> Iterator[Chunk]:
         # A run that breaks off should not leave members without their group.
-        for entity_type in _WRITTEN_EARLY & self._buffers.keys():
-            yield self._cut(entity_type)
+        for entity_type in _WRITTEN_EARLY:
+            if entity_type in self._buffers:
+                yield self._cut(entity_type)
 
     def _cut(self, entity_type: str) -> Chunk:
         del self._weights[entity_type]

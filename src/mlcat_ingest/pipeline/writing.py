@@ -21,7 +21,7 @@ class Writer:
     """Packs whole entities into batches of proposals; whoever fills one writes it.
 
     A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. An entity
-    whose `versionProperties` change waits until all earlier ones of its version set are
+    whose `versionProperties` change waits until its version set and all earlier ones of it are
     acknowledged: the service compares a new version with the latest that it has stored, so of two
     in one request both would become the latest (VersionPropertiesSideEffect.java).
     """
@@ -56,7 +56,7 @@ class Writer:
         """
         versions = {one.urn: one for one in changed if _changes_version(one)}
         others = [one for one in changed if one.urn not in versions]
-        self._in_flight.leave_sets([one.urn for one in others])
+        self._in_flight.leave_sets([one.urn for one in others if not _is_version_set(one)])
         with self._lock:
             self._in_flight.park([one.urn for one in changed])
             self._waiting.update(versions)
@@ -139,3 +139,7 @@ def _changes_version(one: MergedEntity) -> bool:
     return bool(version_set_of(one.entity)) and any(
         proposal.aspect_name == VERSION_PROPERTIES for proposal in one.proposals
     )
+
+
+def _is_version_set(one: MergedEntity) -> bool:
+    return version_set_of(one.entity) == one.urn

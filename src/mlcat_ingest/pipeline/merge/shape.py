@@ -9,6 +9,7 @@ from mlcat_ingest.metadata.entities import implied_aspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.records import ASPECTS
 from mlcat_ingest.metadata.shapes import Field, fields
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
 ONE_VALUE: Final = frozenset({("browsePathsV2", "path")})
@@ -39,7 +40,9 @@ def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
 
 
 def version_set_of(entity: Entity) -> str | None:
-    """Return the URN of the version set that an entity is a version of, None for no version."""
+    """Return the version set that an entity is a version of, or is itself; None for any other."""
+    if entity_type_of(entity.urn) == "versionSet":
+        return entity.urn
     return entity.aspects.get(VERSION_PROPERTIES, {}).get("versionSet")
 
 

@@ -32,6 +32,9 @@ _HELD: Final = text(
     " AND classid::bigint = :high AND objid::bigint = :low"
 )
 
+_TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:key)")
+_UNLOCK: Final = text("SELECT pg_advisory_unlock(:key)")
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -151,9 +154,7 @@ class _AdvisoryLock:
             # Without a transaction, which would be idle for as long as the run takes.
             connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             unless_taken.callback(_close, connection)
-            if not connection.scalar(
-                text("SELECT pg_try_advisory_lock(:key)"), {"key": _key(recipe)}
-            ):
+            if not connection.scalar(_TRY_LOCK, {"key": _key(recipe)}):
                 return None
             connection.execute(_forget(recipe))
             connection.execute(insert(tables.holder).values(recipe=recipe, **asdict(_me())))
@@ -165,6 +166,8 @@ class _AdvisoryLock:
             return
         try:
             self._connection.execute(_forget(self._recipe))
+            # A closed connection's lock goes when the server notices, maybe after the next run asks.
+            self._connection.execute(_UNLOCK, {"key": _key(self._recipe)})
         except SQLAlchemyError:
             pass  # the connection is lost, and the lock with it
         finally:
