@@ -166,7 +166,7 @@ class _AdvisoryLock:
             return
         try:
             self._connection.execute(_forget(self._recipe))
-            # A closed connection's lock goes when the server notices, maybe after the next run asks.
+            # A closed connection keeps its lock until the server notices that it is closed.
             self._connection.execute(_UNLOCK, {"key": _key(self._recipe)})
         except SQLAlchemyError:
             pass  # the connection is lost, and the lock with it
