@@ -19,8 +19,8 @@ from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
 from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
+from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun
 from mlcat_ingest.sources.mlflow.records import Metric
 from support.mlflow_records import a_run, a_scope, an_experiment
 

@@ -9,7 +9,7 @@ from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,

@@ -6,14 +6,13 @@ from typing import Any
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.links import ui_links
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
+    Limits,
     MappingOptions,
     Scope,
 )
@@ -27,6 +26,7 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.mlflow.ui_links import ui_links
 from mlcat_ingest.sources.owners import Owners, OwnersConfig
 
 Json = Mapping[str, Any]

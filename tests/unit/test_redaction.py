@@ -10,7 +10,7 @@ from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.redaction import UNREADABLE_URL, redact_url, redact_urls, user_info
 from mlcat_ingest.sources.feast.addresses import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
+from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.properties import put_tags
 from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
 from mlcat_ingest.sources.mlflow.uris import normalised

@@ -16,11 +16,11 @@ from mlcat_ingest.recipe.paths import RecipePath
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern
+from mlcat_ingest.text import whole_characters
 
 _URNS: Final = ("urn:li:corpuser:", "urn:li:corpGroup:")
 _NOBODY: Final[Aspect] = {"owners": []}
 _CACHED_USERS: Final = 10_000
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _told_apart(owners: dict[str, str]) -> dict[str, str]:
@@ -101,7 +101,7 @@ class Owners:
             pass
         if len(self._urns) >= _CACHED_USERS:
             self._urns.clear()
-        found = self._urns[user] = self._looked_up(_SURROGATE.sub("\ufffd", user).strip())
+        found = self._urns[user] = self._looked_up(whole_characters(user).strip())
         return found
 
     def _looked_up(self, name: str) -> str | None:

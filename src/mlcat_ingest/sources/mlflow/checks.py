@@ -6,8 +6,9 @@ from typing import Final, Literal
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import Experiment
 from mlcat_ingest.sources.mlflow.uris import is_http
 

@@ -23,6 +23,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow import entities
 from mlcat_ingest.sources.mlflow.checks import findings, untested
@@ -47,7 +48,6 @@ from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow, token_at
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
-    DEFAULT_WORKSPACE,
     ModelFilter,
     RunFilter,
     Thing,
@@ -60,7 +60,8 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.stores import check_store, folder_of, folders_allowed
+from mlcat_ingest.sources.mlflow.stores import check_store, folders_allowed
+from mlcat_ingest.sources.mlflow.uris import folder_of
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.reader import PROMPT_TAG
+from mlcat_ingest.sources.mlflow.names import NAME_TAG, PROMPT_TAG
 from mlcat_ingest.sources.mlflow.records import (
     DatasetInput,
     Experiment,
@@ -68,7 +68,7 @@ def run(item: Json) -> Run:
     return Run(
         run_id(item),
         str(info["experiment_id"]),
-        info.get("run_name") or tags.get("mlflow.runName") or None,
+        info.get("run_name") or tags.get(NAME_TAG) or None,
         info.get("user_id") or None,
         info.get("status"),
         moment(info.get("start_time")),

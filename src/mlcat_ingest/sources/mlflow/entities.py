@@ -16,6 +16,7 @@ from mlcat_ingest.sources.mlflow.decode import (
     output_order,
     stage,
 )
+from mlcat_ingest.sources.mlflow.names import NAME_TAG
 from mlcat_ingest.sources.mlflow.records import (
     DatasetInput,
     Experiment,
@@ -37,7 +38,7 @@ def run(entity: Any) -> Run:
     return Run(
         run_id=info.run_id,
         experiment_id=str(info.experiment_id),
-        name=getattr(info, "run_name", None) or tags.get("mlflow.runName") or None,
+        name=getattr(info, "run_name", None) or tags.get(NAME_TAG) or None,
         user_id=info.user_id or None,
         status=info.status,
         start_time_ms=moment(info.start_time),

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.sources.mlflow.stores import folder_of
+from mlcat_ingest.sources.mlflow.uris import folder_of
 
 MAX_BYTES: Final = 1024 * 1024
 """Size of the largest file that is read; one that is larger counts as not there."""

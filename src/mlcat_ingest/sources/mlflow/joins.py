@@ -5,11 +5,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from mlcat_ingest.sources.mlflow.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.listing import chunks, entries_of
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedVersion
-from mlcat_ingest.sources.mlflow.mapping.version import number_of
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, ModelFilter
-from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelVersion, Run
+from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelVersion, Run, number_of
 
 _MODEL_URI: Final = "models:/m-"
 # A model can be logged to a run that has ended; a day later it is not looked for any more.

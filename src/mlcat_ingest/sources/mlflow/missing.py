@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.base import Missing, Unlisted
+from mlcat_ingest.sources.mlflow.joined import Scope
 from mlcat_ingest.sources.mlflow.listing import chunks
-from mlcat_ingest.sources.mlflow.mapping.records import Scope
+from mlcat_ingest.sources.mlflow.names import OwnKey
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, Reader, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.records import Experiment, Run
 
@@ -56,8 +57,8 @@ def _thing(scope: Scope, one: Unlisted) -> Thing | None:
     """Return what an entity was made from, by what stands on it and if its URN says the same."""
     custom = one.properties.get(_CUSTOM) or {}
     naming = scope.naming
-    registered, version = custom.get("mlflow.registered_model"), custom.get("mlflow.version")
-    run_id, experiment_id = custom.get("mlflow.run_id"), custom.get("mlflow.experiment_id")
+    registered, version = custom.get(OwnKey.REGISTERED_MODEL), custom.get(OwnKey.VERSION)
+    run_id, experiment_id = custom.get(OwnKey.RUN_ID), custom.get(OwnKey.EXPERIMENT_ID)
     try:
         if registered and version and naming.version(registered, version).urn == one.urn:
             return Thing("version", registered, version)

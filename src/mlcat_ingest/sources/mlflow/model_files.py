@@ -14,9 +14,8 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.links.evidence import feast_tags
 from mlcat_ingest.sources.mlflow.file_access import Place, ReadsFiles
-from mlcat_ingest.sources.mlflow.mapping.evidence import input_names, trains_nothing
-from mlcat_ingest.sources.mlflow.mapping.logged import logged_history
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun, RunFiles
+from mlcat_ingest.sources.mlflow.joined import JoinedRun, RunFiles
+from mlcat_ingest.sources.mlflow.mlmodel import input_names, logged_history
 from mlcat_ingest.sources.mlflow.records import LoggedModel
 
 log = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ class ModelFiles:
 
     def with_files(self, record: JoinedRun) -> JoinedRun:
         """Return `record` with what its files say."""
-        if self._reader is None or record.scope.options.links is None or trains_nothing(record):
+        if self._reader is None or record.scope.options.links is None or record.trains_nothing:
             return record
         wanted = self._wanted(record)
         if not wanted and not (self._model_files and record.models):

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from mlcat_ingest.sources.mlflow.joined import JoinedRecord, JoinedRun, Scope
 from mlcat_ingest.sources.mlflow.joins import Versions
 from mlcat_ingest.sources.mlflow.listing import chunks
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord, JoinedRun, Scope
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
 from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, RegisteredModel, Run

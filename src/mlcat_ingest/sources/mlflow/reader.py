@@ -16,12 +16,6 @@ from mlcat_ingest.sources.mlflow.records import (
 )
 from mlcat_ingest.sources.mlflow.uris import normalised
 
-DEFAULT_WORKSPACE: Final = "default"
-"""The workspace that every server has; the only one where workspaces are off."""
-
-PROMPT_TAG: Final = "mlflow.prompt.is_prompt"
-"""The tag that tells a prompt from a registered model; both are in one listing."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:

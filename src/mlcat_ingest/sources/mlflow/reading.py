@@ -4,14 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
-from mlcat_ingest.sources.mlflow.joins import (
-    LoggedModels,
-    RecentModels,
-    VersionOrder,
-    Versions,
-    logged_model_id,
-)
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
@@ -19,7 +12,13 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedVersion,
     Scope,
 )
-from mlcat_ingest.sources.mlflow.mapping.version import number_of
+from mlcat_ingest.sources.mlflow.joins import (
+    LoggedModels,
+    RecentModels,
+    VersionOrder,
+    Versions,
+    logged_model_id,
+)
 from mlcat_ingest.sources.mlflow.model_files import ModelFiles
 from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import (
@@ -28,6 +27,7 @@ from mlcat_ingest.sources.mlflow.records import (
     ModelVersion,
     RegisteredModel,
     Run,
+    number_of,
 )
 from mlcat_ingest.sources.mlflow.select import Selection, count_children
 

@@ -122,3 +122,18 @@ class Run:
     datasets: tuple[DatasetInput, ...] = ()
     model_inputs: tuple[str, ...] = ()
     model_outputs: tuple[ModelOutput, ...] = ()
+
+
+def number_of(version: str) -> tuple[int, str]:
+    """Return the sort key of a version: by number, then by text for what is no number."""
+    return (int(version), "") if version.isascii() and version.isdigit() else (-1, version)
+
+
+def aliases_of(version: ModelVersion, registered: RegisteredModel | None) -> list[str]:
+    """Return a version's aliases, from the registered model's own map where it is known.
+
+    MLflow's SQL registries leave the aliases of listed versions empty.
+    """
+    if registered is None:
+        return sorted(version.aliases)
+    return sorted(a for a, number in registered.aliases.items() if number == version.version)

@@ -8,6 +8,7 @@ from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.reach import clock
 from mlcat_ingest.sources.mlflow import decode
 from mlcat_ingest.sources.mlflow.checks import findings
@@ -39,7 +40,6 @@ from mlcat_ingest.sources.mlflow.paging import (
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
-    DEFAULT_WORKSPACE,
     ModelFilter,
     RunFilter,
     Thing,

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG
+from mlcat_ingest.sources.mlflow.names import HISTORY_TAG, PARENT_TAG
 from mlcat_ingest.sources.mlflow.reader import RunFilter
 from mlcat_ingest.sources.mlflow.records import Experiment, Run
-
-PARENT_TAG: Final = "mlflow.parentRunId"
 
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""

@@ -10,10 +10,10 @@ from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, SourceUnavail
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.reach import Address, reach
 from mlcat_ingest.sources.mlflow.auth import SignIn, sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.replies import judged, object_of
 from mlcat_ingest.sources.mlflow.uris import normalised
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.naming import Naming, Templates
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import (
     Forgetful,
@@ -24,21 +24,21 @@ from mlcat_ingest.sources.base import (
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.changes import Changes, Since
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.links import ui_links
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedRecord,
     JoinedRun,
     MappingOptions,
     Scope,
 )
+from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.missing import missing
 from mlcat_ingest.sources.mlflow.named import NamedReading
 from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE, Reader
+from mlcat_ingest.sources.mlflow.reader import Reader
 from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
 from mlcat_ingest.sources.mlflow.select import Selection
 from mlcat_ingest.sources.mlflow.traces import part_of, trace_of
+from mlcat_ingest.sources.mlflow.ui_links import ui_links
 from mlcat_ingest.sources.mlflow.units import ids_in, refuse_to_split, rest_of, units_of
 from mlcat_ingest.sources.owners import Owners
 

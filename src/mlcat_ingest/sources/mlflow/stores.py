@@ -5,7 +5,6 @@ Only reads, and lets MLflow read folders.
 Source: `SqlAlchemyStore` and `FileStore` of MLflow 3.10 to 3.17.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -13,10 +12,9 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
-from mlcat_ingest.sources.mlflow.uris import is_database
+from mlcat_ingest.sources.mlflow.uris import folder_of, is_database
 
 _TIMEOUT_S: Final = 120.0
 _UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
@@ -40,14 +38,6 @@ def check_store(uri: str) -> None:
         _check_database(uri)
     elif (folder := folder_of(uri)) is not None:
         _check_folder(folder)
-
-
-def folder_of(uri: str) -> Path | None:
-    """Return the folder that `uri` names, None for any other kind of address."""
-    if uri.startswith("file:"):
-        return Path(unquote(urlsplit(uri).path))
-    is_path = os.sep in uri or uri.startswith(".") or Path(uri).exists()
-    return Path(uri) if "://" not in uri and is_path else None
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import PROGRAM, Part, PartState, Trace
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.model import is_removed
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
@@ -23,8 +22,12 @@ from mlcat_ingest.sources.mlflow.mapping.records import (
     JoinedVersion,
     Scope,
 )
-from mlcat_ingest.sources.mlflow.mapping.version import aliases_of
-from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.records import (
+    Experiment,
+    ModelVersion,
+    RegisteredModel,
+    aliases_of,
+)
 from mlcat_ingest.sources.mlflow.select import UNENDED
 
 RUN: Final = "run"
@@ -81,7 +84,7 @@ def trace_of(record: JoinedRecord, part: PartState) -> Trace | None:
 
 def _run(record: JoinedRun, part: PartState) -> Trace:
     run, mark = record.run, ""
-    if is_removed(record):
+    if record.is_removed:
         mark = TRASH
     elif run.status in UNENDED and not record.abandoned:
         mark = f"{OPEN}{run.start_time_ms or 0:020d}"

@@ -1,10 +1,12 @@
 """Tracking URIs: what kind each is, and the one spelling that identifies a server."""
 
+import os
 import re
 from difflib import get_close_matches
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from mlcat_ingest.redaction import redact_url
 
@@ -57,6 +59,14 @@ def is_readable_database(uri: str) -> bool:
     """Return whether `uri` is that of a database whose tables we can read ourselves."""
     found = _DATABASE.match(uri)
     return found is not None and found[1].lower() != "mssql"
+
+
+def folder_of(uri: str) -> Path | None:
+    """Return the folder that `uri` names, None for any other kind of address."""
+    if uri.startswith("file:"):
+        return Path(unquote(urlsplit(uri).path))
+    is_path = os.sep in uri or uri.startswith(".") or Path(uri).exists()
+    return Path(uri) if "://" not in uri and is_path else None
 
 
 def normalised(uri: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import Part, PartState
 from mlcat_ingest.sources.mlflow import changes as changes_module
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRecord, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.joined import JoinedRecord, JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.reader import RunFilter
 from mlcat_ingest.sources.mlflow.records import (
     LoggedModel,

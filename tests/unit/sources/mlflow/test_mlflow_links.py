@@ -2,12 +2,12 @@
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.mapping.links import ui_links
 from mlcat_ingest.sources.mlflow.mapping.source_code import (
     NO_SOURCE_CODE,
     commit_url,
     source_code,
 )
+from mlcat_ingest.sources.mlflow.ui_links import ui_links
 
 BRICKS = "https://acme.cloud.databricks.com"
 

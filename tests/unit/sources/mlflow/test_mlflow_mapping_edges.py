@@ -6,19 +6,18 @@ import pytest
 
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
-from mlcat_ingest.sources.mlflow.mapping.params import free_name, hyper_params
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
+    Limits,
     Scope,
 )
-from mlcat_ingest.sources.mlflow.mapping.version import number_of
+from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
+from mlcat_ingest.sources.mlflow.mapping.params import free_name, hyper_params
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -27,6 +26,7 @@ from mlcat_ingest.sources.mlflow.records import (
     ModelVersion,
     RegisteredModel,
     Run,
+    number_of,
 )
 from support.mlflow_records import a_run, a_scope, an_experiment
 

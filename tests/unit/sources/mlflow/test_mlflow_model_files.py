@@ -10,8 +10,8 @@ import pytest
 from mlcat_ingest.errors import NotAuthorizedError, SourceUnavailableError
 from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
 from mlcat_ingest.sources.mlflow.file_access import MAX_BYTES, Place, local_text
+from mlcat_ingest.sources.mlflow.joined import NO_FILES, JoinedRun, RunFiles
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.records import NO_FILES, JoinedRun, RunFiles
 from mlcat_ingest.sources.mlflow.model_files import ModelFiles
 from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelOutput
 from support.feast_runs import recorded

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcat_ingest.sources.base import Forgetful, ReadsNamedRuns
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedRecord,
     JoinedRun,
 )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun
 from mlcat_ingest.sources.mlflow.records import (
     DatasetInput,
     Metric,

@@ -8,7 +8,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.base import Forgetful, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedRecord,
     JoinedRun,
     JoinedVersion,

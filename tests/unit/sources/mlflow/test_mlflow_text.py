@@ -6,7 +6,8 @@ import pytest
 
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits, shrink, sized
+from mlcat_ingest.sources.mlflow.joined import Limits
+from mlcat_ingest.sources.mlflow.mapping.limits import shrink, sized
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, put_tags, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
     clean,
@@ -14,8 +15,8 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
     fit,
     number_text,
     timestamp,
-    whole_characters,
 )
+from mlcat_ingest.text import whole_characters
 
 
 def test_ordinary_text_stays_and_leaves_no_note() -> None:

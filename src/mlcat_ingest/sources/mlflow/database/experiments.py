@@ -2,6 +2,7 @@
 
 from sqlalchemy import select, union
 
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.database.access import Database
 from mlcat_ingest.sources.mlflow.database.runs import by_owner
 from mlcat_ingest.sources.mlflow.database.tables import (
@@ -12,7 +13,6 @@ from mlcat_ingest.sources.mlflow.database.tables import (
     plain,
 )
 from mlcat_ingest.sources.mlflow.decode import moment
-from mlcat_ingest.sources.mlflow.reader import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.records import Experiment
 
 

@@ -13,7 +13,7 @@ from mlcat_ingest.sources.mlflow.database.tables import (
     RUNS,
     TAGS,
 )
-from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG
+from mlcat_ingest.sources.mlflow.names import HISTORY_TAG
 from mlcat_ingest.sources.mlflow.reader import ModelFilter, RunFilter
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from mlcat_ingest.errors import MissingExtraError, MlcatError, ProtocolMismatchError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.database.access import Database
@@ -41,7 +42,6 @@ from mlcat_ingest.sources.mlflow.paging import used_up
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
-    DEFAULT_WORKSPACE,
     ModelFilter,
     RunFilter,
     Thing,

@@ -21,7 +21,7 @@ from mlcat_ingest.sources.mlflow.database.tables import (
     plain,
 )
 from mlcat_ingest.sources.mlflow.decode import Aliases, model_id_of, moment, stage
-from mlcat_ingest.sources.mlflow.reader import PROMPT_TAG
+from mlcat_ingest.sources.mlflow.names import PROMPT_TAG
 from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
 
 VERSIONS_A_PAGE: Final = 1_000

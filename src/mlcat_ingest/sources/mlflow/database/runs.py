@@ -18,6 +18,7 @@ from mlcat_ingest.sources.mlflow.database.tables import (
     TAGS,
 )
 from mlcat_ingest.sources.mlflow.decode import dataset_order, moment, output_order
+from mlcat_ingest.sources.mlflow.names import NAME_TAG
 from mlcat_ingest.sources.mlflow.records import DatasetInput, Metric, ModelOutput, Run
 
 _NAN: Final = float("nan")
@@ -98,7 +99,7 @@ def _run(
     return Run(
         run_id,
         str(experiment_id),
-        name or tags.get("mlflow.runName") or None,
+        name or tags.get(NAME_TAG) or None,
         user_id or None,
         status,
         moment(started),

@@ -1,15 +1,15 @@
 """The mapping of MLflow: from joined records to entities, pure."""
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.mlflow.mapping.group import map_experiment, map_registered_model
-from mlcat_ingest.sources.mlflow.mapping.model import map_run
-from mlcat_ingest.sources.mlflow.mapping.records import (
+from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
+from mlcat_ingest.sources.mlflow.mapping.group import map_experiment, map_registered_model
+from mlcat_ingest.sources.mlflow.mapping.model import map_run
 from mlcat_ingest.sources.mlflow.mapping.version import map_version
 
 

@@ -12,10 +12,10 @@ from mlcat_ingest.metadata.proposal import Aspect, Note
 from mlcat_ingest.sources.dataset_names import DatasetName
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
-from mlcat_ingest.sources.mlflow.mapping.text import clean, compact_json, whole_characters
+from mlcat_ingest.sources.mlflow.mapping.text import clean, compact_json
+from mlcat_ingest.sources.mlflow.names import CONTEXT_TAG
 from mlcat_ingest.sources.mlflow.records import DatasetInput
-
-CONTEXT_TAG: Final = "mlflow.data.context"
+from mlcat_ingest.text import whole_characters
 
 _EVALUATION: Final = frozenset(
     {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}

@@ -1,9 +1,8 @@
 """What MLflow's records say about the features of a model, for the rules that find them."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from mlcat_ingest.links.evidence import (
     DECLARED_TAG,
@@ -14,14 +13,12 @@ from mlcat_ingest.links.evidence import (
     feast_tags,
 )
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion, Scope
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation
-from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, logged_history
 from mlcat_ingest.sources.mlflow.mapping.places import json_object
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun, JoinedVersion, Scope
+from mlcat_ingest.sources.mlflow.mlmodel import column_names, input_names, logged_history
 
 _NOTHING: Final = Evidence()
-_OPERATION: Final = "feast.operation"
-_MODEL_USED: Final = "feast.model_name"
 _SERVICE: Final = "feast.feature_service"
 
 
@@ -84,7 +81,7 @@ def _declared(tags: Iterable[Mapping[str, str]]) -> str | None:
 
 def _of_run(record: JoinedRun) -> Evidence | None:
     run, options, files = record.run, record.scope.options.links, record.files
-    if options is None or trains_nothing(record):
+    if options is None or record.trains_nothing:
         return _NOTHING
     if files.unread:
         return None
@@ -101,20 +98,13 @@ def _of_run(record: JoinedRun) -> Evidence | None:
     )
 
 
-def trains_nothing(record: JoinedRun) -> bool:
-    """Return whether a run is one of Feast's operations, or only used a model of another run."""
-    tags = record.run.tags
-    made = record.run.model_outputs or record.versions or HISTORY_TAG in tags
-    return _OPERATION in tags or (_MODEL_USED in tags and not made)
-
-
 def _used(record: JoinedRun) -> Iterator[UsedDataset]:
     """Yield the training data of a run that has a place and columns."""
     scope = record.scope
     for item in record.run.datasets:
         place = None if is_evaluation(item) else dataset_name(item, scope.datasets)
         urn = None if place is None else scope.datasets.urn(place, scope.naming.env)
-        columns = _names(json_object(item.schema).get("mlflow_colspec"))
+        columns = column_names(json_object(item.schema).get("mlflow_colspec"))
         if urn is not None and columns:
             yield UsedDataset(urn, columns)
 
@@ -129,24 +119,3 @@ def _signature(tags: Mapping[str, str]) -> frozenset[str] | None:
             return None
         columns |= names
     return frozenset(columns) if models else None
-
-
-def input_names(model: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the inputs in the signature of an `MLmodel`, which may be none."""
-    signature = model.get("signature")
-    inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
-    return _names(_json(inputs) if isinstance(inputs, str) else inputs)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _names(columns: Any) -> frozenset[str]:
-    if not isinstance(columns, list):
-        return frozenset()
-    named = (one.get("name") for one in columns if isinstance(one, dict))
-    return frozenset(name for name in named if isinstance(name, str))

@@ -5,6 +5,11 @@ from typing import Any, Final
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
+from mlcat_ingest.sources.mlflow.joined import (
+    JoinedExperiment,
+    JoinedRegisteredModel,
+    Scope,
+)
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     NO_TAGS,
     common_properties,
@@ -13,18 +18,11 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     time_stamp,
 )
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
-from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own, put_tags
-from mlcat_ingest.sources.mlflow.mapping.records import (
-    JoinedExperiment,
-    JoinedRegisteredModel,
-    Scope,
-)
+from mlcat_ingest.sources.mlflow.mapping.properties import put_own, put_tags
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json, fit, fit_or_none
-from mlcat_ingest.sources.mlflow.mapping.version import number_of, version_set_urn
-
-NOTE_TAG: Final = "mlflow.note.content"
-OWNER_TAGS: Final = ("mlflow.ownerEmail", "mlflow.user")
-"""Experiment tags that name the owner, the best first."""
+from mlcat_ingest.sources.mlflow.mapping.version import version_set_urn
+from mlcat_ingest.sources.mlflow.names import NOTE_TAG, OWNER_TAGS, OwnKey
+from mlcat_ingest.sources.mlflow.records import number_of
 
 _SAID_ELSEWHERE: Final = frozenset({NOTE_TAG})
 

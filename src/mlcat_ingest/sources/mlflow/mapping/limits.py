@@ -1,39 +1,12 @@
-"""How much of one record goes into the catalog: the one table of sizes, and the way back to it."""
+"""Properties of one record cut until they fit into one proposal."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.text import cut
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes beyond which a record is truncated, with a note in place and one in the report.
-
-    MLflow's SQL stores keep less than most of these; file stores and other servers keep anything.
-    """
-
-    name_chars: int = 250
-    """Characters of the name of a parameter, metric or custom property."""
-    value_chars: int = 8_000
-    """Characters of one value, such as a parameter's or a name: 32,000 bytes of UTF-8 at most, so
-    that the search index of a DataHub server takes it."""
-    description_chars: int = 32_000
-    """Characters of a description."""
-    params: int = 2_000
-    """Parameters of one run."""
-    metrics: int = 5_000
-    """Metrics of one run."""
-    tags: int = 900
-    """Tags of one record: with what we add, a DataHub server searches 1,000 custom properties."""
-    aspect_bytes: int = 4 * 1024 * 1024
-    """Bytes of one aspect as JSON; a service takes 16 MB a request, JSON inside JSON."""
-
-
-LIMITS: Final = Limits()
 
 _CAPS: Final = (2_000, 200, 40)
 _BYTES_A_CHAR: Final = 4

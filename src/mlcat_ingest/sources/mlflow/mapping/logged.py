@@ -1,17 +1,15 @@
 """Logged models: those of MLflow 3 that a run names, and MLflow 2's list of them in a tag."""
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own
+from mlcat_ingest.sources.mlflow.joined import Limits
+from mlcat_ingest.sources.mlflow.mapping.properties import put_own
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json, fit
+from mlcat_ingest.sources.mlflow.mlmodel import logged_history
+from mlcat_ingest.sources.mlflow.names import HISTORY_TAG, OwnKey
 from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelOutput, Run
-
-HISTORY_TAG: Final = "mlflow.log-model.history"
-"""Run tag of MLflow 2: a JSON list of the models that were logged, with whole signatures."""
 
 
 def put_logged_models(
@@ -68,17 +66,6 @@ def put_history(
     }
     for key, values in told.items():
         put_own(custom, key, ",".join(values), limits, notes)
-
-
-def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return MLflow 2's list of the models that were logged, nothing where it cannot be read."""
-    try:
-        entries = json.loads(tags.get(HISTORY_TAG) or "[]")
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(entries, list):
-        return []
-    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _texts(models: list[dict[str, Any]], key: str) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
+from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.params import Entry, fit_names, free_name
 from mlcat_ingest.sources.mlflow.mapping.properties import note_left_out
 from mlcat_ingest.sources.mlflow.mapping.text import fit, number_texts, timestamp

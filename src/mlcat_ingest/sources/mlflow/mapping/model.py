@@ -4,6 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     NO_TAGS,
     common_properties,
@@ -15,36 +16,27 @@ from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, DatasetFac
 from mlcat_ingest.sources.mlflow.mapping.evidence import run_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.jobs import training_jobs
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
-from mlcat_ingest.sources.mlflow.mapping.logged import HISTORY_TAG, put_history, put_logged_models
+from mlcat_ingest.sources.mlflow.mapping.logged import put_history, put_logged_models
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put_own, put_tags
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedRun
-from mlcat_ingest.sources.mlflow.mapping.source_code import (
-    COMMIT_TAGS,
-    NO_SOURCE_CODE,
-    source_code,
-)
+from mlcat_ingest.sources.mlflow.mapping.properties import put_own, put_tags
+from mlcat_ingest.sources.mlflow.mapping.source_code import NO_SOURCE_CODE, source_code
 from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, compact_json, fit_or_none
 from mlcat_ingest.sources.mlflow.mapping.version import names_of
+from mlcat_ingest.sources.mlflow.names import (
+    COMMIT_TAGS,
+    HISTORY_TAG,
+    NAME_TAG,
+    NOTE_TAG,
+    PARENT_TAG,
+    USER_TAG,
+    OwnKey,
+)
 from mlcat_ingest.sources.mlflow.records import Run
-
-NAME_TAG: Final = "mlflow.runName"
-NOTE_TAG: Final = "mlflow.note.content"
-PARENT_TAG: Final = "mlflow.parentRunId"
-USER_TAG: Final = "mlflow.user"
 
 _SAID_ELSEWHERE: Final = frozenset({NOTE_TAG, HISTORY_TAG})
 _SAID_ELSEWHERE_AND_NAME: Final = frozenset({NOTE_TAG, HISTORY_TAG, NAME_TAG})
 _SHORT_ID: Final = 8
-
-
-def is_removed(record: JoinedRun) -> bool:
-    """Return whether MLflow holds the run, or its experiment, in the trash."""
-    experiment = record.experiment
-    return record.run.lifecycle_stage == "deleted" or (
-        experiment is not None and experiment.lifecycle_stage == "deleted"
-    )
 
 
 def map_run(record: JoinedRun) -> list[Entity]:
@@ -92,7 +84,7 @@ class _Facts(NamedTuple):
 
 def _side_aspects(record: JoinedRun, facts: _Facts) -> dict[str, Aspect]:
     tags = record.run.tags
-    aspects = first_aspects(record.scope, removed=is_removed(record))
+    aspects = first_aspects(record.scope, removed=record.is_removed)
     user = facts.user
     aspects["ownership"] = record.scope.owners.ownership(user)
     committed = COMMIT_TAGS[0] in tags or COMMIT_TAGS[1] in tags

@@ -1,47 +1,13 @@
 """Custom properties: what MLflow's tags are called in the catalog, beside our own keys."""
 
 from collections.abc import Collection, Mapping
-from enum import StrEnum
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.redaction import redact_urls
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits
-from mlcat_ingest.sources.mlflow.mapping.source_code import REPO_TAGS
+from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.text import fit
-
-
-class OwnKey(StrEnum):
-    """Custom properties that the mapping writes itself; `put_own` is the way to write one."""
-
-    ABANDONED = "mlflow.abandoned"
-    ALIASES = "mlflow.aliases"
-    ARTIFACT_LOCATION = "mlflow.artifact_location"
-    ARTIFACT_URI = "mlflow.artifact_uri"
-    CHILDREN = "mlflow.children"
-    DATASETS = "mlflow.datasets"
-    DURATION_MS = "mlflow.duration_ms"
-    EXPERIMENT_ID = "mlflow.experiment_id"
-    FULL_NAME = "mlflow.full_name"
-    LATEST_VERSION = "mlflow.latest_version"
-    LEFT_OUT = "mlflow.left_out"
-    LIFECYCLE_STAGE = "mlflow.lifecycle_stage"
-    LOGGED_MODELS = "mlflow.logged_models"
-    MODEL_ARTIFACT_PATH = "mlflow.model_artifact_path"
-    MODEL_FLAVORS = "mlflow.model_flavors"
-    MODEL_ID = "mlflow.model_id"
-    MODEL_INPUTS = "mlflow.model_inputs"
-    MODEL_UUID = "mlflow.model_uuid"
-    PARENT_RUN_ID = "mlflow.parent_run_id"
-    REGISTERED_MODEL = "mlflow.registered_model"
-    RUN_ID = "mlflow.run_id"
-    RUN_MODEL = "mlflow.run_model"
-    SOURCE = "mlflow.source"
-    STATUS = "mlflow.status"
-    VERSION = "mlflow.version"
-    VERSION_STATUS = "mlflow.version_status"
-    VERSIONS = "mlflow.versions"
-
+from mlcat_ingest.sources.mlflow.names import REPO_TAGS, OwnKey
 
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""

@@ -5,23 +5,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.sources.mlflow.names import COMMIT_TAGS, REPO_TAGS
 
 # git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
 _SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")
 _URL = re.compile(r"^(?:git\+)?(https?|ssh|git)://(?:[^/]*@)?([^/:@]+)(:\d+)?/(.+)$")
 _COMMIT = re.compile(r"^[0-9A-Za-z]{4,64}$")
-
-REPO_TAGS: Final = (
-    "mlflow.source.git.repoURL",
-    "mlflow.databricks.gitRepoUrl",
-    "mlflow.gitRepoURL",
-    "mlflow.source.name",
-)
-"""Run tags that may hold the repository's address, the best first."""
-
-COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
-"""Run tags that hold the commit, the best first."""
-
 
 NO_SOURCE_CODE: Final[Aspect] = {"sourceCode": []}
 

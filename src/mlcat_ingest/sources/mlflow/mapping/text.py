@@ -12,7 +12,6 @@ from mlcat_ingest.metadata.proposal import Note
 
 # Control characters but tab, newline and carriage return; and halves of surrogate pairs.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _CUT = re.compile(r"… \[truncated, (\d+) characters\]$")
 
 SQL_CLAMP: Final = 1.7976931348623157e308
@@ -27,11 +26,6 @@ def clean(text: str, notes: list[Note], where: str) -> str:
         return text
     notes.append(Note("characters_replaced", where))
     return _UNFIT.sub("\ufffd", text)
-
-
-def whole_characters(text: str) -> str:
-    """Return `text` with U+FFFD for half surrogate pairs only, for names in URNs."""
-    return text if text.isprintable() else _SURROGATE.sub("\ufffd", text)
 
 
 def cut(text: str, limit: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import build, tag
+from mlcat_ingest.sources.mlflow.joined import JoinedVersion, Limits, Scope
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     common_properties,
     display_name,
@@ -16,36 +17,21 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     time_stamp,
 )
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
-from mlcat_ingest.sources.mlflow.mapping.limits import Limits, sized
+from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import OwnKey, put, put_own, put_tags
-from mlcat_ingest.sources.mlflow.mapping.records import JoinedVersion, Scope
+from mlcat_ingest.sources.mlflow.mapping.properties import put, put_own, put_tags
 from mlcat_ingest.sources.mlflow.mapping.text import (
     compact_json,
     fit,
     fit_or_none,
-    whole_characters,
 )
-from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.names import OwnKey
+from mlcat_ingest.sources.mlflow.records import ModelVersion, aliases_of, number_of
+from mlcat_ingest.text import whole_characters
 
 _SORT_DIGITS: Final = 10
 _NO_STAGE: Final = frozenset({"", "none"})
-
-
-def number_of(version: str) -> tuple[int, str]:
-    """Return the sort key of a version: by number, then by text for what is no number."""
-    return (int(version), "") if version.isascii() and version.isdigit() else (-1, version)
-
-
-def aliases_of(version: ModelVersion, registered: RegisteredModel | None) -> list[str]:
-    """Return a version's aliases, from the registered model's own map where it is known.
-
-    MLflow's SQL registries leave the aliases of listed versions empty.
-    """
-    if registered is None:
-        return sorted(version.aliases)
-    return sorted(a for a, number in registered.aliases.items() if number == version.version)
 
 
 def names_of(versions: Iterable[ModelVersion]) -> list[str]:

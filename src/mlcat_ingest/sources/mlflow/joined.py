@@ -1,4 +1,4 @@
-"""What the mapping is given: a record of MLflow with everything known that belongs to it.
+"""Records of MLflow with everything known that belongs to them: what is read, and what is mapped.
 
 The source joins listings; the mapping only reads, so that each rule can be tested without I/O.
 """
@@ -10,9 +10,7 @@ from typing import Final
 from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.mapping.limits import LIMITS, Limits
-from mlcat_ingest.sources.mlflow.mapping.links import UiLinks
-from mlcat_ingest.sources.mlflow.mapping.text import whole_characters
+from mlcat_ingest.sources.mlflow.names import HISTORY_TAG
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -20,7 +18,36 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.mlflow.ui_links import UiLinks
 from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.text import whole_characters
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes beyond which a record is truncated, with a note in place and one in the report.
+
+    MLflow's SQL stores keep less than most of these; file stores and other servers keep anything.
+    """
+
+    name_chars: int = 250
+    """Characters of the name of a parameter, metric or custom property."""
+    value_chars: int = 8_000
+    """Characters of one value, such as a parameter's or a name: 32,000 bytes of UTF-8 at most, so
+    that the search index of a DataHub server takes it."""
+    description_chars: int = 32_000
+    """Characters of a description."""
+    params: int = 2_000
+    """Parameters of one run."""
+    metrics: int = 5_000
+    """Metrics of one run."""
+    tags: int = 900
+    """Tags of one record: with what we add, a DataHub server searches 1,000 custom properties."""
+    aspect_bytes: int = 4 * 1024 * 1024
+    """Bytes of one aspect as JSON; a service takes 16 MB a request, JSON inside JSON."""
+
+
+LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +141,9 @@ class RunFiles:
 
 NO_FILES: Final = RunFiles()
 
+_OPERATION: Final = "feast.operation"
+_MODEL_USED: Final = "feast.model_name"
+
 
 @dataclass(frozen=True, slots=True)
 class JoinedRun:
@@ -136,6 +166,20 @@ class JoinedRun:
     def run_id(self) -> str:
         """The id of the run, which names it in messages."""
         return self.run.run_id
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether MLflow holds the run, or its experiment, in the trash."""
+        return self.run.lifecycle_stage == "deleted" or (
+            self.experiment is not None and self.experiment.lifecycle_stage == "deleted"
+        )
+
+    @property
+    def trains_nothing(self) -> bool:
+        """Whether the run is one of Feast's operations, or only used a model of another run."""
+        tags = self.run.tags
+        made = self.run.model_outputs or self.versions or HISTORY_TAG in tags
+        return _OPERATION in tags or (_MODEL_USED in tags and not made)
 
 
 @dataclass(frozen=True, slots=True)
