@@ -19,17 +19,17 @@ def rows(heading: str) -> Iterator[list[str]]:
     section = rest.partition(f"\n{level} ")[0]
     for line in section.splitlines():
         if line.startswith("| `"):
-            yield [cell.strip(" `") for cell in line.strip("|").split("|")]
+            yield [cell.replace("`", "").strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_page_lists_every_endpoint(tmp_path: Path) -> None:
+def test_the_page_lists_every_endpoint_with_its_client(tmp_path: Path) -> None:
     with rest_client(tmp_path / "c.db") as client:
         endpoints = rest_endpoints(client.store, client.tasks, limits.DEFAULT_LIMITS)
     declared = [
-        f"{one.method} {one.path}" + (f"?action={one.action}" if one.action else "")
+        (f"{one.method} {one.path}" + (f"?action={one.action}" if one.action else ""), one.client)
         for one in endpoints
     ]
-    assert sorted(cells[0] for cells in rows("## Endpoints")) == sorted(declared)
+    assert sorted((name, client) for name, _, client in rows("## Endpoints")) == sorted(declared)
 
 
 def test_the_page_lists_every_limit_with_its_value() -> None:

@@ -194,9 +194,6 @@ WITH_BODY: Final = (
     Recorded("/entities?action=listUrns", {"entity": "mlModel", "start": 0, "count": 10}),
     Recorded("/entities?action=ingest", {"entity": _SNAPSHOT, "systemMetadata": _SYSTEM}),
     Recorded(
-        "/entities?action=batchIngest", {"entities": [_SNAPSHOT], "systemMetadata": [_SYSTEM]}
-    ),
-    Recorded(
         "/entities?action=search",
         {"input": "churn", "entity": "mlModelGroup", "start": 0, "count": 10, "filter": _FILTER},
     ),
@@ -246,7 +243,6 @@ WITH_BODY: Final = (
             "forceReindex": False,
         },
     ),
-    Recorded("/operations?action=getIndexSizes", {}),
     Recorded("/operations?action=restoreIndices", {"urn": MODEL}),
     Recorded("/operations?action=restoreIndices", {"urnLike": "urn:li:mlModel:%"}),
     Recorded("/test?action=evaluate", {"urn": MODEL, "shouldPush": True, "testUrns": [TEST]}),
@@ -289,7 +285,6 @@ _KEY: Final = quote(MODEL, safe="")
 GETS: Final = (
     f"/aspects/{_KEY}?aspect=mlModelProperties&version=0",
     f"/entitiesV2/{_KEY}?aspects=List(mlModelProperties,status)",
-    f"{_V3}/mlModel/{_KEY}?systemMetadata=true&aspects=status&aspects=mlModelProperties",
     f"{_V3}/mlModel?count=2&query=name:first*&sort=urn&aspects=status&systemMetadata=true",
     f"/openapi/relationships/v1/?urn={_KEY}&direction=OUTGOING&relationshipTypes=MemberOf&start=0",
 )

@@ -57,17 +57,9 @@ class ForbiddenError(CatalogError):
 
 
 class NotFoundError(CatalogError):
-    """The entity, the aspect or the path does not exist.
-
-    `what` tells clients of OpenAPI, in a header, which of them it is: `ENTITY` or `ASPECT`.
-    """
+    """The entity, the aspect or the path does not exist."""
 
     http_status = 404
-
-    def __init__(self, message: str, *, what: str | None = None) -> None:
-        """Keep the sentence and what is missing."""
-        super().__init__(message)
-        self.what = what
 
 
 class SlowRequestError(CatalogError):

@@ -16,7 +16,6 @@ from mlcat_ingest.catalog.errors import (
     ForbiddenError,
     InvalidProposalError,
     MalformedBodyError,
-    NotFoundError,
     TooManyRequestsError,
     VersionConflictError,
 )
@@ -53,8 +52,6 @@ def refusal_of(error: Exception, path: str) -> Refusal | None:
         case CatalogError():
             status = _status_of(error, path)
             headers = dict(_HEADERS.get(status, {}))
-            if isinstance(error, NotFoundError) and error.what is not None:
-                headers["Not-Found-Reason"] = error.what
             if isinstance(error, TooManyRequestsError):
                 headers["Retry-After"] = str(error.retry_after_s)
             return refusal(

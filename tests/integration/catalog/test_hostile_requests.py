@@ -168,7 +168,7 @@ def test_no_proposal_makes_the_service_fail(
         ("GET", "/entitiesV2/urn%3Ali%3Anothing%3Ax", 400),
         ("GET", "/entitiesV2/%ED%A0%80", 400),
         ("POST", "/openapi/v3/entity/nothing/batchGet", 404),
-        ("POST", "/openapi/v3/entity/mlModel/batchPut", 400),
+        ("POST", "/openapi/v3/entity/mlModel/batchPut", 405),
     ],
 )
 def test_no_path_makes_the_service_fail(

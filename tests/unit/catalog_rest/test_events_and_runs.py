@@ -219,13 +219,6 @@ def test_a_truncation_needs_its_parameters(client: RestClient, params: Any, mess
     assert message in client.refused("POST", TRUNCATE, params)
 
 
-def test_the_sizes_of_series_are_told(client: RestClient) -> None:
-    [size] = client.ok("POST", "/operations?action=getIndexSizes", {})["value"]["indexSizes"]
-    assert (size["entityName"], size["aspectName"]) == ("dataJob", CHECKPOINT)
-    assert size["sizeMb"] == 0
-    assert 0 < size["sizeInMb"] < 1
-
-
 def test_references_are_shown_and_taken_out(client: RestClient) -> None:
     tag = "urn:li:tag:x"
     for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""Reading entities and aspects through OpenAPI v3."""
+"""Entities in paths of OpenAPI v3, and reading them."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from support.catalog_store import feature, group, model, put
 from support.rest_client import RestClient, rest_client
 
 MODELS = "/openapi/v3/entity/mlModel"
+DEPRECATED = {"deprecated": True, "note": "", "actor": "urn:li:corpuser:a"}
 
 
 def path(urn: str, *more: str) -> str:
@@ -37,11 +38,11 @@ def path(urn: str, *more: str) -> str:
     ],
 )
 def test_any_name_is_found_in_an_encoded_path(client: RestClient, urn: str) -> None:
-    put(client.store, urn, status={"removed": True})
-    assert client.ok("GET", path(urn))["urn"] == urn
-    assert client.ok("GET", path(urn, "status")) == {"value": {"removed": True}}
-    assert client.send("HEAD", path(urn, "status")).status == 204
-    assert client.send("HEAD", f"{path(urn)}?includeSoftDelete=true").status == 204
+    put(client.store, urn, status={"removed": True}, deprecation=DEPRECATED)
+    client.ok("DELETE", path(urn, "status"))
+    assert set(client.store.get_many([urn], ["status", "deprecation"])[urn]) == {"deprecation"}
+    client.ok("DELETE", path(urn))
+    assert not client.store.exists([urn])
 
 
 @pytest.mark.parametrize(
@@ -49,46 +50,12 @@ def test_any_name_is_found_in_an_encoded_path(client: RestClient, urn: str) -> N
     [model("a/b"), model("a%2Cb"), model("a%28b%29"), "urn:li:tag:a/b", "urn:li:chart:(l,a/b)"],
 )
 def test_a_urn_may_stand_in_the_path_as_it_is(client: RestClient, urn: str) -> None:
-    put(client.store, urn, status={})
+    put(client.store, urn, status={}, deprecation=DEPRECATED)
     bare = f"/openapi/v3/entity/{urn.split(':')[2]}/{urn}"
-    assert client.ok("GET", bare)["urn"] == urn
-    assert client.ok("GET", f"{bare}/status") == {"value": {}}
-
-
-def test_an_entity_is_read_whole_or_in_part(client: RestClient) -> None:
-    urn = put(client.store, model("m"), status={"removed": False}, subTypes={"typeNames": ["x"]})
-    whole = client.ok("GET", path(urn))
-    assert whole["status"] == {"value": {"removed": False}}
-    assert whole["mlModelKey"]["value"]["name"] == "m"
-    for query in ("aspects=status,subTypes", "aspects=status&aspects=subTypes"):
-        assert set(client.ok("GET", f"{path(urn)}?{query}")) == {"urn", "status", "subTypes"}
-    shown = client.ok("GET", f"{path(urn, 'status')}?systemMetadata=true")
-    assert shown["systemMetadata"]["version"] == "1"
-
-
-def test_what_is_missing_is_told_in_a_header(client: RestClient) -> None:
-    missing = client.send("GET", path(model("m")))
-    assert (missing.status, missing.headers["not-found-reason"]) == (404, "ENTITY")
-    assert client.send("HEAD", path(model("m"))).status == 404
-    urn = put(client.store, model("m"), status={"removed": True})
-    missing = client.send("GET", path(urn, "ownership"))
-    assert (missing.status, missing.headers["not-found-reason"]) == (404, "ASPECT")
-    assert client.send("HEAD", path(urn, "ownership")).status == 404
-    nobody = client.send("GET", path(model("nobody"), "ownership"))
-    assert (nobody.status, nobody.headers["not-found-reason"]) == (404, "ENTITY")
-    # One that is marked as removed is there, but does not exist.
-    assert client.send("GET", path(urn)).status == 200
-    assert client.send("HEAD", path(urn)).status == 404
-
-
-def test_a_version_is_read_by_its_number(client: RestClient) -> None:
-    urn = put(client.store, model("m"), status={"removed": False})
-    put(client.store, urn, status={"removed": True})
-    at = path(urn, "status")
-    values = [client.ok("GET", f"{at}?version={n}")["value"]["removed"] for n in (0, 1, 2)]
-    assert values == [True, False, True]
-    assert "version 3 of status" in client.refused("GET", f"{at}?version=3", status=404)
-    assert "version: expected a whole" in client.refused("GET", f"{at}?version=x")
+    client.ok("DELETE", f"{bare}/status")
+    assert set(client.store.get_many([urn], ["status", "deprecation"])[urn]) == {"deprecation"}
+    client.ok("DELETE", bare)
+    assert not client.store.exists([urn])
 
 
 def test_a_batch_reads_what_it_names(client: RestClient) -> None:
@@ -206,33 +173,14 @@ def test_the_registry_lists_every_type_with_its_aspects(client: RestClient) -> N
     assert "start: expected" in client.refused("GET", f"{at}?start=x")
 
 
-def test_a_trace_tells_what_is_stored(client: RestClient) -> None:
-    urn = put(client.store, model("m"), status={})
-    asked = {urn: ["status", "ownership"], model("gone"): ["status"]}
-    told = client.ok("POST", "/openapi/v1/trace/write/00ff?detailed=true", asked)
-    stored = {"writeStatus": "ACTIVE_STATE"}
-    unknown = {"writeStatus": "UNKNOWN"}
-    assert told[urn]["status"] == {
-        "success": True,
-        "primaryStorage": stored,
-        "searchStorage": stored,
-    }
-    assert told[urn]["ownership"]["primaryStorage"] == unknown
-    assert told[model("gone")]["status"]["success"] is False
-    errors = client.ok("POST", "/openapi/v1/trace/write/00ff?onlyIncludeErrors=true", asked)
-    assert set(errors[urn]) == {"ownership"}
-    assert "'x' is not a URN" in client.refused("POST", "/openapi/v1/trace/write/0", {"x": []})
-    assert "expected a string" in client.refused("POST", "/openapi/v1/trace/write/0", {urn: [3]})
-    assert "must be a JSON object" in client.refused("POST", "/openapi/v1/trace/write/0", [])
-
-
 def test_a_read_asks_for_so_many(tmp_path: Path) -> None:
     tags = [f"urn:li:tag:{n}" for n in range(4)]
     names = [f"a{n}" for n in range(NAMES + 1)]
-    trace = "/openapi/v1/trace/write/t"
     with rest_client(tmp_path / "c.db", Limits(batch_urns=3)) as client:
-        refused = client.refused("POST", trace, {tag: [] for tag in tags})
-        assert "has 4 URNs, more than the limit of 3" in refused
+        refused = client.refused(
+            "POST", "/openapi/v3/entity/tag/batchGet", [{"urn": tag} for tag in tags]
+        )
+        assert "the body has 4 items, more than the limit of 3" in refused
         read = [{"urn": tags[0], **{name: {} for name in names}}]
         refused = client.refused("POST", "/openapi/v3/entity/tag/batchGet", read)
         assert "more than 1,000 names of aspects" in refused
@@ -242,9 +190,9 @@ def test_names_of_types_and_aspects_may_be_in_any_case(client: RestClient) -> No
     urn = model("m")
     put(client.store, urn, mlModelProperties={"name": "a"}, status={"removed": False})
     lower = path(urn).replace("/mlModel/", "/mlmodel/")
-    assert client.ok("GET", f"{lower}/mlmodelproperties") == {"value": {"name": "a"}}
-    assert client.send("HEAD", f"{lower}/MLMODELPROPERTIES").status == 204
-    only = client.ok("GET", f"{lower}?aspects=mlmodelproperties,STATUS")
+    [only] = client.ok("GET", "/openapi/v3/entity/mlmodel?aspects=mlmodelproperties,STATUS")[
+        "entities"
+    ]
     assert set(only) == {"urn", "mlModelProperties", "status"}
     wanted = [{"urn": urn, "mlmodelproperties": {}}]
     [one] = client.ok("POST", "/openapi/v3/entity/mlmodel/batchGet", wanted)
@@ -255,9 +203,11 @@ def test_names_of_types_and_aspects_may_be_in_any_case(client: RestClient) -> No
     assert set(found) == {"urn", "status"}
     written = [{"urn": urn, "STATUS": {"value": {"removed": True}}}]
     client.ok("POST", "/openapi/v3/entity/mlmodel", written, 202)
-    assert client.ok("GET", f"{lower}/status") == {"value": {"removed": True}}
-    client.send("DELETE", f"{lower}?aspects=mlmodelproperties")
-    assert client.send("GET", f"{lower}/mlModelProperties").status == 404
+    held = client.store.get_many([urn], ["status", "mlModelProperties"])[urn]
+    assert held["status"].value == {"removed": True}
+    client.ok("DELETE", f"{lower}?aspects=mlmodelproperties")
+    client.ok("DELETE", f"{lower}/STATUS")
+    assert not client.store.get_many([urn], ["status", "mlModelProperties"])[urn]
 
 
 def test_an_aspect_of_an_open_type_is_read_under_the_name_of_its_record(

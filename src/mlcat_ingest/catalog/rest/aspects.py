@@ -6,6 +6,7 @@ from typing import Any
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.rest.endpoint import (
+    CONNECTOR,
     OBJECT,
     TEXT,
     WHOLE,
@@ -45,6 +46,7 @@ class Aspects:
                 "/aspects",
                 "ingestProposal",
                 self.ingest_proposal,
+                client=CONNECTOR,
                 body=single,
                 returns=value_of(TEXT),
                 refuses=(422,),
@@ -53,6 +55,7 @@ class Aspects:
                 "/aspects",
                 "ingestProposalBatch",
                 self.ingest_proposal_batch,
+                client=CONNECTOR,
                 body=batch,
                 returns=value_of(TEXT),
                 refuses=(422,),
@@ -68,6 +71,7 @@ class Aspects:
                     Parameter("aspect", "The name of the aspect.", required=True),
                     Parameter("version", "0 for the latest, 1 for the oldest.", WHOLE),
                 ),
+                client=CONNECTOR,
             ),
         )
 

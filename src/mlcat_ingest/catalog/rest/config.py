@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from mlcat_ingest.catalog.rest.endpoint import TEXT, Endpoint, record
+from mlcat_ingest.catalog.rest.endpoint import CONNECTOR, OPERATOR, TEXT, Endpoint, record
 from mlcat_ingest.catalog.rest.http import Call
 
 
@@ -20,8 +20,14 @@ class Config:
         """Return the endpoints."""
         config = record("noCode", noCode={"const": "true"})
         return (
-            Endpoint("GET", "/config", self.config, {200: config}),
-            Endpoint("GET", "/health", self.health, {200: record("status", status=TEXT)}),
+            Endpoint("GET", "/config", self.config, {200: config}, client=CONNECTOR),
+            Endpoint(
+                "GET",
+                "/health",
+                self.health,
+                {200: record("status", status=TEXT)},
+                client=OPERATOR,
+            ),
         )
 
     def config(self, _call: Call) -> dict[str, Any]:

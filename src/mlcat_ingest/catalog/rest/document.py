@@ -7,7 +7,14 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from mlcat_ingest.catalog.refusals import PREFIXES, is_openapi
-from mlcat_ingest.catalog.rest.endpoint import OBJECT, READING_METHODS, Endpoint, Parameter, Schema
+from mlcat_ingest.catalog.rest.endpoint import (
+    OBJECT,
+    OPERATOR,
+    READING_METHODS,
+    Endpoint,
+    Parameter,
+    Schema,
+)
 from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.schemas import COMPONENTS, error_schema
 
@@ -26,7 +33,7 @@ class Document:
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoint."""
-        return (Endpoint("GET", PATH, self.get, {200: OBJECT}),)
+        return (Endpoint("GET", PATH, self.get, {200: OBJECT}, client=OPERATOR),)
 
     def get(self, _call: Call) -> Mapping[str, Any]:
         """Read the description of all REST endpoints, an OpenAPI document."""

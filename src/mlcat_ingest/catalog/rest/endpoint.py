@@ -1,6 +1,7 @@
 """What an endpoint is: one row of the table that makes the routes and the document of the service.
 
 A row is declared beside the function that answers it; its summary is that function's docstring.
+An endpoint that no client calls has no row.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,13 @@ TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
 WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
+
+CONNECTOR: Final = "connector"
+"""The client `mlcat_ingest.client`."""
+INTERFACE: Final = "interface"
+"""Whoever is written against the service interface."""
+OPERATOR: Final = "operator"
+"""Whoever runs the catalog: monitoring, and tools that read OpenAPI documents."""
 OBJECT: Final[Schema] = {"type": "object"}
 URN: Final[Schema] = {"type": "string", "pattern": "^urn:li:[A-Za-z][A-Za-z0-9]*:"}
 
@@ -63,6 +71,8 @@ class Endpoint:
         answers: the successes, by HTTP status, each with the schema of its body; None is none.
         refuses: the statuses of errors beyond those that every endpoint may answer with.
         parameters: the parameters in the path and in the query.
+        client: one who calls it: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command
+            line with what calls it: `SDK <class>.<method>`, `CLI <command>`.
         body: the schema of the request's body; None where it takes none.
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
@@ -77,6 +87,7 @@ class Endpoint:
     body: Schema | None = None
     action: str | None = None
     reads: bool = False
+    client: str = field(kw_only=True)
 
     def answer(self, call: Call) -> object:
         """Return what the endpoint answers to `call`.
@@ -105,11 +116,21 @@ def action(
     name: str,
     work: Work,
     *,
+    client: str,
     body: Schema,
     returns: Schema | None,
     refuses: tuple[int, ...] = (),
     reads: bool = False,
 ) -> Endpoint:
     """Return the row of a Rest.li action: a POST whose query parameter `action` names it."""
-    answers = {200: returns}
-    return Endpoint("POST", path, work, answers, refuses, body=body, action=name, reads=reads)
+    return Endpoint(
+        "POST",
+        path,
+        work,
+        {200: returns},
+        refuses,
+        client=client,
+        body=body,
+        action=name,
+        reads=reads,
+    )

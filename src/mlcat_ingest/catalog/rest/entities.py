@@ -5,6 +5,7 @@ from typing import Any
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.rest.endpoint import (
+    CONNECTOR,
     FLAG,
     OBJECT,
     TEXT,
@@ -61,25 +62,30 @@ class Entities:
                     Parameter("urn", "The entity.", place="path", required=True),
                     Parameter("aspects", "Only these: `List(a,b)`."),
                 ),
+                client=CONNECTOR,
             ),
             action(
                 *("/entities", "delete", self.delete),
+                client=CONNECTOR,
                 body=record("urn", urn=URN, aspectName=TEXT, **span),
                 returns=value_of(deleted),
             ),
             action(
                 *("/entities", "search", self.search),
+                client="SDK DataHubGraph.get_search_results",
                 reads=True,
                 body=record("entity", input=TEXT, entity=TEXT, **narrowed, **page),
                 returns=value_of(record("entities", entities=hits, numEntities=WHOLE)),
             ),
             action(
                 *("/entities", "deleteReferences", self.delete_references),
+                client="SDK DataHubGraph.delete_references_to_urn",
                 body=record("urn", urn=URN, dryRun=FLAG),
                 returns=value_of(record("total", total=WHOLE, relatedAspects=array(OBJECT))),
             ),
             action(
                 *("/entities", "listUrns", self.list_urns),
+                client="SDK DataHubGraph.list_all_entity_urns",
                 reads=True,
                 body=record("entity", entity=TEXT, **page),
                 returns=value_of(record("entities", entities=array(URN), total=WHOLE, **page)),

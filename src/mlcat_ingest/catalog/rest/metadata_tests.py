@@ -10,7 +10,9 @@ from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.metadata_tests.evaluate import evaluate
 from mlcat_ingest.catalog.rest.endpoint import (
+    CONNECTOR,
     FLAG,
+    INTERFACE,
     OBJECT,
     URN,
     Endpoint,
@@ -47,6 +49,7 @@ class MetadataTests:
         return (
             action(
                 *("/test", "evaluate", self.evaluate),
+                client=INTERFACE,
                 reads=True,
                 body=record("urn", urn=URN, **options),
                 returns=value_of(outcome),
@@ -54,6 +57,7 @@ class MetadataTests:
             ),
             action(
                 *("/test", "batchEvaluate", self.batch_evaluate),
+                client=CONNECTOR,
                 reads=True,
                 body=record("urns", urns=array(URN), **options),
                 returns=value_of(record("results", results=outcomes)),

@@ -1,4 +1,4 @@
-"""`/operations`: tasks, their status, and what of the events takes how much room.
+"""`/operations`: tasks and their status.
 
 Source: DataHub's Rest.li `/operations` resource, and the task status of Elasticsearch.
 """
@@ -10,13 +10,12 @@ from typing import Any, Final
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.rest.endpoint import (
     FLAG,
-    OBJECT,
+    INTERFACE,
     TEXT,
     URN,
     WHOLE,
     Endpoint,
     action,
-    array,
     record,
     value_of,
 )
@@ -35,7 +34,7 @@ from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.store.reindex import Scope
 from mlcat_ingest.catalog.store.series import is_series
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, count_events, series_sizes
+from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.entities import ASPECTS
@@ -51,8 +50,6 @@ _DRY_RUN: Final = "This was a dry run. Run with dryRun = false to execute."
 _OF_ELASTICSEARCH: Final = ("batchSize", "timeoutSeconds")
 """Parameters that only an Elasticsearch has a use for."""
 
-_MIB: Final = 1024 * 1024
-
 
 class Operations:
     """The endpoints of `/operations`."""
@@ -67,17 +64,20 @@ class Operations:
         return (
             action(
                 *("/operations", "getEsTaskStatus", self.get_es_task_status),
+                client=INTERFACE,
                 reads=True,
                 body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
                 returns=value_of(TEXT),
             ),
             action(
                 *("/operations", "restoreIndices", self.restore_indices),
+                client="CLI check restore-indices",
                 body=record(urn=URN, urnLike=TEXT),
                 returns=value_of(TEXT),
             ),
             action(
                 *("/operations", "truncateTimeseriesAspect", self.truncate_timeseries_aspect),
+                client="SDK DataHubGcSource.truncate_timeseries_util",
                 body=record(
                     *("entityType", "aspect", "endTimeMillis"),
                     entityType=TEXT,
@@ -89,12 +89,6 @@ class Operations:
                     **dict.fromkeys(_OF_ELASTICSEARCH, WHOLE),
                 ),
                 returns=value_of(TEXT),
-            ),
-            action(
-                *("/operations", "getIndexSizes", self.get_index_sizes),
-                reads=True,
-                body=OBJECT,
-                returns=value_of(record("indexSizes", indexSizes=array(OBJECT))),
             ),
         )
 
@@ -138,20 +132,6 @@ class Operations:
         how = _REINDEXING if most or flag(params, "forceReindex") else _DELETING
         share = 100 * gone / total if total else 0.0
         return {"value": f"Delete {gone} out of {total} rows ({share:.2f}%). {how}{_DRY_RUN}"}
-
-    def get_index_sizes(self, _call: Call) -> dict[str, Any]:
-        """Read how much room the events of each timeseries aspect take."""
-        sizes = [
-            {
-                "indexName": f"{size.entity_type.lower()}_{size.aspect.lower()}aspect_v1",
-                "entityName": size.entity_type,
-                "aspectName": size.aspect,
-                "sizeMb": size.value_bytes // _MIB,
-                "sizeInMb": size.value_bytes / _MIB,
-            }
-            for size in self._store.read(series_sizes)
-        ]
-        return {"value": {"indexSizes": sizes}}
 
 
 def _series(entity_type: str, aspect: str) -> tuple[str, str]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from starlette.convertors import PathConvertor, register_url_convertor
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from mlcat_ingest.catalog.errors import BadRequestError
@@ -23,7 +22,6 @@ from mlcat_ingest.catalog.rest.openapi.reading import Reading
 from mlcat_ingest.catalog.rest.openapi.registry import Registry
 from mlcat_ingest.catalog.rest.openapi.relationships import Relationships
 from mlcat_ingest.catalog.rest.openapi.scroll import Scroll
-from mlcat_ingest.catalog.rest.openapi.trace import Trace
 from mlcat_ingest.catalog.rest.openapi.writing import Writing
 from mlcat_ingest.catalog.rest.operations import Operations
 from mlcat_ingest.catalog.rest.runs import Runs
@@ -67,7 +65,6 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             Relationships(store, limits),
             EdgeScroll(store, limits),
             Registry(limits),
-            Trace(store, limits),
             Config(),
         )
         for row in resource.endpoints()
@@ -131,7 +128,4 @@ def _of_action(rows: Sequence[Endpoint], call: Call) -> Endpoint:
 
 def _of_target(rows: Sequence[Endpoint], call: Call) -> Endpoint:
     path = _ENTITY if target_of(call).aspect is None else _ASPECT
-    for row in rows:
-        if row.path == path:
-            return row
-    raise HTTPException(405)
+    return next(row for row in rows if row.path == path)

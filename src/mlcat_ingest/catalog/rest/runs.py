@@ -53,12 +53,14 @@ class Runs:
         return (
             action(
                 *("/runs", "list", self.page),
+                client="CLI ingest list-runs",
                 reads=True,
                 body=record(pageOffset=WHOLE, pageSize=WHOLE, includeSoft=FLAG),
                 returns=value_of(array(run)),
             ),
             action(
                 *("/runs", "describe", self.describe),
+                client="CLI ingest show",
                 reads=True,
                 body=record(
                     "runId",
@@ -72,6 +74,7 @@ class Runs:
             ),
             action(
                 *("/runs", "rollback", self.rollback),
+                client="CLI ingest rollback",
                 body=record("runId", runId=TEXT, dryRun=FLAG, safe=FLAG, hardDelete=FLAG),
                 returns=value_of(outcome),
             ),

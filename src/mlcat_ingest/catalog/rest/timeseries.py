@@ -55,12 +55,14 @@ class Timeseries:
         return (
             action(
                 *("/aspects", "getTimeseriesAspectValues", self.get_values),
+                client="SDK DataHubGraph.get_timeseries_values",
                 reads=True,
                 body=asked,
                 returns=value_of(record("values", values=array(record("aspect", aspect=OBJECT)))),
             ),
             action(
                 *("/aspects", "getCount", self.get_count),
+                client="SDK DataHubGraph.get_aspect_counts",
                 reads=True,
                 body=record("aspect", aspect=TEXT, urnLike=TEXT),
                 returns=value_of(WHOLE),

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, union_all
 
@@ -77,26 +77,6 @@ def count_events(connection: Connection, entity_type: str, span: Span) -> int:
     rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
     query = select(func.count()).select_from(rows)
     return connection.scalar(query.where(*_of_type(entity_type), *span.conditions())) or 0
-
-
-class SeriesSize(NamedTuple):
-    """How many bytes the events of an aspect take, of all entities of one type."""
-
-    entity_type: str
-    aspect: str
-    value_bytes: int
-
-
-def series_sizes(connection: Connection) -> list[SeriesSize]:
-    """Return how much room the events take, by entity type and aspect.
-
-    Cost: one SQL statement that reads all events.
-    """
-    rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
-    keys = (entity.c.entity_type, timeseries.c.aspect)
-    taken = func.sum(func.length(timeseries.c.value))
-    query = select(*keys, taken).select_from(rows).group_by(*keys).order_by(*keys)
-    return [SeriesSize(*row) for row in connection.execute(query)]
 
 
 def delete_events(connection: Connection, urn: str, span: Span) -> int:

@@ -63,6 +63,7 @@ class EdgeScroll:
         return (
             Endpoint(
                 *("POST", "/openapi/v3/relationship/scroll", self.relationships, page),
+                client="SDK DataHubGraph.scroll_relationships",
                 parameters=(
                     *_PAGE,
                     Parameter("sourceTypes", "Entity types of the sources, repeated."),
@@ -76,6 +77,7 @@ class EdgeScroll:
             ),
             Endpoint(
                 *("POST", "/openapi/v3/lineage/scroll", self.lineage, page),
+                client="SDK DataHubGraph.scroll_lineage",
                 parameters=(
                     *_PAGE,
                     Parameter("direction", "Which way from `urns`; both without it.", ways),

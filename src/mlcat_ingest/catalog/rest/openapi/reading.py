@@ -1,21 +1,15 @@
-"""Reading entities and aspects through OpenAPI v3."""
+"""Reading entities through OpenAPI v3, many at once."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
+from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.rest.endpoint import FLAG, WHOLE, Endpoint, Parameter, array, ref
-from mlcat_ingest.catalog.rest.http import Call, Reply
-from mlcat_ingest.catalog.rest.openapi.items import aspects_of, shown_aspect, shown_entity, urn_of
-from mlcat_ingest.catalog.rest.openapi.paths import (
-    Target,
-    aspects_in,
-    entity_type_in,
-    target_of,
-)
-from mlcat_ingest.catalog.rest.openapi.writing import ASPECT, ENTITY_TYPE, SYSTEM, URN
+from mlcat_ingest.catalog.rest.endpoint import CONNECTOR, Endpoint, array, ref
+from mlcat_ingest.catalog.rest.http import Call
+from mlcat_ingest.catalog.rest.openapi.items import aspects_of, shown_entity, urn_of
+from mlcat_ingest.catalog.rest.openapi.paths import entity_type_in
+from mlcat_ingest.catalog.rest.openapi.writing import ENTITY_TYPE, SYSTEM
 from mlcat_ingest.catalog.rest.params import (
     json_list,
     json_object,
@@ -23,16 +17,11 @@ from mlcat_ingest.catalog.rest.params import (
     whole,
 )
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, read_events
-from mlcat_ingest.catalog.store.values import Event, StoredAspect
-
-_REMOVED = Parameter(
-    "includeSoftDelete", "Whether an entity that is marked as removed counts as one.", FLAG
-)
+from mlcat_ingest.catalog.store.values import StoredAspect
 
 
 class Reading:
-    """The endpoints that read entities by their URNs."""
+    """The endpoint that reads entities by their URNs."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
         """Read `store`."""
@@ -40,75 +29,20 @@ class Reading:
         self._limits = limits
 
     def endpoints(self) -> Sequence[Endpoint]:
-        """Return the endpoints."""
-        many, one = "/openapi/v3/entity/{entityType}", "/openapi/v3/entity/{entityType}/{urn}"
-        aspect = f"{one}/{{aspectName}}"
-        entity_at, aspect_at = (ENTITY_TYPE, URN), (ENTITY_TYPE, URN, ASPECT)
-        wanted = Parameter("aspects", "Only these, separated by commas or repeated.")
-        version = Parameter("version", "0 for the latest, 1 for the oldest.", WHOLE)
+        """Return the endpoint."""
         return (
             Endpoint(
-                *("POST", f"{many}/batchGet", self.batch_get, {200: array(ref("Entity"))}, (404,)),
+                "POST",
+                "/openapi/v3/entity/{entityType}/batchGet",
+                self.batch_get,
+                {200: array(ref("Entity"))},
+                (404,),
                 (ENTITY_TYPE, SYSTEM),
                 array(ref("EntityRead")),
                 reads=True,
+                client=CONNECTOR,
             ),
-            Endpoint(
-                *("GET", one, self.get, {200: ref("Entity")}, (404,)),
-                (*entity_at, wanted, SYSTEM),
-            ),
-            Endpoint("HEAD", one, self.head, {204: None}, (404,), (*entity_at, _REMOVED)),
-            Endpoint(
-                *("GET", aspect, self.get_aspect, {200: ref("AspectValue")}, (404,)),
-                (*aspect_at, version, SYSTEM),
-            ),
-            Endpoint("HEAD", aspect, self.head_aspect, {204: None}, (404,), aspect_at),
         )
-
-    def get(self, call: Call) -> dict[str, Any]:
-        """Read an entity with all its aspects, or with those named."""
-        urn = target_of(call).urn
-        names = aspects_in(call)
-        found = self._store.get_many([urn], names).get(urn)
-        if found is None:
-            raise NotFoundError(f"{urn} is not in the catalog", what="ENTITY")
-        return shown_entity(urn, found, with_system=query_flag(call.query, "systemMetadata"))
-
-    def head(self, call: Call) -> Reply:
-        """Say whether an entity exists; one marked as removed does only where that is asked for."""
-        urn = target_of(call).urn
-        found = self._store.get_many([urn], ["status"]).get(urn)
-        removed = found is not None and "status" in found and found["status"].value.get("removed")
-        if found is None or (removed and not query_flag(call.query, "includeSoftDelete")):
-            raise NotFoundError(f"{urn} is not in the catalog", what="ENTITY")
-        return Reply(204)
-
-    def get_aspect(self, call: Call) -> dict[str, Any]:
-        """Read one aspect of an entity, its latest version or an archived one, or newest event."""
-        found = self._aspect(target_of(call), whole(call.query, "version"))
-        with_system = query_flag(call.query, "systemMetadata")
-        if isinstance(found, Event):
-            shown: dict[str, Any] = {"value": found.value}
-            return shown | ({"systemMetadata": found.system_metadata} if with_system else {})
-        return shown_aspect(found, with_system=with_system)
-
-    def head_aspect(self, call: Call) -> Reply:
-        """Say whether an entity has an aspect."""
-        self._aspect(target_of(call), 0)
-        return Reply(204)
-
-    def _aspect(self, target: Target, version: int) -> StoredAspect | Event:
-        urn, name = target.urn, target.aspect or ""
-        found: StoredAspect | Event | None = self._store.get_version(urn, name, version)
-        if found is None and version == 0:
-            # Of a series the newest event is what it is now.
-            newest = partial(read_events, urns=[urn], span=Span(name), limit=1)
-            found = next(iter(self._store.read(newest)[urn]), None)
-        if found is None:
-            which = f"version {version} of {target.aspect}" if version else target.aspect
-            missing = "ASPECT" if self._store.exists([urn]) else "ENTITY"
-            raise NotFoundError(f"{urn} has no {which}", what=missing)
-        return found
 
     def batch_get(self, call: Call) -> list[dict[str, Any]]:
         """Read the named aspects of many entities of one type; without names, all of them.

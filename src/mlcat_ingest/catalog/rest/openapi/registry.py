@@ -39,6 +39,7 @@ class Registry:
             Endpoint(
                 *("GET", "/openapi/v1/registry/models/entity/specifications"),
                 *(self.get, {200: page}),
+                client="SDK DataHubGraph.get_entity_aspect_specs",
                 parameters=(
                     Parameter("start", "How many entity types to pass over.", WHOLE),
                     Parameter("count", "Most entity types to return, 20 by default.", WHOLE),

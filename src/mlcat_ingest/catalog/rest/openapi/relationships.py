@@ -46,6 +46,7 @@ class Relationships:
         return (
             Endpoint(
                 *("GET", _PATH, self.get, {200: page}),
+                client="SDK DataHubGraph.get_related_entities",
                 parameters=(
                     Parameter("urn", "The entity.", URN, required=True),
                     Parameter("direction", "Which end `urn` is.", directions, required=True),

@@ -72,6 +72,7 @@ class Scroll:
         return (
             Endpoint(
                 *("POST", "/openapi/v3/entity/scroll", self.scroll, page),
+                client="SDK DataHubGraph.scroll_entities",
                 parameters=_PARAMETERS,
                 body=ref("Scroll"),
                 reads=True,
@@ -79,6 +80,7 @@ class Scroll:
             Endpoint(
                 *("GET", "/openapi/v3/entity/{entityType}", self.list, page, (404,)),
                 (ENTITY_TYPE, named, *_PARAMETERS),
+                client="SDK OpenAPIGraphClient.scroll_urns_by_filter",
             ),
         )
 

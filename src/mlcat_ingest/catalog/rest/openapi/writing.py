@@ -5,7 +5,15 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import NAMES, Limits
-from mlcat_ingest.catalog.rest.endpoint import FLAG, Endpoint, Parameter, Schema, array, ref
+from mlcat_ingest.catalog.rest.endpoint import (
+    CONNECTOR,
+    FLAG,
+    Endpoint,
+    Parameter,
+    Schema,
+    array,
+    ref,
+)
 from mlcat_ingest.catalog.rest.http import Call, Reply
 from mlcat_ingest.catalog.rest.openapi.items import aspects_of, read_aspect, shown_entity, urn_of
 from mlcat_ingest.catalog.rest.openapi.paths import (
@@ -17,14 +25,15 @@ from mlcat_ingest.catalog.rest.openapi.paths import (
 from mlcat_ingest.catalog.rest.params import (
     check_count,
     json_list,
-    json_object,
     query_flag,
 )
-from mlcat_ingest.catalog.rest.writes import patch_of, placed
+from mlcat_ingest.catalog.rest.writes import placed
 from mlcat_ingest.catalog.store.prepare import check_aspect_name
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Change, Write
 from mlcat_ingest.metadata.entities import key_aspect_name
+
+_SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
 
 ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
 URN: Final = Parameter("urn", "The entity, percent-encoded.", place="path", required=True)
@@ -33,7 +42,11 @@ SYSTEM: Final = Parameter("systemMetadata", "Whether system metadata is shown.",
 _ASYNC: Final = Parameter(
     "async", "Answered with 202 in place of 200; stored either way. True by default.", FLAG
 )
-_CREATE: Final = "Whether the write is refused if the {} exists. {} by default."
+_CREATE: Final = "Whether the write is refused if the {} exists. False by default."
+_CREATING: Final = (
+    Parameter("createIfNotExists", _CREATE.format("aspect"), FLAG),
+    Parameter("createEntityIfNotExists", _CREATE.format("entity"), FLAG),
+)
 
 
 class Writing:
@@ -47,20 +60,20 @@ class Writing:
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         many, one = "/openapi/v3/entity/{entityType}", "/openapi/v3/entity/{entityType}/{urn}"
-        aspect = f"{one}/{{aspectName}}"
-        entity = ref("Entity")
-        written: dict[int, Schema | None] = {200: array(entity), 202: array(entity)}
-        put: dict[int, Schema | None] = {200: entity, 202: entity}
+        entities = array(ref("Entity"))
+        written: dict[int, Schema | None] = {200: entities, 202: entities}
         return (
             Endpoint(
                 *("POST", many, self.write, written, (404, 412)),
-                (ENTITY_TYPE, _ASYNC, SYSTEM, *_creating("false", "false")),
+                (ENTITY_TYPE, _ASYNC, SYSTEM, *_CREATING),
                 array(ref("EntityWrite")),
+                client=_SDK,
             ),
             Endpoint(
                 *("PATCH", many, self.patch, written, (404, 412)),
                 (ENTITY_TYPE, _ASYNC, SYSTEM),
                 array(ref("EntityPatch")),
+                client=_SDK,
             ),
             Endpoint(
                 *("DELETE", one, self.delete, {200: None}, (404,)),
@@ -70,45 +83,22 @@ class Writing:
                     Parameter("aspects", "Only these, separated by commas."),
                     Parameter("clear", "Whether the entity itself stays.", FLAG),
                 ),
+                client=_SDK,
             ),
             Endpoint(
-                *("POST", aspect, self.write_aspect, put, (404, 412)),
-                (ENTITY_TYPE, URN, ASPECT, _ASYNC, SYSTEM, *_creating("true", "false")),
-                ref("AspectWrite"),
-            ),
-            Endpoint(
-                *("PATCH", aspect, self.patch_aspect, put, (404, 412)),
-                (ENTITY_TYPE, URN, ASPECT, _ASYNC, SYSTEM),
-                ref("Patch"),
-            ),
-            Endpoint(
-                *("DELETE", aspect, self.delete_aspect, {200: None}, (404,)),
+                *("DELETE", f"{one}/{{aspectName}}", self.delete_aspect, {200: None}, (404,)),
                 (ENTITY_TYPE, URN, ASPECT),
+                client=CONNECTOR,
             ),
         )
 
     def write(self, call: Call) -> Reply:
         """Write aspects of entities of one type, all of them or none."""
-        return self._write_many(call, _creation(call, default=False))
+        return self._write_many(call, _creation(call))
 
     def patch(self, call: Call) -> Reply:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
         return self._write_many(call, "PATCH")
-
-    def write_aspect(self, call: Call) -> Reply:
-        """Write one aspect of one entity, by default only if it does not exist."""
-        target = target_of(call)
-        change = _creation(call, default=True)
-        write = read_aspect(target.urn, _named(target), json_object(call.json()), change)
-        return self._write_one(call, write)
-
-    def patch_aspect(self, call: Call) -> Reply:
-        """Edit one aspect of one entity by a JSON patch; made where missing."""
-        target = target_of(call)
-        patch = patch_of(call.json(), "the body")
-        return self._write_one(
-            call, read_aspect(target.urn, _named(target), {"value": patch}, "PATCH")
-        )
 
     def delete(self, call: Call) -> Reply:
         """Delete an entity with all it has, or some of its aspects."""
@@ -155,11 +145,6 @@ class Writing:
             self._store.write(writes)
         return self._written(call, writes, whole=change == "PATCH")
 
-    def _write_one(self, call: Call, write: Write) -> Reply:
-        self._store.write([write])
-        reply = self._written(call, [write], whole=False)
-        return Reply(reply.status, reply.value[0])
-
     def _written(self, call: Call, writes: Sequence[Write], *, whole: bool) -> Reply:
         """Return what is stored now: of the entities the `whole`, or just what `writes` wrote."""
         names: dict[str, set[str]] = {}
@@ -187,14 +172,7 @@ def _named(target: Target) -> str:
     return target.aspect
 
 
-def _creating(aspect: str, entity: str) -> tuple[Parameter, ...]:
-    return (
-        Parameter("createIfNotExists", _CREATE.format("aspect", aspect), FLAG),
-        Parameter("createEntityIfNotExists", _CREATE.format("entity", entity), FLAG),
-    )
-
-
-def _creation(call: Call, *, default: bool) -> Change:
+def _creation(call: Call) -> Change:
     if query_flag(call.query, "createEntityIfNotExists"):
         return "CREATE_ENTITY"
-    return "CREATE" if query_flag(call.query, "createIfNotExists", default=default) else "UPSERT"
+    return "CREATE" if query_flag(call.query, "createIfNotExists") else "UPSERT"

@@ -1,0 +1,97 @@
+"""Every endpoint of the catalog names a client; that client has it in its source."""
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+
+import click
+import datahub
+import pytest
+from datahub.entrypoints import datahub as datahub_command
+
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.rest.endpoint import CONNECTOR, INTERFACE, OPERATOR, Endpoint
+from mlcat_ingest.catalog.rest.routes import rest_endpoints
+from support.rest_client import rest_client
+
+pytestmark = pytest.mark.compat
+
+SDK = Path(str(files(datahub)))
+CLIENT = Path(str(files("mlcat_ingest.client")))
+MODULES = (
+    "emitter.rest_emitter",
+    "ingestion.graph.client",
+    "ingestion.source.gc.datahub_gc",
+    "utilities.openapi_utils",
+)
+INTERFACE_PATHS = {"/operations?action=getEsTaskStatus", "/test?action=evaluate"}
+
+
+@pytest.fixture(scope="module")
+def endpoints(tmp_path_factory: pytest.TempPathFactory) -> list[Endpoint]:
+    with rest_client(tmp_path_factory.mktemp("catalog") / "c.db") as client:
+        return list(rest_endpoints(client.store, client.tasks, DEFAULT_LIMITS))
+
+
+def path_of(endpoint: Endpoint) -> str:
+    return endpoint.path + (f"?action={endpoint.action}" if endpoint.action else "")
+
+
+def called(endpoints: list[Endpoint], kind: str) -> Iterator[tuple[Endpoint, str]]:
+    """Yield the endpoints of one kind of client, with the method or the command that it names."""
+    found = [one.client.partition(" ") for one in endpoints]
+    of_kind = [(one, verb) for one, (k, _, verb) in zip(endpoints, found, strict=True) if k == kind]
+    assert of_kind
+    yield from of_kind
+
+
+def sends(text: str, endpoint: Endpoint) -> bool:
+    """Return whether a source text has the path, with anything filled in where a parameter is."""
+    literal = re.split(r"\{\w+\}", path_of(endpoint).rstrip("/"))
+    return re.search(r"\{[^{}\n]+\}".join(map(re.escape, literal)), text) is not None
+
+
+def test_every_client_is_a_known_one(endpoints: list[Endpoint]) -> None:
+    own = {CONNECTOR, INTERFACE, OPERATOR}
+    assert all(
+        re.fullmatch(r"SDK \w+\.\w+|CLI .+", one.client) or one.client in own for one in endpoints
+    )
+
+
+def test_the_interface_is_that_of_the_service(endpoints: list[Endpoint]) -> None:
+    assert {path_of(one) for one, _ in called(endpoints, INTERFACE)} == INTERFACE_PATHS
+
+
+def test_the_connector_sends_it(endpoints: list[Endpoint]) -> None:
+    text = "\n".join(path.read_text() for path in CLIENT.glob("*.py"))
+    # The emitter names the aspect that it deletes by a path that it puts together.
+    text = text.replace("/openapi/v3/entity/{path}", "/openapi/v3/entity/{type}/{urn}/{aspect}")
+    text = text.replace("/test?action={action}", "/test?action=batchEvaluate")
+    assert [path_of(one) for one, _ in called(endpoints, CONNECTOR) if not sends(text, one)] == []
+
+
+@pytest.fixture(scope="module")
+def sdk_text() -> str:
+    return "\n".join(path.read_text() for path in SDK.rglob("*.py"))
+
+
+def test_the_sdk_has_the_method_and_sends_it(endpoints: list[Endpoint], sdk_text: str) -> None:
+    modules = [import_module(f"datahub.{name}") for name in MODULES]
+    for endpoint, verb in called(endpoints, "SDK"):
+        owner, _, method = verb.partition(".")
+        assert any(hasattr(getattr(module, owner, None), method) for module in modules), verb
+        assert sends(sdk_text, endpoint), path_of(endpoint)
+
+
+def test_the_command_line_has_the_command_and_sends_it(
+    endpoints: list[Endpoint], sdk_text: str
+) -> None:
+    for endpoint, verb in called(endpoints, "CLI"):
+        command: click.Command | None = datahub_command
+        for name in verb.split():
+            assert isinstance(command, click.Group)
+            command = command.commands.get(name)
+        assert command is not None, verb
+        assert sends(sdk_text, endpoint), path_of(endpoint)
