@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlcat_ingest.client.capabilities import SMALLEST_RELEASE
-from mlcat_ingest.sources.mlflow.checks import TESTED
+from mlcat_ingest.sources.mlflow.releases import TESTED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "check.md").read_text()
@@ -66,6 +66,8 @@ def test_the_readme_names_the_tested_versions_of_mlflow() -> None:
     readme = (ROOT / "README.md").read_text()
     assert f"MLflow {' and '.join(TESTED['server'])} servers are tested" in readme
     assert f"MlflowClient of MLflow {' and '.join(TESTED['MlflowClient'])}" in readme
+    hooks = (ROOT / "docs" / "hooks.md").read_text()
+    assert f"Tested with MLflow {' and '.join(TESTED['server'])}, and mlflow-skinny" in hooks
 
 
 def test_every_finding_is_on_the_page() -> None:

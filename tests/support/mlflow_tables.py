@@ -8,9 +8,9 @@ from typing import Any
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.database.schema import SCHEMAS
-from mlcat_ingest.sources.mlflow.database.tables import plain
+from mlcat_ingest.sources.mlflow.database.tables import plain, tables_of
 from mlcat_ingest.sources.mlflow.opening import open_reader
+from mlcat_ingest.sources.mlflow.releases import REVISIONS, MlflowFeature
 
 Row = Mapping[str, Any]
 
@@ -21,12 +21,12 @@ NEWEST = "dc11669786a5"
 
 def make_database(path: Path, revision: str = NEWEST, **tables: Iterable[Row]) -> str:
     """Make the database of one schema revision, put rows into its tables, return its address."""
-    schema = SCHEMAS[revision]
+    version = REVISIONS[revision]
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES (?)", [revision])
-        for table in schema.tables:
-            columns = list(table.c) if schema.workspaces else plain(table)
+        for table in tables_of(version):
+            columns = list(table.c) if MlflowFeature.WORKSPACES.is_in(version) else plain(table)
             names = ", ".join(
                 f'"{column.name}"' + (" DEFAULT 'default'" if column.name == "workspace" else "")
                 for column in columns

@@ -12,7 +12,7 @@ import pytest
 
 from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.database.schema import SCHEMAS
+from mlcat_ingest.sources.mlflow.releases import REVISIONS, MlflowFeature
 from support import mlflow_upgrade
 from support.mlflow_readings import records_of
 from support.mlflow_tables import NEWEST, reader_of
@@ -63,11 +63,11 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     release: Release = request.param
     folder = tmp_path_factory.mktemp(release.name)
     original = folder / f"{release.revision}.db"
-    logged_models = SCHEMAS[release.revision].logged_models
+    logged_models = MlflowFeature.LOGGED_MODELS.is_in(REVISIONS[release.revision])
     arguments = (str(TESTS), f"sqlite:///{original}", str(logged_models))
     told = output([release.venv.python, "-c", _SEED, *arguments], folder)
     seeded = json.loads(told.splitlines()[-1])
-    known = list(SCHEMAS)
+    known = list(REVISIONS)
     later = known[known.index(release.revision) + 1 :]
     working = folder / "working.db"
     working.write_bytes(original.read_bytes())
@@ -113,7 +113,7 @@ def test_all_that_a_release_wrote_is_read(made: Made) -> None:
 def test_no_migration_changes_what_is_read(made: Made) -> None:
     expected = records_in(made.databases[made.release.revision])
     for revision, uri in made.databases.items():
-        assert records_in(uri) == expected, SCHEMAS[revision].mlflow
+        assert records_in(uri) == expected, REVISIONS[revision]
 
 
 def test_mlflows_own_client_reads_the_same(made: Made) -> None:
@@ -130,4 +130,4 @@ def test_the_installed_mlflow_makes_a_schema_that_is_known() -> None:
     pytest.importorskip("mlflow", reason="there is no MLflow to ask")
     from mlflow.store.db.utils import _get_latest_schema_revision
 
-    assert _get_latest_schema_revision() in SCHEMAS  # type: ignore[no-untyped-call]
+    assert _get_latest_schema_revision() in REVISIONS  # type: ignore[no-untyped-call]

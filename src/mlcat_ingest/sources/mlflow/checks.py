@@ -1,8 +1,6 @@
 """What `mlcat-ingest check` says about an MLflow server, whatever reads it."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterator
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
@@ -10,17 +8,8 @@ from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.records import Experiment
+from mlcat_ingest.sources.mlflow.releases import MlflowFeature, ReadBy, untested
 from mlcat_ingest.sources.mlflow.uris import is_http
-
-ReadBy = Literal["server", "MlflowClient", "database"]
-
-TESTED: Final[Mapping[ReadBy, Sequence[str]]] = {
-    "server": ("2.22", "3.17"),
-    "MlflowClient": ("3.17",),
-}
-"""The minor versions that are tested; a database is read only if its schema is a tested one."""
-
-_WITH_LOGGED_MODELS: Final = (3, 0)
 
 
 def findings(
@@ -62,20 +51,6 @@ def _server_id(reader: Reader) -> Finding:
         return _failed("MLflow server id", error)
 
 
-def numbers_of(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version, none where it does not begin with them."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return () if found is None else (int(found[1]), int(found[2]))
-
-
-def untested(version: str, read_by: ReadBy) -> str | None:
-    """Return a sentence about a version that is not tested, None for one that is."""
-    tested = TESTED.get(read_by)
-    if tested is None or ".".join(map(str, numbers_of(version))) in tested:
-        return None
-    return f"{version} is not among the tested versions, {' and '.join(tested)}"
-
-
 def _version(version: str | None, read_by: ReadBy) -> Finding:
     what = "MLflow version"
     if version is None:
@@ -93,7 +68,7 @@ class _Permissions:
         self._reader = reader
         self._config = config
         self._where = where
-        self._logged = numbers_of(version or "") >= _WITH_LOGGED_MODELS
+        self._logged = MlflowFeature.LOGGED_MODELS.is_in(version or "")
         self._wanted: list[Experiment] = []
         self._models = 0
 

@@ -26,7 +26,7 @@ from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow import entities
-from mlcat_ingest.sources.mlflow.checks import findings, untested
+from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
 from mlcat_ingest.sources.mlflow.file_access import Place, client_text, local_text
@@ -60,6 +60,7 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.mlflow.releases import untested
 from mlcat_ingest.sources.mlflow.stores import check_store, folders_allowed
 from mlcat_ingest.sources.mlflow.uris import folder_of
 

@@ -121,7 +121,7 @@ class Reader(Protocol):
     ) -> Iterator[list[LoggedModel]]:
         """Yield the logged models of some experiments in pages, in the order they were made.
 
-        None before MLflow 3.
+        None where `releases.MlflowFeature.LOGGED_MODELS` is missing.
         """
         ...
 

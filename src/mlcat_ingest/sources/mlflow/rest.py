@@ -60,9 +60,7 @@ from mlcat_ingest.sources.mlflow.replies import (
     says_none,
 )
 from mlcat_ingest.sources.mlflow.rest_files import text_of
-from mlcat_ingest.sources.mlflow.server import Server
-
-API: Final = "/api/2.0/mlflow"
+from mlcat_ingest.sources.mlflow.server import API, Server
 
 _BY_NAME: Final = {
     "run": ("runs/get", "run_id"),
@@ -171,7 +169,7 @@ class RestReader:
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
     ) -> Iterator[list[LoggedModel]]:
-        """Yield the logged models of some experiments in pages; none before MLflow 3."""
+        """Yield the logged models of some experiments in pages; none where the server has none."""
         seen = RecentIds()
         condition = models_filter(only)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):

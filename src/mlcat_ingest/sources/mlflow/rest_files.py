@@ -6,9 +6,8 @@ from typing import Any, Final
 from mlcat_ingest.http import Reply
 from mlcat_ingest.sources.mlflow.file_access import MAX_BYTES, Place
 from mlcat_ingest.sources.mlflow.replies import NO_SUCH_ENDPOINT, is_refusal, judged, object_of
-from mlcat_ingest.sources.mlflow.server import Server
+from mlcat_ingest.sources.mlflow.server import API, Server
 
-_API: Final = "/api/2.0/mlflow"
 _FILE: Final = "/get-artifact"
 _FILE_OF_MODEL: Final = "/ajax-api/2.0/mlflow/logged-models"
 _MOST_PAGES: Final = 20
@@ -38,10 +37,10 @@ def _listed(
     server: Server, workspace: str | None, place: Place, folder: str
 ) -> Iterator[Mapping[str, Any]]:
     if place.kind == "run":
-        address, params = f"{_API}/artifacts/list", [("run_id", place.id)]
+        address, params = f"{API}/artifacts/list", [("run_id", place.id)]
         params += [("path", folder)] if folder else []
     else:
-        address = f"{_API}/logged-models/{place.id}/artifacts/directories"
+        address = f"{API}/logged-models/{place.id}/artifacts/directories"
         params = [("artifact_directory_path", folder)] if folder else []
     token = ""
     for _ in range(_MOST_PAGES):

@@ -17,6 +17,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.replies import judged, object_of
 from mlcat_ingest.sources.mlflow.uris import normalised
 
+API: Final = "/api/2.0/mlflow"
 API_3: Final = "/api/3.0/mlflow"
 PEER: Final = "the MLflow server"
 
@@ -113,7 +114,7 @@ class Server:
         what = "MLflow user"
         try:
             params = [("username", user)]
-            reply = self.get(self.tracking, "/api/2.0/mlflow/users/get", params, None)
+            reply = self.get(self.tracking, f"{API}/users/get", params, None)
         except MlcatError as error:
             yield Finding(what, "failed", error.message, error.hint)
             return

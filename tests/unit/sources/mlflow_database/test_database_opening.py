@@ -20,9 +20,9 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.database import reader as reader_module
-from mlcat_ingest.sources.mlflow.database.schema import SCHEMAS
 from mlcat_ingest.sources.mlflow.opening import open_reader
 from mlcat_ingest.sources.mlflow.reader import RunFilter
+from mlcat_ingest.sources.mlflow.releases import REVISIONS
 from mlcat_ingest.sources.mlflow.split import SplitReader
 from mlcat_ingest.sql import readonly
 from support.fake_mlflow import FakeReader, FakeStore
@@ -35,14 +35,14 @@ def opened(**config: Any) -> Any:
     return open_reader(MlflowConfig.model_validate(config))
 
 
-@pytest.mark.parametrize("revision", SCHEMAS)
+@pytest.mark.parametrize("revision", REVISIONS)
 def test_every_known_schema_is_read_directly(
     revision: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     uri = make_database(tmp_path / "m.db", revision)
     with caplog.at_level(logging.INFO):
         reader = reader_of(uri)
-    assert caplog.messages == [f"reading the tables of MLflow {SCHEMAS[revision].mlflow} in {uri}"]
+    assert caplog.messages == [f"reading the tables of MLflow {REVISIONS[revision]} in {uri}"]
     for listing in (reader.experiments, reader.registered_models, reader.model_versions):
         assert list(listing()) == []
     assert list(reader.runs(["0"])) == []

@@ -24,8 +24,7 @@ from mlcat_ingest.sources.mlflow.database.lookup import is_there
 from mlcat_ingest.sources.mlflow.database.order import Ordered, pages_of_ids
 from mlcat_ingest.sources.mlflow.database.registry import Registry
 from mlcat_ingest.sources.mlflow.database.runs import load_runs
-from mlcat_ingest.sources.mlflow.database.schema import SCHEMAS, Schema
-from mlcat_ingest.sources.mlflow.database.tables import LOGGED_MODELS, RUNS
+from mlcat_ingest.sources.mlflow.database.tables import LOGGED_MODELS, RUNS, tables_of
 from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
 from mlcat_ingest.sources.mlflow.file_access import Place, local_text
 from mlcat_ingest.sources.mlflow.listing import (
@@ -54,6 +53,7 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.mlflow.releases import REVISIONS, MlflowFeature
 
 log = logging.getLogger(__name__)
 
@@ -61,23 +61,25 @@ log = logging.getLogger(__name__)
 class DatabaseReader:
     """A `Reader` of one workspace by SQL, for a schema that is known.
 
-    Records equal those that an MLflow server of the same database lists, with one exception:
-    servers before 3.6 leave out which models a run logged.
+    Records equal those that an MLflow server of the same database lists, but for
+    `MlflowFeature.OUTPUTS_IN_LISTINGS`.
     """
 
     def __init__(
         self,
         config: MlflowConfig,
         database: Database,
-        schema: Schema,
+        version: str,
         workspace: str = DEFAULT_WORKSPACE,
     ) -> None:
-        """Share `database` with the readers of other workspaces."""
+        """Share `database`, made by MLflow `version`, with the readers of other workspaces."""
         self._config = config
         self._database = database
-        self._schema = schema
+        self._version = version
+        self._has_workspaces = MlflowFeature.WORKSPACES.is_in(version)
+        self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version)
         self._workspace = workspace
-        self._scope = workspace if schema.workspaces else None
+        self._scope = workspace if self._has_workspaces else None
         self._registry = Registry(database, self._scope)
         self._experiments: list[Experiment] | None = None
         self._models: list[RegisteredModel] | None = None
@@ -95,25 +97,25 @@ class DatabaseReader:
         """
         if self._config.server_id is not None:
             return self._config.server_id
-        default = DEFAULT_WORKSPACE if self._schema.workspaces else None
+        default = DEFAULT_WORKSPACE if self._has_workspaces else None
         return identity(self._config, first_created_ms(self._database, default))
 
     def workspaces(self) -> Sequence[str]:
-        """Return the names of all workspaces; `default` alone before MLflow 3.10.
+        """Return the names of all workspaces; `default` alone where the schema has none.
 
         Cost: one statement.
         """
-        return workspace_names(self._database) if self._schema.workspaces else (DEFAULT_WORKSPACE,)
+        return workspace_names(self._database) if self._has_workspaces else (DEFAULT_WORKSPACE,)
 
     def in_workspace(self, name: str) -> Self:
         """Return a reader of another workspace, over the same connection.
 
         Raises:
-            ProtocolMismatchError: there are no others before MLflow 3.10.
+            ProtocolMismatchError: the schema has no workspaces.
         """
-        if name != DEFAULT_WORKSPACE and not self._schema.workspaces:
+        if name != DEFAULT_WORKSPACE and not self._has_workspaces:
             raise ProtocolMismatchError(f"{self._database.shown} has no workspace {name!r}")
-        return type(self)(self._config, self._database, self._schema, name)
+        return type(self)(self._config, self._database, self._version, name)
 
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
@@ -138,11 +140,11 @@ class DatabaseReader:
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
     ) -> Iterator[list[LoggedModel]]:
-        """Yield the logged models of some experiments in pages; none before MLflow 3.
+        """Yield the logged models of some experiments in pages; none where the schema has none.
 
         Cost: four statements a page, and a walk over all logged models for each 10,000.
         """
-        if not self._schema.logged_models:
+        if not self._has_logged_models:
             return
         models = LOGGED_MODELS.c
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
@@ -161,7 +163,7 @@ class DatabaseReader:
         Cost: five to eight statements for 100 runs, or for fewer where these are large, and a walk
         over all runs for each 10,000.
         """
-        runs, outputs, left = RUNS.c, self._schema.logged_models, only.limit
+        runs, outputs, left = RUNS.c, self._has_logged_models, only.limit
         newest_first = only.limit is not None
         slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
@@ -180,7 +182,7 @@ class DatabaseReader:
 
         Cost: one statement.
         """
-        wanted = wanted_runs([experiment_id], ALL_RUNS, outputs=self._schema.logged_models)
+        wanted = wanted_runs([experiment_id], ALL_RUNS, outputs=self._has_logged_models)
         with self._database.page() as read:
             return bool(read(select(RUNS.c.run_uuid).where(*wanted).limit(1).offset(at)))
 
@@ -205,10 +207,10 @@ class DatabaseReader:
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        found = f"{self._database.shown} is read directly: tables of MLflow {self._schema.mlflow}"
+        found = f"{self._database.shown} is read directly: tables of MLflow {self._version}"
         yield Finding("MLflow database", "ok", found)
         try:
-            closed = self._database.unreadable(self._schema.tables)
+            closed = self._database.unreadable(tables_of(self._version))
         except MlcatError as error:
             yield Finding("MLflow database", "failed", error.message, error.hint)
             return
@@ -219,7 +221,7 @@ class DatabaseReader:
             yield from findings(
                 self,
                 self._config,
-                version=self._schema.mlflow,
+                version=self._version,
                 how="those of the address",
                 read_by="database",
             )
@@ -243,10 +245,10 @@ def open_database(config: MlflowConfig) -> DatabaseReader | None:
     """
     database = Database(config.tracking_uri, timeout_s=config.timeout_s)
     revision = database.revision()
-    schema = SCHEMAS.get(revision)
-    if schema is not None:
-        log.info("reading the tables of MLflow %s in %s", schema.mlflow, database.shown)
-        return DatabaseReader(config, database, schema)
+    version = REVISIONS.get(revision)
+    if version is not None:
+        log.info("reading the tables of MLflow %s in %s", version, database.shown)
+        return DatabaseReader(config, database, version)
     database.close()
     unknown = f"the database {database.shown}, whose schema revision {revision} is not known,"
     if config.reader == "database":

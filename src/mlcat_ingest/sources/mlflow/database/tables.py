@@ -1,12 +1,14 @@
 """MLflow's tables, as far as they are read. Columns carry no types: drivers give what is wanted.
 
-Source: `mlflow/store/tracking/dbmodels` and `mlflow/store/model_registry/dbmodels` of MLflow 2.22
-and of every 3.x up to 3.17.
+Source: `mlflow/store/tracking/dbmodels` and `mlflow/store/model_registry/dbmodels` of the
+releases in `releases.REVISIONS`.
 """
 
 from typing import Any, Final
 
 from sqlalchemy import ColumnClause, ColumnElement, TableClause, column, table
+
+from mlcat_ingest.sources.mlflow.releases import MlflowFeature
 
 
 def _table(name: str, columns: str) -> TableClause:
@@ -63,14 +65,23 @@ MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value
 WORKSPACES: Final = _table("workspaces", "name")
 ALEMBIC_VERSION: Final = _table("alembic_version", "version_num")
 
-COMMON: Final = (
+_COMMON: Final = (
     *(EXPERIMENTS, EXPERIMENT_TAGS, RUNS, PARAMS, TAGS, LATEST_METRICS),
     *(INPUTS, INPUT_TAGS, DATASETS, REGISTERED_MODELS, REGISTERED_MODEL_TAGS),
     *(REGISTERED_MODEL_ALIASES, MODEL_VERSIONS, MODEL_VERSION_TAGS),
 )
-OF_LOGGED_MODELS: Final = (
+_OF_LOGGED_MODELS: Final = (
     *(LOGGED_MODELS, LOGGED_MODEL_PARAMS, LOGGED_MODEL_TAGS, LOGGED_MODEL_METRICS),
 )
+
+
+def tables_of(version: str) -> tuple[TableClause, ...]:
+    """Return the tables that are read of a database that MLflow `version` made."""
+    return (
+        *_COMMON,
+        *(_OF_LOGGED_MODELS if MlflowFeature.LOGGED_MODELS.is_in(version) else ()),
+        *((WORKSPACES,) if MlflowFeature.WORKSPACES.is_in(version) else ()),
+    )
 
 
 def plain(table: TableClause) -> list[ColumnClause[Any]]:
