@@ -19,7 +19,8 @@ from benchmarks.catalog_entities import run, small
 from benchmarks.measure import serving
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import ConnectionOptions
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Proposal
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from support.ports import free_port
 
 HERE = Path(__file__).parent
@@ -65,8 +66,8 @@ def main() -> None:
         for kind, make in KINDS.items():
             proposals = [Proposal(*make(number)) for number in range(chosen.proposals)]
             batches = [
-                proposals[start : start + MAX_PROPOSALS]
-                for start in range(0, len(proposals), MAX_PROPOSALS)
+                proposals[start : start + MAX_REQUEST_ITEMS]
+                for start in range(0, len(proposals), MAX_REQUEST_ITEMS)
             ]
             costs = [measure(url, batches, chosen.connections) for _ in range(chosen.rounds)]
             wall_s, cpu_s = (min(column) / len(proposals) for column in zip(*costs, strict=True))

@@ -6,7 +6,11 @@ from pathlib import Path
 import yaml
 
 from mlcat_ingest.links import rules
-from mlcat_ingest.pipeline import links
+from mlcat_ingest.metadata.reserved import (
+    FEATURES_APPROXIMATE,
+    FEATURES_RESOLVED_BY,
+    FEATURES_UNRESOLVED,
+)
 from mlcat_ingest.sources.features import FeaturesConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
@@ -29,7 +33,7 @@ def test_every_rule_is_in_the_table() -> None:
 
 
 def test_every_flag_is_named() -> None:
-    for name in (links.RESOLVED_BY, links.APPROXIMATE, links.UNRESOLVED):
+    for name in (FEATURES_RESOLVED_BY, FEATURES_APPROXIMATE, FEATURES_UNRESOLVED):
         assert f"`{name}`" in PAGE
 
 

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
-from mlcat_ingest.metadata.jobs import TRAINING_JOB_TAG, airflow_job
+from mlcat_ingest.metadata.jobs import airflow_job
+from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
 
 CONTEXT: Final = "MLFLOW_RUN_CONTEXT"
 

@@ -8,12 +8,11 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import URN, Settings, connect, say_options, service_options
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
 if TYPE_CHECKING:
     from mlcat_ingest.client.catalog_client import CatalogClient
     from mlcat_ingest.client.results import TestOutcome
-
-_BATCH = 200
 
 
 @click.command(
@@ -43,8 +42,8 @@ def command(
     complain = Settings.current().complain
     code = EXIT_OK
     with connect(server, token) as client:
-        for start in range(0, len(urns), _BATCH):
-            batch = urns[start : start + _BATCH]
+        for start in range(0, len(urns), MAX_REQUEST_ITEMS):
+            batch = urns[start : start + MAX_REQUEST_ITEMS]
             evaluation = client.evaluate_batch(batch, should_push=push, test_urns=tests)
             for urn, outcome in evaluation.outcomes.items():
                 _show(urn, outcome)

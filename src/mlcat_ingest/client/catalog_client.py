@@ -10,14 +10,15 @@ from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.capabilities import Capabilities, probe
 from mlcat_ingest.client.connection import Connection, ConnectionOptions
 from mlcat_ingest.client.deletion import delete_entity
-from mlcat_ingest.client.emitter import MAX_BYTES, Emitter
+from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import Evaluator
 from mlcat_ingest.client.graphql import graphql
 from mlcat_ingest.client.reader import Reader
 from mlcat_ingest.client.results import Evaluation, StoredAspect
 from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Aspect, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 
 
 class CatalogClient(Closing):
@@ -35,8 +36,8 @@ class CatalogClient(Closing):
         *,
         credentials: Credentials | None = None,
         options: ConnectionOptions | None = None,
-        max_proposals: int = MAX_PROPOSALS,
-        max_bytes: int = MAX_BYTES,
+        max_proposals: int = MAX_REQUEST_ITEMS,
+        max_bytes: int = MAX_REQUEST_BYTES,
         system_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Resolve the address and the token; `credentials`, if given, are those.

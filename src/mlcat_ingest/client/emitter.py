@@ -37,12 +37,10 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Proposal
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.text import plural
-
-MAX_BYTES: Final = 15 * 1024 * 1024
-"""Most bytes of proposals in one request; the server's own limit is 16,000,000."""
 
 _FAULTS: Final = 8
 """Faults in a row, after which the next one is the service's, whatever it was sent."""
@@ -92,8 +90,8 @@ class Emitter:
         self,
         connection: Connection,
         *,
-        max_proposals: int = MAX_PROPOSALS,
-        max_bytes: int = MAX_BYTES,
+        max_proposals: int = MAX_REQUEST_ITEMS,
+        max_bytes: int = MAX_REQUEST_BYTES,
         system_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep the connection, and the most proposals and bytes of one request."""

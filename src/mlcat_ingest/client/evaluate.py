@@ -14,12 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from mlcat_ingest.client.connection import Connection
-from mlcat_ingest.client.reader import MAX_URNS, Reader, chunks
+from mlcat_ingest.client.reader import Reader, chunks
 from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.client.results import Evaluation, TestOutcome
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Evaluator:
         outcomes: dict[str, TestOutcome] = {}
         refused: list[str] = []
         try:
-            for chunk in chunks(list(dict.fromkeys(urns)), MAX_URNS):
+            for chunk in chunks(list(dict.fromkeys(urns)), MAX_REQUEST_ITEMS):
                 told = self._chunk(chunk, wishes, refused, batches=batches)
                 if should_push:
                     told = self._pushed(chunk, told)

@@ -18,13 +18,11 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.text import plural
 
 log = logging.getLogger(__name__)
-
-MAX_URNS: Final = 200
-"""Most URNs in one batch read."""
 
 _MAX_EDGES: Final = 1_000
 
@@ -90,7 +88,7 @@ class Reader:
             # Without a name the service would send every aspect.
             return found
         for entity_type, members in by_type.items():
-            for chunk in chunks(members, MAX_URNS):
+            for chunk in chunks(members, MAX_REQUEST_ITEMS):
                 found.update(self._read_chunk(entity_type, chunk, wanted))
         return {urn: stored for urn, stored in found.items() if stored}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
 Query = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Asks GraphQL and returns the reply's `data`."""
@@ -161,7 +162,7 @@ def _pages(
 
 def _scrolled(query: Query, entity_type: str, source: str, after: str | None) -> Mapping[str, Any]:
     live = {"field": "removed", "condition": "EQUAL", "values": ["true"], "negated": True}
-    named = {"field": "customProperties", "values": [f"mlcat.source={source}"]}
+    named = {"field": "customProperties", "values": [f"{SOURCE_KEY}={source}"]}
     # Where several sources are joined in the property, the catalog may not split them.
     among = {"field": "customProperties", "values": [f",{source}"], "condition": "CONTAIN"}
     wanted = {

@@ -11,9 +11,6 @@ from typing import Final
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 
-DECLARED_TAG: Final = "mlcat.features"
-"""The tag by which people say which features a run, logged model or version was made with."""
-
 _PROJECT: Final = "feast.project"
 _REFS: Final = "feast.feature_refs"
 _COUNT: Final = "feast.feature_count"

@@ -1,11 +1,6 @@
 """Jobs that train models; standard library only, for a scheduler loads it with each task."""
 
-from typing import Final
-
 from mlcat_ingest.metadata.urn import build
-
-TRAINING_JOB_TAG: Final = "mlcat.training_job"
-"""The tag of a run whose value is the URN of the job that trained it, or of one run of the job."""
 
 
 def airflow_job(dag_id: str, task_id: str, cluster: str, instance: str = "") -> str:

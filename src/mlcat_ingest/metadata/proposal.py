@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.urn import entity_type_of
 
 Aspect = Mapping[str, Any]
 """One aspect as a JSON object; the typed forms are in `metadata.aspects`."""
-
-MAX_PROPOSALS: Final = 200
-"""Most proposals in one write request, as DataHub's own clients hold it."""
 
 _JSON = "application/json"
 

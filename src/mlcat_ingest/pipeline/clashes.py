@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import (
@@ -14,9 +15,7 @@ from mlcat_ingest.pipeline.merge.sources import (
 )
 from mlcat_ingest.pipeline.primary_keys import KEY, PrimaryKeys
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import SOURCE_KEY, ComingTable, Source, TellsTables
-
-_AT_ONCE: Final = 200
+from mlcat_ingest.sources.base import ComingTable, Source, TellsTables
 
 
 def refuse_clashes(
@@ -54,7 +53,7 @@ class _Clashes:
         self._tables: dict[str, ComingTable] = {}
 
     def look_at(self, tables: Iterator[ComingTable]) -> None:
-        while some := list(islice(tables, _AT_ONCE)):
+        while some := list(islice(tables, MAX_REQUEST_ITEMS)):
             for table in some:
                 first = self._tables.setdefault(table.name, table)
                 refuse_second_store(table.urn, first.source, table.source)

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.results import Results
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.sinks.base import Evaluation, Sink
-
-BATCH_SIZE: Final = 200
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
 """Entity types whose metadata tests are evaluated."""
@@ -56,9 +55,9 @@ class Evaluator:
         full = []
         with self._lock:
             self._waiting.extend(urn for urn in urns if entity_type_of(urn) in EVALUATED)
-            while len(self._waiting) >= BATCH_SIZE:
-                full.append(self._waiting[:BATCH_SIZE])
-                del self._waiting[:BATCH_SIZE]
+            while len(self._waiting) >= MAX_REQUEST_ITEMS:
+                full.append(self._waiting[:MAX_REQUEST_ITEMS])
+                del self._waiting[:MAX_REQUEST_ITEMS]
         for batch in full:
             self._evaluate(batch)
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, raw_parts
-from mlcat_ingest.pipeline.presence import BATCH_SIZE, present
+from mlcat_ingest.pipeline.presence import present
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import DanglingDataset, LineageSummary
 from mlcat_ingest.pipeline.tally import Tally
@@ -95,9 +96,9 @@ class LineageCheck:
 
     def _missing(self, urns: Sequence[str]) -> list[str]:
         missing: list[str] = []
-        for start in range(0, len(urns), BATCH_SIZE):
+        for start in range(0, len(urns), MAX_REQUEST_ITEMS):
             self._gate.check()
-            batch = urns[start : start + BATCH_SIZE]
+            batch = urns[start : start + MAX_REQUEST_ITEMS]
             there = set(present(self._sink, batch))
             missing.extend(urn for urn in batch if urn not in there)
         return missing

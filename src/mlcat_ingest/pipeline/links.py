@@ -12,6 +12,11 @@ from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.links.ladder import Exists, Links, climb, settle
 from mlcat_ingest.links.rules import Claim
 from mlcat_ingest.metadata.proposal import Entity, Note
+from mlcat_ingest.metadata.reserved import (
+    FEATURES_APPROXIMATE,
+    FEATURES_RESOLVED_BY,
+    FEATURES_UNRESOLVED,
+)
 from mlcat_ingest.pipeline.presence import present
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.queues import Gate
@@ -19,13 +24,6 @@ from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.sinks.base import Sink
 
 log = logging.getLogger(__name__)
-
-RESOLVED_BY: Final = "mlcat.features.resolvedBy"
-"""Custom property: the rule that the features of a model come from."""
-APPROXIMATE: Final = "mlcat.features.approximate"
-"""Custom property: why they may be others than the model was trained on."""
-UNRESOLVED: Final = "mlcat.features.unresolved"
-"""Custom property: references that no feature was found for."""
 
 KNOWN: Final = 50_000
 """Features of which it is kept whether the catalog has them."""
@@ -158,14 +156,14 @@ def _told(links: Links) -> dict[str, str]:
     """Return the custom properties that say how the features of a model were found."""
     told: dict[str, str] = {}
     if links.rule:
-        told[RESOLVED_BY] = links.rule
+        told[FEATURES_RESOLVED_BY] = links.rule
     if links.approximate:
-        told[APPROXIMATE] = printable(links.approximate)
+        told[FEATURES_APPROXIMATE] = printable(links.approximate)
     lacking = [*links.unknown, *links.ambiguous]
     if lacking:
         shown = [printable(text[:_SHOWN_CHARS]) for text in lacking[:SHOWN]]
         more = len(lacking) - len(shown)
-        told[UNRESOLVED] = ", ".join([*shown, f"… and {more} more"] if more else shown)
+        told[FEATURES_UNRESOLVED] = ", ".join([*shown, f"… and {more} more"] if more else shown)
     return told
 
 

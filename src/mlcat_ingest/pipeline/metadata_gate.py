@@ -15,6 +15,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of
 from mlcat_ingest.pipeline.merge import properties_aspect
@@ -30,9 +31,6 @@ EXAMPLES: Final = 20
 
 TESTS: Final = 100
 """How many metadata tests a verdict names, those that fail first."""
-
-_NAMES: Final = 200
-"""Tests whose names one request asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +178,8 @@ class MetadataGate:
     def _names(self, urns: Sequence[str]) -> dict[str, str]:
         names: dict[str, str] = {}
         try:
-            for start in range(0, len(urns), _NAMES):
-                found = self._sink.read_many(urns[start : start + _NAMES], ["testInfo"])
+            for start in range(0, len(urns), MAX_REQUEST_ITEMS):
+                found = self._sink.read_many(urns[start : start + MAX_REQUEST_ITEMS], ["testInfo"])
                 for urn, aspects in found.items():
                     name = aspects["testInfo"].value.get("name") if "testInfo" in aspects else None
                     if isinstance(name, str) and name:

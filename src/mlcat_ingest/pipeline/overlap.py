@@ -8,15 +8,16 @@ from typing import Any, Final
 from mlcat_ingest.errors import RecipeError, SkippableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.base import APPLIED_PREFIX, NOTHING
+from mlcat_ingest.pipeline.merge.base import NOTHING
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties, is_removed, with_all_sources
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.sinks.base import Sink, StoredEntity
-from mlcat_ingest.sources.base import SOURCE_KEY, Forgetful, Source
+from mlcat_ingest.sources.base import Forgetful, Source
 
-SAMPLE: Final = 200
+SAMPLE: Final = MAX_REQUEST_ITEMS
 """Entities that are looked up; groups come first, whose names most easily meet."""
 
 _WHAT: Final = "overlapping URNs"

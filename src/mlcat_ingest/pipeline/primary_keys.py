@@ -14,15 +14,12 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
+from mlcat_ingest.metadata.reserved import PRIMARY_KEYS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of, parse, raw_parts
 from mlcat_ingest.pipeline.merge import IF_VERSION_MATCH, properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties
 from mlcat_ingest.pipeline.versions import NO_SUCH_VERSION
 from mlcat_ingest.sinks.base import Sink, StoredEntity
-from mlcat_ingest.sources.base import SOURCE_KEY
-
-PRIMARY_KEYS: Final = "mlcat.primary_keys"
-"""Custom property of a feature table: its keys as JSON, in a catalog that has no such entities."""
 
 KEY: Final = "mlPrimaryKey"
 _INSTEAD: Final = f"so the keys of feature tables are in their custom property {PRIMARY_KEYS}"

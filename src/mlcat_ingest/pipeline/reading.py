@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import RecordError, SkippableError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.links import Linker
@@ -21,9 +22,6 @@ from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 from mlcat_ingest.sources.base import Memory, Source
 
 log = logging.getLogger(__name__)
-
-CHUNK_SIZE: Final = 200
-"""Entities that are read from the catalog in one request."""
 
 REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
@@ -84,8 +82,8 @@ class PageMapper:
         self._tally.count(records=len(page))
         found = self._tracker.sort(source, page)
         self._pass_over(found.unchanged)
-        for start in range(0, len(found.changed), CHUNK_SIZE):
-            some = found.changed[start : start + CHUNK_SIZE]
+        for start in range(0, len(found.changed), MAX_REQUEST_ITEMS):
+            some = found.changed[start : start + MAX_REQUEST_ITEMS]
             mapped = [
                 (traced, entities)
                 for traced in some
@@ -152,7 +150,7 @@ class Chunker:
             earlier = buffer.get(entity.urn)
             buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
             self._weights[entity_type] += weight_of(entity)
-            if len(buffer) >= CHUNK_SIZE or self._weights[entity_type] >= HEAVIEST:
+            if len(buffer) >= MAX_REQUEST_ITEMS or self._weights[entity_type] >= HEAVIEST:
                 yield from self._containers()
                 if entity_type in self._buffers:
                     yield self._cut(entity_type)

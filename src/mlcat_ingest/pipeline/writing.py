@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.versions import VERSION_PROPERTIES
 from mlcat_ingest.pipeline.delivery import Delivers
 from mlcat_ingest.pipeline.evaluate import Evaluator
@@ -13,7 +14,7 @@ from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 
-MOST_WAITING: Final = 200
+MOST_WAITING: Final = MAX_REQUEST_ITEMS
 """Entities that wait for earlier ones of their version sets, before these are written at once."""
 
 

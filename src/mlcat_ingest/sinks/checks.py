@@ -8,6 +8,7 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.evaluate import NO_RESULTS
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.reach import Address, clock, reach
 from mlcat_ingest.sinks.probe import probe
 
@@ -58,7 +59,7 @@ def _reading(client: CatalogClient) -> Iterator[Finding]:
         return
     yield Finding(what, "ok", client.credentials.token_origin())
     if client.reads_in_batches:
-        yield Finding("catalog batch read", "ok", "200 entities a request")
+        yield Finding("catalog batch read", "ok", f"{MAX_REQUEST_ITEMS} entities a request")
     else:
         yield Finding(
             "catalog batch read",

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.recipe.fields import (
     OptionalSecret,
     RecipeModel,
@@ -78,13 +78,13 @@ class RestSinkConfig(RecipeModel):
     )
     """Requests in flight at once."""
     batch_size: int = Field(
-        default=MAX_PROPOSALS,
+        default=MAX_REQUEST_ITEMS,
         ge=1,
-        le=MAX_PROPOSALS,
+        le=MAX_REQUEST_ITEMS,
         validation_alias=AliasChoices("batch_size", "max_per_batch"),
     )
     """Proposals in one request at most."""
-    batch_bytes: int = Field(default=15 * 1024 * 1024, ge=65_536, le=64 * 1024 * 1024)
+    batch_bytes: int = Field(default=MAX_REQUEST_BYTES, ge=65_536, le=64 * 1024 * 1024)
     """Bytes of one request's body at most."""
     tls: Literal["verify", "insecure"] = "verify"
     """`insecure` accepts any certificate of the service: for trials only."""

@@ -26,7 +26,8 @@ from mlcat_ingest.errors import (
     RecipeError,
 )
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Aspect, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.sinks.child import CatalogChild
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.sinks.rest import RestSink
@@ -56,7 +57,7 @@ class EmbeddedSink:
     @property
     def batch_size(self) -> int:
         """Proposals in one write request at most."""
-        return MAX_PROPOSALS
+        return MAX_REQUEST_ITEMS
 
     def address(self) -> str:
         """Return the place of the database, absolute."""

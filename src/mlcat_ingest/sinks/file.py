@@ -24,7 +24,8 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS, Aspect, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.sinks.config import FileSinkConfig
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class FileSink:
     @property
     def batch_size(self) -> int:
         """Proposals in one write request at most."""
-        return MAX_PROPOSALS
+        return MAX_REQUEST_ITEMS
 
     def address(self) -> None:
         """Return None: each run makes the file anew, whole."""

@@ -9,6 +9,7 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.reserved import PROBE_KEY
 
 ASPECT: Final = "mlModelProperties"
 
@@ -49,7 +50,7 @@ def _value(text: str) -> Aspect:
     return {
         "name": "mlcat-ingest check",
         "description": "A probe of `mlcat-ingest check --write`; it may be deleted.",
-        "customProperties": {"mlcat.probe": text},
+        "customProperties": {PROBE_KEY: text},
     }
 
 
@@ -78,7 +79,7 @@ def _read_back(client: CatalogClient, urn: str) -> Finding:
     except MlcatError as error:
         return _failed(what, error)
     found = {} if stored is None else stored.value.get("customProperties", {})
-    if found.get("mlcat.probe") == "1":
+    if found.get(PROBE_KEY) == "1":
         return Finding(what, "ok", "what is acknowledged is there")
     return Finding(
         what,

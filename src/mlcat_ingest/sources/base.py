@@ -13,9 +13,6 @@ RecordT = TypeVar("RecordT")
 PROGRAM: Final = "mlcat-ingest"
 """The distribution whose version is part of a part's settings: its mapping decides, too."""
 
-SOURCE_KEY: Final = "mlcat.source"
-"""Custom property naming the sources of an entity: `<type>:<server>:<workspace>`, comma-joined."""
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

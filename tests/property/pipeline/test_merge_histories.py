@@ -11,8 +11,9 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge import MergeRules
-from mlcat_ingest.pipeline.merge.base import OWN_PREFIX, mark, marks_in, text_of_keys
+from mlcat_ingest.pipeline.merge.base import mark, marks_in, text_of_keys
 from support.merging import HOME, Shelf
 
 Writer = Literal["A", "B"]

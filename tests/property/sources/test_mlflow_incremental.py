@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.pipeline.merge.base import RENAMED_TO
+from mlcat_ingest.metadata.reserved import RENAMED_TO
 from support.mlflow_history import TOLD, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}

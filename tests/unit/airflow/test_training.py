@@ -7,7 +7,8 @@ import pytest
 
 from mlcat_ingest.airflow.training import CONTEXT, RunContext, run_tags
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.jobs import TRAINING_JOB_TAG, airflow_job
+from mlcat_ingest.metadata.jobs import airflow_job
+from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The job that a run's tag names is merged with the jobs that others name."""
 
-from mlcat_ingest.metadata.jobs import TRAINING_JOB_TAG, airflow_job
+from mlcat_ingest.metadata.jobs import airflow_job
+from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from support.fakes import FakeSink, FakeSource, model_urn

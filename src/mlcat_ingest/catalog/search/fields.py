@@ -5,18 +5,13 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.identity import PLATFORM, Identity
 from mlcat_ingest.catalog.store.virtual import default_aspect
+from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, SOURCE_KEY
 from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
 NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)
 COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
 """The columns of text, the most telling first; a hit in an earlier one ranks higher."""
 
-SOURCE_FIELD: Final = "mlcat.source"
-"""The one custom property of this package that can be filtered on: who writes the entity."""
-
-_OURS: Final = "mlcat."
-# How the features of a model were found is for people to look for.
-_TOLD: Final = "mlcat.features."
 _MAX_TEXT_CHARS: Final = 20_000
 _MAX_VALUE_CHARS: Final = 500
 
@@ -89,7 +84,7 @@ BODY_ENDINGS: Final = ("Properties", "Info")
 
 KEYWORD_FIELDS: Final = frozenset(
     rule.field for rules in (_BODY, *_ASPECTS.values()) for rule in rules if rule.keyword
-) | {"_entityType", "platform", "origin", SOURCE_FIELD, IS_LATEST}
+) | {"_entityType", "platform", "origin", SOURCE_KEY, IS_LATEST}
 """Fields whose values are indexed as they are."""
 
 # Their URNs name an orchestrator, which is a platform by another name.
@@ -170,8 +165,9 @@ def _custom_properties(custom: object) -> Iterator[Found]:
     for key, value in custom.items():
         if not isinstance(value, str):
             continue
-        if not key.startswith(_OURS) or key.startswith(_TOLD):
+        # How the features of a model were found is for people to look for.
+        if not key.startswith(OWN_PREFIX) or key.startswith(FEATURES_PREFIX):
             yield Found(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
-        elif key == SOURCE_FIELD:
+        elif key == SOURCE_KEY:
             for one in value.split(","):
-                yield Found(SOURCE_FIELD, one, None, keyword=True)
+                yield Found(SOURCE_KEY, one, None, keyword=True)

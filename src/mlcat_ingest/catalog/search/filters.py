@@ -16,13 +16,7 @@ from sqlalchemy import (
 )
 
 from mlcat_ingest.catalog.search.compare import EXACT, begins_with, figure_compares, text_compares
-from mlcat_ingest.catalog.search.fields import (
-    DESCRIPTION,
-    KEYWORD_FIELDS,
-    NAME,
-    PROPERTIES,
-    SOURCE_FIELD,
-)
+from mlcat_ingest.catalog.search.fields import DESCRIPTION, KEYWORD_FIELDS, NAME, PROPERTIES
 from mlcat_ingest.catalog.search.leaves import (
     NOWHERE,
     Always,
@@ -39,6 +33,7 @@ from mlcat_ingest.catalog.search.tables import figure, keyword, searched
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.catalog.search.words import phrase
 from mlcat_ingest.catalog.store.tables import edge, entity
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
 MAX_TOKENS: Final = 200
 """Most keywords that are looked for as tokens of the full-text index; more are looked up in SQL."""
@@ -85,7 +80,7 @@ def resolve(connection: Connection, criterion: Criterion) -> Part:
         leaf = _figures(connection, field, name, criterion)
     elif field == "customProperties" and _is_about_source(criterion):
         values = tuple(value.partition("=")[2] for value in criterion.values)
-        leaf = _keywords(connection, SOURCE_FIELD, criterion.condition, values)
+        leaf = _keywords(connection, SOURCE_KEY, criterion.condition, values)
     elif field in KEYWORD_FIELDS:
         leaf = _keywords(connection, field, criterion.condition, criterion.values)
     elif field in _EDGES:
@@ -141,7 +136,7 @@ def _flag(connection: Connection, field: str, criterion: Criterion) -> Part:
 
 
 def _is_about_source(criterion: Criterion) -> bool:
-    prefix = f"{SOURCE_FIELD}="
+    prefix = f"{SOURCE_KEY}="
     return bool(criterion.values) and all(value.startswith(prefix) for value in criterion.values)
 
 

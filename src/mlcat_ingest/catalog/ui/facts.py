@@ -7,9 +7,7 @@ from typing import Any, Final
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.ui.rows import Aspects, display_name
 from mlcat_ingest.catalog.ui.text import created_at, entity_href, scalar, stamp, web_address
-
-BOOKKEEPING: Final = "mlcat."
-"""Custom properties whose name begins so are this package's own notes; they are shown apart."""
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
 _REFERENCES: Final = (
     ("Owners", "ownership", "owners", "owner"),
@@ -82,7 +80,7 @@ def custom_properties(properties: Mapping[str, Any], *, ours: bool) -> tuple[Nam
     """Return the custom properties, by name: only this package's notes, or only the others."""
     pairs = (properties.get("customProperties") or {}).items()
     return _sorted(
-        (name, scalar(value)) for name, value in pairs if name.startswith(BOOKKEEPING) is ours
+        (name, scalar(value)) for name, value in pairs if name.startswith(OWN_PREFIX) is ours
     )
 
 

@@ -15,19 +15,7 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, loads
-
-OWN_PREFIX: Final = "mlcat."
-"""Custom properties of this name are this package's own: in no base, and never taken away."""
-
-ENTRY_PREFIXES: Final = ("mlcat.features.", "mlcat.primary_keys")
-"""But these say where a model's features come from, and what keys a table has where a catalog has
-no entities for them: they come and go as entries do."""
-
-APPLIED_PREFIX: Final = "mlcat.applied."
-
-RENAMED_TO: Final = "mlcat.renamed_to"
-"""Custom property of a group whose experiment has another name: what people put on the group was
-copied to this one. It goes once there is an experiment of that name again."""
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, ENTRY_PREFIXES, OWN_PREFIX
 
 Claims = Mapping[str, str]
 """Field name to the text of the marks of its entries."""

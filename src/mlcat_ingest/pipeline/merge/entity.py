@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
+from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
@@ -14,7 +15,6 @@ from mlcat_ingest.pipeline.merge.aspects import (
 )
 from mlcat_ingest.pipeline.merge.base import (
     NOTHING,
-    RENAMED_TO,
     Base,
     Bases,
     Claims,

@@ -9,7 +9,7 @@ Source: `SearchDocumentTransformer.java`, `FieldExtractor.java`.
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Aspect, Note
-from mlcat_ingest.pipeline.merge.base import OWN_PREFIX
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
 
 MAX_TEXT_BYTES: Final = 32_766

@@ -9,7 +9,8 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from mlcat_ingest.pipeline.merge.base import OWN_PREFIX, canonical_bytes, is_own
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.pipeline.merge.base import canonical_bytes, is_own
 
 Key: TypeAlias = str | tuple[str | None, ...] | bytes
 """A text, the texts of several fields, or the canonical JSON of what is neither."""

@@ -10,17 +10,10 @@ from typing import Any, Final
 from mlcat_ingest.metadata.entities import ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_claims
-from mlcat_ingest.pipeline.merge.base import (
-    APPLIED_PREFIX,
-    NOTHING,
-    OWN_PREFIX,
-    Base,
-    applied_key,
-    encode,
-    read_bases,
-)
+from mlcat_ingest.pipeline.merge.base import NOTHING, Base, applied_key, encode, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, propose
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.merge.rules import MergeRules

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mlcat_ingest.closing import Closing
-from mlcat_ingest.metadata.proposal import MAX_PROPOSALS
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.plan.diff import Action, EntityDiff
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
@@ -19,7 +19,7 @@ class Plan(Closing):
     Closing it lets go of its temporary file.
     """
 
-    def __init__(self, report: Report, spool: Spool, batch_size: int = MAX_PROPOSALS) -> None:
+    def __init__(self, report: Report, spool: Spool, batch_size: int = MAX_REQUEST_ITEMS) -> None:
         """Keep what the planning run found; a write request has up to `batch_size` proposals."""
         self.report = report
         self.batch_size = batch_size
@@ -37,7 +37,7 @@ class Plan(Closing):
 class Totals:
     """What the entities of a plan come to, counted as they pass."""
 
-    def __init__(self, batch_size: int = MAX_PROPOSALS) -> None:
+    def __init__(self, batch_size: int = MAX_REQUEST_ITEMS) -> None:
         """Start with none; a write request has up to `batch_size` proposals."""
         self._batch_size = batch_size
         self.actions: dict[str, Counter[Action]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.labels import with_label
 from mlcat_ingest.pipeline.plan.diff import (
     ABSENT,
@@ -62,7 +63,7 @@ def entity_lines(one: EntityDiff) -> Iterator[Line]:
     sign, style = _ACTIONS[one.action]
     yield Line(printable(f"{sign} {one.action} {with_label(one.urn, one.label)}"), style)
     if not one.aspects and one.action == "update":
-        yield Line("    only its own bookkeeping, mlcat.*")
+        yield Line(f"    only its own bookkeeping, {OWN_PREFIX}*")
     for aspect in one.aspects:
         whole = " (new)" if aspect.created else " (goes)" if aspect.deleted else ""
         yield Line(printable(f"    {aspect.aspect}{whole}"))
@@ -175,7 +176,7 @@ def _counts(kind: str, report: Report, totals: Totals) -> Sequence[str]:
     said = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts.get(action)]
     own = totals.bookkeeping[kind]
     if own:
-        said.append(f"of these {own:,} only in mlcat.*")
+        said.append(f"of these {own:,} only in {OWN_PREFIX}*")
     unchanged = report.entities[kind].unchanged if kind in report.entities else 0
     return [*said, f"{unchanged:,} unchanged"]
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of, with_label
 from mlcat_ingest.pipeline.merge import properties_aspect
@@ -18,7 +19,7 @@ from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
-from mlcat_ingest.sources.base import SOURCE_KEY, KeepsIndex, Missing, Source, TellsMissing
+from mlcat_ingest.sources.base import KeepsIndex, Missing, Source, TellsMissing
 
 log = logging.getLogger(__name__)
 

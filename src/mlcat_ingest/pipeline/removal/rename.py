@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivery import Delivers
 from mlcat_ingest.pipeline.merge import (
@@ -14,7 +15,7 @@ from mlcat_ingest.pipeline.merge import (
     properties_aspect,
     without_claims,
 )
-from mlcat_ingest.pipeline.merge.base import NOTHING, OWN_PREFIX, RENAMED_TO, Base, read_bases
+from mlcat_ingest.pipeline.merge.base import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
 from mlcat_ingest.sinks.base import Sink, StoredEntity
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.base import read_bases
@@ -19,11 +20,10 @@ from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink, StoredEntity
-from mlcat_ingest.sources.base import SOURCE_KEY, Unlisted
+from mlcat_ingest.sources.base import Unlisted
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 200
 _DRAWERS: Final = 256
 
 
@@ -103,7 +103,7 @@ class Candidates:
     def read(self, part: PartPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
         """Yield those of `urns` that are live, and nobody else's, with what stands on them."""
         left = iter(dict.fromkeys(urns))
-        while some := list(islice(left, _AT_ONCE)):
+        while some := list(islice(left, MAX_REQUEST_ITEMS)):
             by_type: dict[str, list[str]] = {}
             for urn in some:
                 by_type.setdefault(entity_type_of(urn), []).append(urn)

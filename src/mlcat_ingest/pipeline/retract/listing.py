@@ -12,15 +12,13 @@ from mlcat_ingest.errors import (
     MlcatError,
     ProtocolMismatchError,
 )
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.kept import KeptState
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
 from mlcat_ingest.sources.base import Forgetful, Part, PartState, Source
 
 log = logging.getLogger(__name__)
-
-CHUNK_SIZE = 200
-"""Entities that are read from the catalog in one request."""
 
 
 class UrnList:
@@ -50,7 +48,7 @@ class UrnList:
 def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
     """Yield `urns`, which come by type, in chunks of one type."""
     for _, some in groupby(urns, entity_type_of):
-        while chunk := list(islice(some, CHUNK_SIZE)):
+        while chunk := list(islice(some, MAX_REQUEST_ITEMS)):
             yield chunk
 
 

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag as tag_urn
-from mlcat_ingest.sources.base import SOURCE_KEY
 from mlcat_ingest.sources.definitions.model import (
     Column,
     DatasetSource,

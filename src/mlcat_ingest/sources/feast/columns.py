@@ -6,12 +6,10 @@ from typing import Any, Final, get_args
 
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.metadata.reserved import TYPE_TAG
 from mlcat_ingest.sources.definitions.model import Feature, Key
 from mlcat_ingest.sources.feast import texts
 from mlcat_ingest.sources.feast.types import feature_type, type_name
-
-TYPE_TAG: Final = "mlcat.type"
-"""Tag of a field that says its data type in the catalog, such as COUNT."""
 
 _DUMMY: Final = "__dummy"
 """The entity that Feast gives to a view without any."""

@@ -7,9 +7,9 @@ from typing import Final
 from urllib.parse import quote
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.links.evidence import DECLARED_TAG
 from mlcat_ingest.metadata.codec import canonical, content_hash
 from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import PROGRAM, Part, PartState, Trace
@@ -106,7 +106,7 @@ def version_id(version: ModelVersion) -> str:
 
 def digest_of_names(versions: Iterable[ModelVersion]) -> str:
     """Return a digest of what the model of a run says about the versions made from the run."""
-    return _digest(sorted([version_id(one), one.tags.get(DECLARED_TAG, "")] for one in versions))
+    return _digest(sorted([version_id(one), one.tags.get(FEATURES_TAG, "")] for one in versions))
 
 
 def digest_of(version: ModelVersion, model: RegisteredModel | None) -> str:

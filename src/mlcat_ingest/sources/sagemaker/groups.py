@@ -7,13 +7,11 @@ from typing import Any, Final, get_args
 
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.metadata.reserved import TYPE_TAG
 from mlcat_ingest.sources.definitions.model import DatasetPlace, Feature, FeatureTable, Key
 from mlcat_ingest.sources.sagemaker.api import Record
 
 KIND: Final = "Feature Group"
-
-TYPE_PARAMETER: Final = "mlcat.type"
-"""Parameter of a feature that says its data type in the catalog, such as COUNT."""
 
 _TYPES: Final[Mapping[str, MLFeatureDataType]] = {
     "Integral": "ORDINAL",
@@ -147,7 +145,7 @@ class GroupMapping:
 def _type(
     name: str, definition: Record, group: Record, about: About, notes: list[Note]
 ) -> MLFeatureDataType:
-    told = about.parameters.get(TYPE_PARAMETER)
+    told = about.parameters.get(TYPE_TAG)
     if told is not None and told in _NAMED_TYPES:
         return _NAMED_TYPES[told]
     if name == group.get("EventTimeFeatureName"):

@@ -4,8 +4,8 @@ from typing import Any
 
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag
-from mlcat_ingest.sources.base import SOURCE_KEY
 from mlcat_ingest.sources.mlflow.joined import Scope
 from mlcat_ingest.sources.mlflow.mapping.properties import put_own
 from mlcat_ingest.sources.mlflow.mapping.text import fit, timestamp

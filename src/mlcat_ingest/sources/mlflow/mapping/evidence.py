@@ -4,15 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from mlcat_ingest.links.evidence import (
-    DECLARED_TAG,
-    Evidence,
-    Evidenced,
-    FeastTags,
-    UsedDataset,
-    feast_tags,
-)
+from mlcat_ingest.links.evidence import Evidence, Evidenced, FeastTags, UsedDataset, feast_tags
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion, Scope
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation
 from mlcat_ingest.sources.mlflow.mapping.places import json_object
@@ -75,7 +69,7 @@ def _declared_for(record: JoinedRun) -> str | None:
 
 def _declared(tags: Iterable[Mapping[str, str]]) -> str | None:
     """Return what these tags declare, all of it; None where none declares anything."""
-    texts = dict.fromkeys(one.get(DECLARED_TAG, "").strip() for one in tags)
+    texts = dict.fromkeys(one.get(FEATURES_TAG, "").strip() for one in tags)
     return ",".join(filter(None, texts)) or None
 
 

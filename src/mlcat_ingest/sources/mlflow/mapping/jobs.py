@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.jobs import TRAINING_JOB_TAG
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
 from mlcat_ingest.metadata.urn import check, entity_type_of
 
 _KINDS: Final = frozenset({"dataJob", "dataProcessInstance"})

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.properties import note_left_out, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import are_fit, fit
@@ -34,7 +35,7 @@ def hyper_params(
 
 def fit_names(names: Sequence[str], limits: Limits, notes: list[Note]) -> Sequence[str]:
     """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
-    if are_fit(names, limits.name_chars) and "mlcat." not in "".join(names):
+    if are_fit(names, limits.name_chars) and OWN_PREFIX not in "".join(names):
         return names
     taken: dict[str, None] = {}
     for given in names:

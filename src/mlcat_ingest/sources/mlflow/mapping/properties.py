@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.text import fit
@@ -12,8 +13,7 @@ from mlcat_ingest.sources.mlflow.names import REPO_TAGS, OwnKey
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""
 
-_OUR_PREFIX = "mlcat."
-_ESCAPED = ("mlcat.", "source.", "tag.")
+_ESCAPED = (OWN_PREFIX, "source.", "tag.")
 _ADDRESS_TAGS = frozenset(REPO_TAGS)
 _SPECIAL = OWN_KEYS | _ADDRESS_TAGS
 
@@ -31,7 +31,7 @@ def source_name(name: str) -> str:
     bare = name
     while bare.startswith("source."):
         bare = bare[7:]
-    if bare.startswith(_OUR_PREFIX):
+    if bare.startswith(OWN_PREFIX):
         return f"source.{name}"
     bare = name
     while bare.startswith("tag."):

@@ -1,0 +1,55 @@
+"""Names that belong to this package wherever they occur, and the limits of one request.
+
+Standard library only: a scheduler loads this with each task.
+"""
+
+from typing import Final
+
+OWN_PREFIX: Final = "mlcat."
+"""Custom properties of this prefix are this package's own: in no base, and never taken away."""
+
+SOURCE_KEY: Final = "mlcat.source"
+"""Custom property naming the sources of an entity: `<type>:<server>:<workspace>`, comma-joined."""
+
+APPLIED_PREFIX: Final = "mlcat.applied."
+"""Prefix of the custom property that holds the base of one recipe, whose name follows."""
+
+RENAMED_TO: Final = "mlcat.renamed_to"
+"""Custom property of a group whose experiment has another name: what people put on the group was
+copied to this one. It goes once there is an experiment of that name again."""
+
+FEATURES_PREFIX: Final = "mlcat.features."
+"""Prefix of the custom properties of a model that say where its features come from."""
+
+FEATURES_RESOLVED_BY: Final = "mlcat.features.resolvedBy"
+"""Custom property: the rule that the features of a model come from."""
+
+FEATURES_APPROXIMATE: Final = "mlcat.features.approximate"
+"""Custom property: why they may be others than the model was trained on."""
+
+FEATURES_UNRESOLVED: Final = "mlcat.features.unresolved"
+"""Custom property: references that no feature was found for."""
+
+PRIMARY_KEYS: Final = "mlcat.primary_keys"
+"""Custom property of a feature table: its keys as JSON, in a catalog that has no such entities."""
+
+PROBE_KEY: Final = "mlcat.probe"
+"""Custom property of the entity that `check --write` writes and deletes."""
+
+ENTRY_PREFIXES: Final = (FEATURES_PREFIX, PRIMARY_KEYS)
+"""Custom properties of these prefixes are merged as entries: they come and go with the source."""
+
+FEATURES_TAG: Final = "mlcat.features"
+"""The tag by which people say which features a run, logged model or version was made with."""
+
+TRAINING_JOB_TAG: Final = "mlcat.training_job"
+"""The tag of a run whose value is the URN of the job that trained it, or of one run of the job."""
+
+TYPE_TAG: Final = "mlcat.type"
+"""The tag of a field, or parameter of a feature, that says its data type, such as COUNT."""
+
+MAX_REQUEST_ITEMS: Final = 200
+"""Most proposals or URNs in one request to the catalog, as DataHub's own clients hold it."""
+
+MAX_REQUEST_BYTES: Final = 15 * 1024 * 1024
+"""Most bytes of proposals in one request; a DataHub server's own limit is 16,000,000."""
