@@ -1,9 +1,9 @@
 """One run of a small recipe in a process of its own, which may be killed at a chosen moment.
 
-    python killed_run.py STATE_URL CATALOG_URL COUNT [settled|commit|flush NUMBER]
+    python killed_run.py STATE_URL CATALOG_URL COUNT [acknowledge|commit|flush NUMBER]
 
-The report's JSON goes to stdout. `settled`, `flush` and `commit` name the moment between a write
-and what is remembered of it: right after the acknowledgement, before the rows, before the
+The report's JSON goes to stdout. `acknowledge`, `flush` and `commit` name the moment between a
+write and what is remembered of it: right after the acknowledgement, before the rows, before the
 checkpoint.
 """
 
@@ -20,7 +20,7 @@ from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sinks.config import RestSinkConfig
 from mlcat_ingest.sinks.rest import RestSink
 from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
@@ -58,7 +58,7 @@ class Numbers:
 
 def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: int = 0) -> Report:
     """Run once; at the `number`-th `moment` the process is killed."""
-    state = State(state_url, MemoryOptions("killed"))
+    state = StateSession(state_url, MemoryOptions("killed"))
     if moment:
         owner: Any = state if moment == "commit" else state.tracker
         real, calls = getattr(owner, moment), iter(range(10**9))

@@ -12,8 +12,7 @@ from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.scratch import ScratchState
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -273,13 +272,13 @@ class Recipe:
 
     def report(self, *, full: bool = False) -> Report:
         """Run once."""
-        state = State() if self.url is None else State(self.url, _memory(full=full))
+        state = StateSession() if self.url is None else StateSession(self.url, _memory(full=full))
         return PipelineRun(self._sources(), self.sink, self._options(state)).execute()
 
     def plan(self, *, full: bool = False) -> Plan:
         """Find what `report` would write."""
         spool = Spool()
-        options = self._options(ScratchState(self.url or "", _memory(full=full)))
+        options = self._options(StateSession(self.url or "", _memory(full=full), StatePolicy.COPY))
         sink = PlannedSink(self.sink, spool)
         run = PipelineRun(self._sources(), sink, options, lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
@@ -291,7 +290,7 @@ class Recipe:
             sources.append(a_source(_reader(self.beside, id="another"), instance="b"))
         return sources
 
-    def _options(self, state: State) -> RunOptions:
+    def _options(self, state: StateSession) -> RunOptions:
         return RunOptions(
             "r",
             EvaluateOptions(enabled=False),

@@ -10,8 +10,7 @@ from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.scratch import ScratchState
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.fakes import FakeSink
 from support.feast import config
@@ -29,12 +28,12 @@ class RegistryRecipe:
     def ingest(self, content: bytes) -> Report:
         """Run once over a registry of this content."""
         (self.folder / "registry.db").write_bytes(content)
-        state = State(self._url, self._memory) if self.has_state else State()
+        state = StateSession(self._url, self._memory) if self.has_state else StateSession()
         return Run([self._source()], self.sink, self._options(state)).execute()
 
     def plan(self) -> Plan:
         """Find what `ingest` would write."""
-        spool, state = Spool(), ScratchState(self._url, self._memory)
+        spool, state = Spool(), StateSession(self._url, self._memory, StatePolicy.COPY)
         sink = PlannedSink(self.sink, spool)
         run = Run([self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
@@ -59,7 +58,7 @@ class RegistryRecipe:
     def _source(self) -> FeastSource:
         return FeastSource(config(registry=str(self.folder / "registry.db")))
 
-    def _options(self, state: State) -> RunOptions:
+    def _options(self, state: StateSession) -> RunOptions:
         return RunOptions(
             "r",
             EvaluateOptions(enabled=False),

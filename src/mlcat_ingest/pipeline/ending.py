@@ -11,7 +11,7 @@ from mlcat_ingest.pipeline.metadata_gate import MetadataGate
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.removal import Withheld
 from mlcat_ingest.pipeline.report import Report
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.tally import Standing, Tally
 from mlcat_ingest.pipeline.verdict import Verdict
 from mlcat_ingest.sinks.base import Sink
@@ -33,7 +33,7 @@ class Ending:
 
     sources: Sequence[Source[Any]]
     sink: Sink
-    state: State
+    state: StateSession
     tally: Tally
     gate: Gate
     withheld: Withheld
@@ -80,7 +80,7 @@ class Ending:
         cause = self.gate.cause
         if self.metadata_gate is not None and not isinstance(cause, KeyboardInterrupt):
             self.verdict = self.metadata_gate.judge(
-                self.state.tracker.results.kept, self.tally.not_evaluated, ask_names=cause is None
+                self.state.tracker.outcomes, self.tally.not_evaluated, ask_names=cause is None
             )
 
     def _publish(self) -> None:

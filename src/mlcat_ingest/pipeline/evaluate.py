@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.state.memory import PartPass
-from mlcat_ingest.pipeline.state.results import Results
+from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.sinks.base import Evaluation, Sink
 
@@ -34,12 +34,12 @@ class Evaluator:
     """Evaluates entities in batches of 200 until the service says that it cannot."""
 
     def __init__(
-        self, sink: Sink, options: EvaluateOptions, results: Results, tally: Tally, gate: Gate
+        self, sink: Sink, options: EvaluateOptions, outcomes: Outcomes, tally: Tally, gate: Gate
     ) -> None:
         """Evaluate through `sink`; nothing is called if `options` switch it off."""
         self._sink = sink
         self._options = options
-        self._results = results
+        self._outcomes = outcomes
         self._tally = tally
         self._gate = gate
         self._lock = threading.Lock()
@@ -66,9 +66,9 @@ class Evaluator:
 
         Also where something depends on results, and there are none of earlier runs.
         """
-        unknown = self._options.complete and not self._results.lasting
+        unknown = self._options.complete and not self._outcomes.lasting
         if unknown or (self._options.unchanged_too and not self._over):
-            self.add(self._results.present(urns))
+            self.add(self._outcomes.present(urns))
 
     def flush(self) -> None:
         """Evaluate what still waits for its batch to fill."""
@@ -93,7 +93,7 @@ class Evaluator:
         for one in parts:
             full = one.full is not None
             if complete or full:
-                for urns in self._results.untested([one.part_id], again=complete and full):
+                for urns in self._outcomes.untested([one.part_id], again=complete and full):
                     self.add(urns)
         self.flush()
 
@@ -108,9 +108,9 @@ class Evaluator:
         if evaluation.not_evaluated is not None:
             self._over = True
         self._tally.evaluated(evaluation)
-        self._results.evaluated(evaluation)
+        self._outcomes.save(evaluation.outcomes)
         self._miss(urn for urn in batch if urn not in evaluation.outcomes)
 
     def _miss(self, urns: Iterable[str]) -> None:
         if self._options.complete:
-            self._results.without_result(list(urns))
+            self._outcomes.without_result(list(urns))

@@ -85,7 +85,7 @@ class Merger:
         self._limit.admit(sum(one.outcome == "created" for one in changed))
         self._tally.entities_merged(chunk.entity_type, merged)
         unchanged = [one.urn for one in merged if not one.proposals]
-        self._tracker.settled(unchanged, {})
+        self._tracker.acknowledge(unchanged, {})
         self._in_flight.release(unchanged)
         self._writer.add(changed)
         self._evaluator.add_unchanged(

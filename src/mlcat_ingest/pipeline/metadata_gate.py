@@ -14,7 +14,7 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of
@@ -78,24 +78,18 @@ class MetadataGate:
         self._sink = sink
         self._test_urns = test_urns
 
-    def judge(
-        self, outcomes: Outcomes | None, not_evaluated: str | None, *, ask_names: bool
-    ) -> Verdict:
+    def judge(self, outcomes: Outcomes, not_evaluated: str | None, *, ask_names: bool) -> Verdict:
         """Return the verdict; `not_evaluated` says why evaluation stopped, if it did.
 
         Without `ask_names` the service is not asked what the tests are called.
 
         Cost: one request for the names of up to 200 tests; one pass over the last results.
         """
-        judged = None
-        if outcomes is not None:
-            try:
-                judged = self._judged(outcomes, not_evaluated, ask_names=ask_names)
-                self._keep(judged)
-            except SQLAlchemyError:
-                log.debug("reading results failed", exc_info=True)
-                judged = None
-        if judged is None:
+        try:
+            judged = self._judged(outcomes, not_evaluated, ask_names=ask_names)
+            self._keep(judged)
+        except (SQLAlchemyError, StateUnavailableError):
+            log.debug("reading results failed", exc_info=True)
             reason = not_evaluated or "the results cannot be read from the state database"
             judged = Judged(Verdict(self._pattern, not_evaluated=(reason,)))
             self._keep(judged)

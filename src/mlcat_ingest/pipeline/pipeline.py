@@ -20,9 +20,7 @@ from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.names import NamesState
-from mlcat_ingest.pipeline.state.scratch import ScratchState
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.merge import by_aspect
@@ -76,7 +74,7 @@ class Pipeline:
             options_of(recipe),
             evaluate=evaluation_of(recipe),
             dead_letters=recipe.dead_letter_file,
-            state=State(recipe.state.url, memory, secrets.mask),
+            state=StateSession(recipe.state.url, memory, mask=secrets.mask),
             gate=gate,
             listing=listing_of(self._resolved),
         )
@@ -99,7 +97,12 @@ class Pipeline:
             dead_letters=dead_letters,
             add_dead_letters=more,
             on_dead_letter=letters.append,
-            state=NamesState(recipe.state.url, recipe.name, secrets.mask),
+            state=StateSession(
+                recipe.state.url,
+                MemoryOptions(recipe.name),
+                StatePolicy.NAMES,
+                secrets.mask,
+            ),
         )
         sources = self._sources()
         asked = named_sources(sources, run_ids)
@@ -125,7 +128,7 @@ class Pipeline:
         options = replace(
             options_of(recipe),
             evaluate=EvaluateOptions(enabled=False),
-            state=ScratchState(recipe.state.url, memory, secrets.mask),
+            state=StateSession(recipe.state.url, memory, StatePolicy.COPY, secrets.mask),
             doing="comparing with",
         )
         sources, sink = self._sources(), self._build_sink()

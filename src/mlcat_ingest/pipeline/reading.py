@@ -92,8 +92,8 @@ class PageMapper:
             linked = self._linker.link([entities for _, entities in mapped])
             for (traced, _), entities in zip(mapped, linked, strict=True):
                 if not any(one.aspects or one.only_if_absent for one in entities):
-                    self._tracker.came_upon(traced, entities)
-                elif self._tracker.expect(traced, entities):
+                    self._tracker.seen(traced, entities)
+                elif self._tracker.track(traced, entities):
                     yield from entities
                 else:
                     self._pass_over([one.urn for one in entities])

@@ -40,7 +40,7 @@ from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages
 from mlcat_ingest.pipeline.removal import Removal, RemovalOptions, Withheld
 from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.report import Progress, Report
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.tally import Mask, Tally
 from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe import secrets
@@ -88,7 +88,7 @@ class RunOptions:
     on_dead_letter: Callable[[str], object] = str
     """Called with the URN, or the name of the record, of what does not arrive."""
     mask: Mask = secrets.mask
-    state: State = field(default_factory=State)
+    state: StateSession = field(default_factory=StateSession)
     enrich: Sequence[EnrichRule] = ()
     check_lineage: bool = True
     gate: GateOptions | None = None
@@ -136,7 +136,7 @@ class Run:
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._gate, 1)
         self._evaluator = Evaluator(
-            sink, options.evaluation, self._state.tracker.results, self._tally, self._gate
+            sink, options.evaluation, self._state.tracker.outcomes, self._tally, self._gate
         )
         self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
@@ -213,7 +213,7 @@ class Run:
             if isinstance(self._sink, MadeOnOpen) and not self._sink.exists():
                 self._wait(self._start("contact", self._contact), progress)
                 self._gate.check()
-            self._state.open(self._sink, always=self._ending.metadata_gate is not None)
+            self._state.open(self._sink, needs_results=self._ending.metadata_gate is not None)
             self._wait(self._start("connect", self._connect), progress)
             self._gate.check()
             log.info("%s %s", self._doing, self._ending.catalog)
@@ -288,9 +288,7 @@ class Run:
         """
         read_before = len(self._state.parts())
         pages: Channel[Sequence[Any]] = Channel(self._gate, 1)
-        threads.start(
-            lambda: read_pages(source, self._state.memory, pages), "mlcat-read", pages.close
-        )
+        threads.start(lambda: read_pages(source, self._state, pages), "mlcat-read", pages.close)
         for page in pages:
             entities = self._mapper.entities(source, page)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))

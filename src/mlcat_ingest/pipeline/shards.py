@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.pipeline import evaluation_of, listing_of, memory_of,
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSink, resolve
 from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
-from mlcat_ingest.pipeline.state.scratch import ScratchState
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.base import Sink
@@ -117,7 +117,7 @@ class Sharding:
         options = replace(
             options_of(self._recipe),
             evaluate=evaluation_of(self._recipe),
-            state=ScratchState(self._recipe.state.url, memory, secrets.mask),
+            state=StateSession(self._recipe.state.url, memory, StatePolicy.COPY, mask=secrets.mask),
             portion="rest",
             listing=listing_of(self._resolved),
         )

@@ -123,16 +123,16 @@ class Writer:
         return batch
 
     def _write(self, batch: Sequence[MergedEntity]) -> None:
-        results = self._tracker.results
-        results.changing([one.urn for one in batch if one.outcome != "created"])
+        outcomes = self._tracker.outcomes
+        outcomes.invalidate([one.urn for one in batch if one.outcome != "created"])
         delivered = self._delivery.deliver(batch)
         self._tally.entities_written(delivered)
         refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
         urns = [one.urn for one in batch]
-        self._tracker.settled(urns, refused)
+        self._tracker.acknowledge(urns, refused)
         self._in_flight.release(urns)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
-        results.removed(removed)
+        outcomes.save({}, removed)
         self._evaluator.add(urn for urn in urns if urn not in refused and urn not in removed)
 
 

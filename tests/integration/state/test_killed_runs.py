@@ -32,7 +32,7 @@ def run(*args: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize(
-    ("moment", "number"), [("settled", 0), ("settled", 2), ("flush", 0), ("commit", 0)]
+    ("moment", "number"), [("acknowledge", 0), ("acknowledge", 2), ("flush", 0), ("commit", 0)]
 )
 def test_the_next_run_repairs_what_a_killed_one_left(
     tmp_path: Path, moment: str, number: int

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
 from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.checks import state_findings
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
 from mlcat_ingest.pipeline.state.parts import Counts, PartKey
 from mlcat_ingest.pipeline.state.rows import Known, Row
@@ -107,7 +107,7 @@ def test_marks_joins_and_reasons_are_found_by_kind(engine: Engine) -> None:
 def test_what_is_still_listed_is_noted(engine: Engine) -> None:
     part_id = parts.begin(engine, KEY, "s").key.id
     rows.save(engine, [row(part_id, f"r{n}") for n in range(700)])
-    rows.see(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
+    rows.touch(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
     with engine.connect() as connection:
         seen = connection.scalar(text("SELECT count(*) FROM state_record WHERE seen_in_pass = 7"))
     assert seen == 600
@@ -140,7 +140,7 @@ def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merge
         "other": "urn:aa\nurn:d",
     }
     rows.save(engine, [row(part_id, one, urns=urns) for one, urns in held.items()])
-    rows.forget(engine, part_id, iter(["urn:a", "urn:b"]))
+    rows.delete_entities(engine, part_id, iter(["urn:a", "urn:b"]))
     assert rows.known(engine, part_id, "run", held) == {
         "part": Known("", "", "", ("urn:c",)),
         "other": Known("d", "", "", ("urn:aa", "urn:d")),
@@ -156,12 +156,18 @@ def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
     assert parts.pinned(engine, KEY) == {"run": "urn:3"}
 
 
+def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> Outcomes:
+    database = RunDatabase()
+    database.start(engine, recipe, sink, run_ms=run_ms)
+    return Outcomes(database)
+
+
 def failing(*tests: str) -> TestOutcome:
     return TestOutcome(failing=tests)
 
 
 def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
-    kept = Outcomes(engine, "r", "s", 1)
+    kept = outcomes(engine, 1)
     kept.save({"a": failing("t1", "t2"), "b": failing(), "c": failing("t1")})
     assert failing_tests(engine, "r", "s") == {"a": ("t1", "t2"), "c": ("t1",)}
     kept.save({"a": failing(), "b": failing("t3")})
@@ -170,9 +176,9 @@ def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
 
 
 def test_results_of_a_run_are_told_from_those_before(engine: Engine) -> None:
-    first, second = Outcomes(engine, "r", "s", 1), Outcomes(engine, "r", "s", 2)
+    first, second = outcomes(engine, 1), outcomes(engine, 2)
     first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
-    second.outdate(["a", "b", "d"])
+    second.invalidate(["a", "b", "d"])
     assert second.unevaluated() == 3
     second.save({"a": failing("t"), "b": failing("t")})
     second.save({"b": failing("t", "u")})  # a second time in the same run
@@ -186,7 +192,7 @@ def test_results_of_a_run_are_told_from_those_before(engine: Engine) -> None:
     assert new.newly_failing == {"t", "u"}
     assert list(second.entities(lambda found: "u" in found.failing)) == [("b", new)]
     assert (second.unevaluated(), list(second.unevaluated_entities())) == (2, ["d", "e"])
-    third = Outcomes(engine, "r", "s", 3)
+    third = outcomes(engine, 3)
     third.save({"d": failing("t")})
     # It failed before it had no result, so it is not new.
     assert dict(third.groups())[Result(failing("t"), failing("t"), fresh=True)] == 1
@@ -194,11 +200,11 @@ def test_results_of_a_run_are_told_from_those_before(engine: Engine) -> None:
 
 
 def test_what_is_removed_fails_nothing(engine: Engine) -> None:
-    kept = Outcomes(engine, "r", "s", 1)
+    kept = outcomes(engine, 1)
     kept.save({"a": failing("t"), "b": failing("t")})
     kept.save({}, removed=["b"])
     assert [count for _, count in kept.groups()] == [1]
-    assert kept.removed(["a", "b", "c"]) == {"b"}
+    assert kept.present(["a", "b", "c"]) == ["a", "c"]
     assert failing_tests(engine, "r", "s") == {"a": ("t",)}
 
 
@@ -207,12 +213,12 @@ def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -
     records = [row(part_id, f"{n:04}") for n in range(1201)]
     rows.save(engine, [*records, row(part_id, "z", digest="", reason="refused")])
     urns = [one.urns for one in records]
-    kept = Outcomes(engine, "r", "s", 1)
+    kept = outcomes(engine, 1)
     kept.save(dict.fromkeys(urns[:1000], failing()))
     kept.without_result(urns[1000:1100])
     found = list(kept.untested([part_id]))
     assert [urn for some in found for urn in some] == urns[1100:]
-    later = Outcomes(engine, "r", "s", 2)
+    later = outcomes(engine, 2)
     assert sum(map(len, later.untested([part_id]))) == 201
 
 
@@ -222,7 +228,7 @@ def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> Non
         part_id = parts.begin(engine, key, "s").key.id
         rows.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
         parts.pin(engine, key, {"run": "urn:1"})
-        Outcomes(engine, recipe, KEY.sink, 1).save({"a": failing("t")})
+        outcomes(engine, 1, recipe, KEY.sink).save({"a": failing("t")})
     assert reset(url, "r") is True
     assert reset(url, "r") is False
     assert summary(url, "r").parts == ()

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from mlcat_ingest.pipeline.state import lock, parts, rows
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
@@ -46,7 +46,9 @@ def engine(url: str) -> Iterator[Engine]:
     )
     parts.pin(engine, KEY, {"run": "urn:li:mlModel:x"})
     parts.finish(engine, KEY, {"since_ms": 5}, STARTED_MS, full=True)
-    Outcomes(engine, KEY.recipe, KEY.sink, 1).save({"urn:a": TestOutcome(failing=("t",))})
+    database = RunDatabase()
+    database.start(engine, KEY.recipe, KEY.sink)
+    Outcomes(database).save({"urn:a": TestOutcome(failing=("t",))})
     yield engine
     engine.dispose()
 

@@ -6,7 +6,7 @@ import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, LimitError
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.parts import forget
+from mlcat_ingest.pipeline.state.parts import delete_recipe
 from support.feast import registry
 from support.registry_recipe import RegistryRecipe
 
@@ -105,7 +105,7 @@ def test_without_state_nothing_is_removed_and_a_note_says_so(tmp_path: Path) -> 
 def test_state_that_was_reset_counts_from_the_start(recipe: RegistryRecipe) -> None:
     recipe.ingest(content("a"))
     engine = open_state(f"sqlite:///{recipe.folder}/state.db")
-    forget(engine, "r")
+    delete_recipe(engine, "r")
     engine.dispose()
     recipe.ingest(content("a"))
     assert recipe.removed() == set()

@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.metadata_gate import GateOptions, Judged
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
@@ -78,7 +78,7 @@ class World:
         options = RunOptions(
             "r",
             EvaluateOptions(**evaluate),  # type: ignore[arg-type]
-            state=State(self.url, MemoryOptions("r")),
+            state=StateSession(self.url, MemoryOptions("r")),
             gate=gate,
         )
         return Run([self.source], self.sink, options).execute()

@@ -13,9 +13,8 @@ from sqlalchemy import Engine
 from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import lock
 from mlcat_ingest.pipeline.state.checks import state_findings
-from mlcat_ingest.pipeline.state.database import open_state, told
+from mlcat_ingest.pipeline.state.database import copy_recipe, open_state, translate_errors
 from mlcat_ingest.pipeline.state.parts import PartKey, begin
-from mlcat_ingest.pipeline.state.scratch import copy_recipe
 from mlcat_ingest.sql import filelock
 
 KEY = PartKey("r", "s", "mlflow:0:default", "")
@@ -40,7 +39,7 @@ def test_a_damaged_page_is_told_with_the_cure(tmp_path: Path) -> None:
     path.write_bytes(content)
 
     def use() -> None:
-        with ExitStack() as opened, told(url_of(path)):
+        with ExitStack() as opened, translate_errors(url_of(path)):
             engine = open_state(url_of(path))
             opened.callback(engine.dispose)
             begin(engine, KEY, "s")
@@ -58,9 +57,9 @@ def test_a_damaged_page_is_told_with_the_cure(tmp_path: Path) -> None:
         ("nonsense://user:verysecret@h", "cannot be kept"),
     ],
 )
-def test_databases_that_cannot_hold_state_are_refused(tmp_path: Path, url: str, said: str) -> None:
+def test_databases_that_cannot_hold_state_are_refused(engine: Engine, url: str, said: str) -> None:
     with pytest.raises(RecipeError, match=said):
-        copy_recipe(url, "r", url_of(tmp_path / "copy.db"))
+        copy_recipe(url, "r", engine)
     (found,) = state_findings(url, "r")
     assert re.search(said, found.detail)
     with pytest.raises(RecipeError, match=said) as caught:

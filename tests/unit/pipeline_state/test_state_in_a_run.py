@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
-from mlcat_ingest.pipeline.state.session import State
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.summary import PartSummary, summary
 from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
@@ -88,7 +88,7 @@ class World:
     sink: FakeSink = field(default_factory=lambda: FakeSink(place=PLACE))
 
     def run(self, *sources: Remembering, evaluate: bool = False, **options: Any) -> Report:
-        state = State(self.url, MemoryOptions("r", **options))
+        state = StateSession(self.url, MemoryOptions("r", **options))
         run_options = RunOptions(
             "r", EvaluateOptions(enabled=evaluate), mask=lambda text: text, state=state
         )
@@ -149,7 +149,7 @@ def test_a_changed_mark_or_join_is_a_change(world: World, changed: Record) -> No
 def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -> None:
     world.ingest(Record("a"))
     source = Remembering(records=[Record("a")])
-    state = State(world.url, MemoryOptions("r"))
+    state = StateSession(world.url, MemoryOptions("r"))
     options = RunOptions("r", EvaluateOptions(unchanged_too=True), state=state)
     Run([source], world.sink, options).execute()
     assert world.sink.evaluations == [[model_urn("a")]]
@@ -425,7 +425,7 @@ def test_last_outcomes_of_metadata_tests_are_kept(world: World) -> None:
 
 
 def test_two_runs_of_a_recipe_exclude_each_other(world: World) -> None:
-    first = State(world.url, MemoryOptions("r"))
+    first = StateSession(world.url, MemoryOptions("r"))
     first.open(world.sink)
     report = world.ingest(*things(1))
     first.close()
@@ -493,12 +493,12 @@ def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: Wo
     broken = world.run(Remembering(records=things(3), error=SourceUnavailableError("half")))
     assert [one.current_at_ms for one in broken.passes] == [read.current_at_ms]
     # Also where the run never came as far, or lags would vanish when somebody needs them.
-    state = State(world.url, MemoryOptions("r"))
+    state = StateSession(world.url, MemoryOptions("r"))
     gone = Run([Unreachable()], world.sink, RunOptions("r", state=state)).execute()
     assert gone.exit_code == 1
     [unread] = gone.passes
     assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
     assert unread.why == "not read: the run ended before it"
-    state = State(world.url, MemoryOptions("r"))
+    state = StateSession(world.url, MemoryOptions("r"))
     fresh = Run([Unreachable()], FakeSink(place="fake://other"), RunOptions("r", state=state))
     assert fresh.execute().passes == ()

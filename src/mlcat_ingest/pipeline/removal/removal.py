@@ -89,7 +89,7 @@ class Removal:
             if one.missing.is_gone() and not self._is_used(one):
                 gone.setdefault(one.part, []).append(one.missing.urn)
         for part, urns in gone.items():
-            self._tracker.forget(part, urns)
+            self._tracker.delete(part, urns)
             for urn in urns:
                 yield Entity(urn, {"status": {"removed": True}})
 

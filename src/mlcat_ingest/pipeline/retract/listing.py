@@ -14,7 +14,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.state.kept import KeptState
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
 from mlcat_ingest.sources.base import Forgetful, Part, PartState, Source
 
@@ -53,7 +53,7 @@ def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
 
 
 def list_ours(
-    urns: UrnList, state: KeptState, sink: Sink, sources: Sequence[Source[Any]], recipe: str
+    urns: UrnList, state: StateSession, sink: Sink, sources: Sequence[Source[Any]], recipe: str
 ) -> None:
     """Add to `urns` the entities that may hold something `recipe` wrote.
 
@@ -71,7 +71,7 @@ def list_ours(
     for some in state.urns():
         remembered = True
         urns.add(some)
-    keys = state.sources() or _keys_of(sources)
+    keys = state.source_keys() or _keys_of(sources)
     try:
         for key in keys:
             for entity_type in SEARCHABLE:

@@ -18,7 +18,8 @@ from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import EXIT_OK, Progress, Report
 from mlcat_ingest.pipeline.retract.listing import UrnList, in_chunks, list_ours
-from mlcat_ingest.pipeline.state.kept import KeptState
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Mask, Standing, Tally
 from mlcat_ingest.sinks.base import Sink
@@ -49,8 +50,7 @@ class Retraction(Closing):
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
         """
-        address = sink.address()
-        if address is None:
+        if sink.address() is None:
             raise RecipeError(
                 f"the recipe {name!r} writes to a sink that keeps nothing to take back",
                 hint="name the catalog in its `sink`",
@@ -58,7 +58,7 @@ class Retraction(Closing):
         self._name = name
         self._sources = sources
         self._sink = sink
-        self._state = KeptState(state_url, name, address)
+        self._state = StateSession(state_url, MemoryOptions(name), StatePolicy.EXISTING, mask)
         self._dead_letters = dead_letters
         self._mask = mask
         self._merge = partial(retract_entity, writer=name)
@@ -75,7 +75,7 @@ class Retraction(Closing):
         self._spool = Spool()
         with ExitStack() as unless_open:
             unless_open.callback(self.close)
-            self._state.open()
+            self._state.open(self._sink)
             self._catalog = self._sink.open_to_read()
             unless_open.pop_all()
         return self
@@ -111,8 +111,8 @@ class Retraction(Closing):
         """Take back what `plan` found, and return what came of it.
 
         Each entity is read again, so that what was written since the plan stays. Errors and Ctrl-C
-        are in the report. What is remembered is doubted before the first write, and forgotten when
-        everything has arrived.
+        are in the report. What is remembered is invalidated before the first write, and deleted
+        when everything has arrived.
 
         Cost: a read and a write request for each 200 entities.
         """
@@ -121,7 +121,7 @@ class Retraction(Closing):
         delivery = Delivery(self._sink, self._merge, tally, Gate())
         error: BaseException | None = None
         try:
-            self._state.doubt()
+            self._state.invalidate()
             for chunk in in_chunks(self._spool.urns()):
                 changed = list(self._read(chunk, tally))
                 if changed:
@@ -129,7 +129,7 @@ class Retraction(Closing):
                 if progress is not None:
                     progress(tally.progress())
             if self._report(tally).exit_code == EXIT_OK:
-                self._state.forget()
+                self._state.delete()
         except (MlcatError, KeyboardInterrupt) as caught:
             error = caught
         letters.close(complete=error is None)

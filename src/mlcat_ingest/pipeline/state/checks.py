@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.pipeline.state.database import file_of, lasting_address, shown, told
+from mlcat_ingest.pipeline.state.database import file_of, lasting_address, shown, translate_errors
 from mlcat_ingest.pipeline.state.lock import holder, lock_file
 from mlcat_ingest.sql.engine import database_url, open_engine
 from mlcat_ingest.sql.migrations import pending
@@ -43,7 +43,7 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
             yield _place(_STATE, path, hint, "made by the first run")
             return
         engine = open_engine(_hurried(url))
-        with told(url):
+        with translate_errors(url):
             found = _usable(engine, url, path)
             yield found
             if found.outcome != "failed":

@@ -1,8 +1,7 @@
 """The lock of a recipe: its runs take turns, also those of other processes and hosts.
 
 On SQLite it is a file lock beside the state database, on PostgreSQL an advisory lock; both are gone
-with the process that held them, so a dead holder's lock is simply free. It is exclusive; both kinds
-have a shared mode as well, on the same file or key, for shards of one run that work side by side.
+with the process that held them, so a dead holder's lock is simply free. Shards take none.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.pipeline.state.database import file_of, open_state, told
+from mlcat_ingest.pipeline.state.database import file_of, open_state, translate_errors
 from mlcat_ingest.recipe.paths import file_stem
 from mlcat_ingest.sql.filelock import FileLock, holder_of
 
@@ -99,7 +98,7 @@ def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
     if path is not None:
         return _holder(holder_of(path))
     key = _key(recipe) % 2**64
-    with told(url), engine.connect() as connection:
+    with translate_errors(url), engine.connect() as connection:
         if not connection.scalar(_HELD, {"high": key >> 32, "low": key % 2**32}):
             return None
         row = connection.execute(
@@ -150,7 +149,7 @@ class _AdvisoryLock:
 
     @classmethod
     def take(cls, engine: Engine, url: str, recipe: str) -> "_AdvisoryLock | None":
-        with told(url), ExitStack() as unless_taken:
+        with translate_errors(url), ExitStack() as unless_taken:
             # Without a transaction, which would be idle for as long as the run takes.
             connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             unless_taken.callback(_close, connection)

@@ -14,7 +14,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state import parts, rows
-from mlcat_ingest.pipeline.state.database import told
+from mlcat_ingest.pipeline.state.database import translate_errors
 from mlcat_ingest.pipeline.state.parts import PartKey, PartRow
 from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Part
@@ -105,7 +105,7 @@ class PartPass:
         return list(self._column(kind, "reason"))
 
     def _column(self, kind: str, name: str) -> Mapping[str, str]:
-        with told(self._engine.url):
+        with translate_errors(self._engine.url):
             return rows.column_of(self._engine, self.part_id, kind, name)
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
@@ -158,7 +158,7 @@ class StateMemory:
         """
         key = self._key(part)
         settings = content_hash([self._options.settings, part.settings, part.identity])
-        with told(self._engine.url):
+        with translate_errors(self._engine.url):
             self._pin(key, part.identity)
             row = parts.begin(self._engine, key, settings)
             one = PartPass(self._engine, part, row, self._why_full(row))

@@ -2,18 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, update
 
+from mlcat_ingest.pipeline.state.database import IN_LIST, RunDatabase, in_lists
 from mlcat_ingest.pipeline.state.tables import record, result, tested
 from mlcat_ingest.sinks.base import TestOutcome
 from mlcat_ingest.sql.engine import write_rows, write_transaction
-
-IN_LIST: Final = 500
-"""Most values in one IN list."""
 
 REMOVED: Final = 0
 """The result of an entity that is marked as removed: nobody asks for its tests any more."""
@@ -55,14 +54,20 @@ class Result:
 
 
 class Outcomes:
-    """The results of one recipe in one catalog, as one run keeps and reads them."""
+    """The results of one recipe in one catalog, as one run keeps and reads them, from any thread.
 
-    def __init__(self, engine: Engine, recipe: str, sink: str, run_ms: int) -> None:
-        """Keep them in `engine`; `run_ms` tells this run from others."""
-        self._engine = engine
-        self._recipe = recipe
-        self._sink = sink
-        self._run_ms = run_ms
+    What cannot be kept is lost with the database, not the run; a database that fails while the
+    results are read is the caller's error.
+    """
+
+    def __init__(self, database: RunDatabase) -> None:
+        """Keep them in `database` once it is started."""
+        self._database = database
+
+    @property
+    def lasting(self) -> bool:
+        """Whether later runs know of them."""
+        return self._database.lasting
 
     def save(self, outcomes: Mapping[str, TestOutcome], removed: Iterable[str] = ()) -> None:
         """Keep the results of this run's evaluation; what is `removed` fails nothing any more."""
@@ -71,37 +76,52 @@ class Outcomes:
         ids = {urn: numbers[outcome] for urn, outcome in outcomes.items()}
         results = {ids[urn]: outcome for urn, outcome in outcomes.items()}
         ids.update(dict.fromkeys(removed, REMOVED))
-        if not ids:
-            return
-        with write_transaction(self._engine) as connection:
-            if results:
-                rows = ((number, *_texts(outcome)) for number, outcome in results.items())
-                write_rows(connection, _SAVE_RESULT, rows)
-            write_rows(connection, _SAVE, self._rows(ids))
+        self._save(ids, results)
 
     def without_result(self, urns: Iterable[str]) -> None:
         """Keep that this run asked for results of entities, or should have, and got none."""
-        with write_transaction(self._engine) as connection:
-            write_rows(connection, _SAVE, self._rows(dict.fromkeys(urns)))
+        self._save(dict.fromkeys(urns), {})
+
+    def _save(self, ids: Mapping[str, int | None], results: Mapping[int, TestOutcome]) -> None:
+        if not ids:
+            return
+
+        def save(engine: Engine) -> None:
+            with write_transaction(engine) as connection:
+                if results:
+                    rows = ((number, *_texts(outcome)) for number, outcome in results.items())
+                    write_rows(connection, _SAVE_RESULT, rows)
+                write_rows(connection, _SAVE, self._rows(ids))
+
+        self._database.attempt(save, None)
 
     def _rows(self, ids: Mapping[str, int | None]) -> Iterator[tuple[Any, ...]]:
+        own = self._database
         # In one order, so that two writers never wait for each other.
         for urn in sorted(ids):
-            yield self._recipe, self._sink, urn, ids[urn], self._run_ms
+            yield own.recipe, own.sink, urn, ids[urn], own.run_ms
 
-    def outdate(self, urns: Iterable[str]) -> None:
-        """Forget what earlier runs found of entities, but for what is compared with."""
-        with write_transaction(self._engine) as connection:
-            for some in _pieces(sorted(set(urns))):
+    def invalidate(self, urns: Collection[str]) -> None:
+        """Keep that entities are about to be written: their results are only compared with.
+
+        Kept before the write, so that a run killed before it evaluates them leaves no old result.
+        """
+        if urns:
+            self._database.attempt(lambda engine: self._invalidate(engine, urns), None)
+
+    def _invalidate(self, engine: Engine, urns: Iterable[str]) -> None:
+        run_ms = self._database.run_ms
+        with write_transaction(engine) as connection:
+            for some in in_lists(sorted(urns)):
                 connection.execute(
                     update(tested)
                     .where(
                         self._own(),
                         tested.c.urn.in_(some),
-                        tested.c.run_ms != self._run_ms,
+                        tested.c.run_ms != run_ms,
                         tested.c.result.is_not(None),
                     )
-                    .values(before=tested.c.result, result=None, run_ms=self._run_ms)
+                    .values(before=tested.c.result, result=None, run_ms=run_ms)
                 )
 
     def groups(self) -> list[tuple[Result, int]]:
@@ -109,7 +129,7 @@ class Outcomes:
 
         Cost: one pass over the table; memory for each result that differs.
         """
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             known = _known(connection)
             rows = connection.execute(
                 select(*self._columns(), func.count())
@@ -120,25 +140,25 @@ class Outcomes:
 
     def unevaluated(self) -> int:
         """Return how many entities this run has no result for."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return connection.scalar(select(func.count()).where(*self._without())) or 0
 
     def unevaluated_entities(self) -> Iterator[str]:
         """Yield the entities that this run has no result for, in the order of their URNs."""
         statement = select(tested.c.urn).where(*self._without()).order_by(tested.c.urn)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             options = {"yield_per": IN_LIST}
             yield from connection.execute(statement, execution_options=options).scalars()
 
     def _without(self) -> tuple[ColumnElement[bool], ...]:
-        return self._own(), tested.c.result.is_(None), tested.c.run_ms == self._run_ms
+        return self._own(), tested.c.result.is_(None), self._of_this_run()
 
     def entities(self, wanted: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, Result]]:
         """Yield the entities whose outcome is `wanted`, in the order of their URNs.
 
         Cost: one statement, streamed; memory for each result that differs.
         """
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             known = _known(connection)
             ids = {number for number, outcome in known.items() if wanted(outcome)}
             if not ids:
@@ -155,16 +175,21 @@ class Outcomes:
                     yield urn, _result(known, now, before, fresh)
 
     def _columns(self) -> tuple[ColumnElement[Any], ...]:
-        return tested.c.result, tested.c.before, (tested.c.run_ms == self._run_ms).label("fresh")
+        return tested.c.result, tested.c.before, self._of_this_run().label("fresh")
 
-    def removed(self, urns: Sequence[str]) -> set[str]:
-        """Return those of `urns` that are marked as removed."""
-        return self._where(urns, tested.c.result == REMOVED)
+    def present(self, urns: Sequence[str]) -> Sequence[str]:
+        """Return those of `urns` that are not known to be removed. Cost: a statement for 500."""
+        removed = self._database.attempt(
+            lambda engine: self._where(engine, urns, tested.c.result == REMOVED), set[str]()
+        )
+        return [urn for urn in urns if urn not in removed]
 
-    def _where(self, urns: Sequence[str], condition: ColumnElement[bool]) -> set[str]:
+    def _where(
+        self, engine: Engine, urns: Iterable[str], condition: ColumnElement[bool]
+    ) -> set[str]:
         found: set[str] = set()
-        with self._engine.connect() as connection:
-            for some in _pieces(urns):
+        with engine.connect() as connection:
+            for some in in_lists(urns):
                 found.update(
                     connection.scalars(
                         select(tested.c.urn).where(self._own(), tested.c.urn.in_(some), condition)
@@ -181,40 +206,50 @@ class Outcomes:
         Cost: two statements for each 500 records.
         """
         known = tested.c.result == REMOVED if again else tested.c.result.is_not(None)
-        asked = or_(known, tested.c.run_ms == self._run_ms)
+        asked = or_(known, self._of_this_run())
         for part_id in part_ids:
-            for urns in self._acknowledged(part_id):
-                found = self._where(urns, asked)
-                without = [urn for urn in urns if urn not in found]
-                if without:
-                    yield without
+            look = partial(self._untested, part_id, asked)
+            found = self._database.attempt(partial(look, ("", "")), None)
+            while found is not None:
+                last, urns = found
+                if urns:
+                    yield urns
+                found = self._database.attempt(partial(look, last), None)
 
-    def _acknowledged(self, part_id: int) -> Iterator[list[str]]:
-        """Yield the entities of a part's records, those of 500 records at a time."""
-        after = ("", "")
-        while True:
-            statement = (
-                select(record.c.kind, record.c.id, record.c.urns, record.c.reason)
-                .where(
-                    record.c.part_id == part_id,
-                    or_(
-                        record.c.kind > after[0],
-                        and_(record.c.kind == after[0], record.c.id > after[1]),
-                    ),
-                )
-                .order_by(record.c.kind, record.c.id)
-                .limit(IN_LIST)
+    def _untested(
+        self, part_id: int, asked: ColumnElement[bool], after: tuple[str, str], engine: Engine
+    ) -> tuple[tuple[str, str], list[str]] | None:
+        """Return kind and id of the last of the next 500 records, and their entities not `asked`.
+
+        None where there are no more.
+        """
+        statement = (
+            select(record.c.kind, record.c.id, record.c.urns, record.c.reason)
+            .where(
+                record.c.part_id == part_id,
+                or_(
+                    record.c.kind > after[0],
+                    and_(record.c.kind == after[0], record.c.id > after[1]),
+                ),
             )
-            with self._engine.connect() as connection:
-                rows = connection.execute(statement).all()
-            if not rows:
-                return
-            after = (rows[-1].kind, rows[-1].id)
-            urns = (row.urns.split("\n") for row in rows if row.urns and not row.reason)
-            yield list(dict.fromkeys(urn for some in urns for urn in some))
+            .order_by(record.c.kind, record.c.id)
+            .limit(IN_LIST)
+        )
+        with engine.connect() as connection:
+            rows = connection.execute(statement).all()
+        if not rows:
+            return None
+        several = (row.urns.split("\n") for row in rows if row.urns and not row.reason)
+        urns = list(dict.fromkeys(urn for some in several for urn in some))
+        found = self._where(engine, urns, asked)
+        return (rows[-1].kind, rows[-1].id), [urn for urn in urns if urn not in found]
 
     def _own(self) -> ColumnElement[bool]:
-        return and_(tested.c.recipe == self._recipe, tested.c.sink == self._sink)
+        own = self._database
+        return and_(tested.c.recipe == own.recipe, tested.c.sink == own.sink)
+
+    def _of_this_run(self) -> ColumnElement[bool]:
+        return tested.c.run_ms == self._database.run_ms
 
 
 def failing_tests(engine: Engine, recipe: str, sink: str) -> dict[str, tuple[str, ...]]:
@@ -253,8 +288,3 @@ def _id(outcome: TestOutcome) -> int:
 
 def _texts(outcome: TestOutcome) -> tuple[str, str]:
     return json.dumps(sorted(set(outcome.passing))), json.dumps(sorted(set(outcome.failing)))
-
-
-def _pieces(urns: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(urns), IN_LIST):
-        yield urns[start : start + IN_LIST]

@@ -151,7 +151,28 @@ def pin(engine: Engine, key: PartKey, urns: Mapping[str, str]) -> None:
             )
 
 
-def forget(engine: Engine, recipe: str, sink: str | None = None) -> None:
+def names(connection: Connection, recipe: str, sink: str) -> dict[str, dict[str, str]]:
+    """Return how URNs were made when the recipe was last run, by source and kind."""
+    found: dict[str, dict[str, str]] = {}
+    for source, kind, urn in connection.execute(
+        select(identity.c.source, identity.c.kind, identity.c.urn).where(
+            identity.c.recipe == recipe, identity.c.sink == sink
+        )
+    ):
+        found.setdefault(source, {})[kind] = urn
+    return found
+
+
+def invalidate(engine: Engine, recipe: str, sink: str) -> None:
+    """Delete the checkpoints of a recipe for one catalog, and let its records equal nothing."""
+    mine = (part.c.recipe == recipe, part.c.sink == sink)
+    ids = select(part.c.id).where(*mine)
+    with write_transaction(engine) as connection:
+        connection.execute(update(part).where(*mine).values(checkpoint=None))
+        connection.execute(update(record).where(record.c.part_id.in_(ids)).values(digest=""))
+
+
+def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> None:
     """Delete everything that is kept for a recipe, or only that for one catalog."""
 
     def mine(columns: Any) -> ColumnElement[bool]:

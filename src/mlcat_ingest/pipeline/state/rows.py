@@ -6,11 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Engine, and_, delete, func, insert, select, update
 
-from mlcat_ingest.pipeline.state.tables import absent, record
+from mlcat_ingest.pipeline.state.database import IN_LIST, in_lists, translate_errors
+from mlcat_ingest.pipeline.state.tables import absent, part, record
 from mlcat_ingest.sql.engine import write_rows, write_transaction
-
-IN_LIST: Final = 500
-"""Most values in one IN list."""
 
 _KNOWN: Final = select(record.c.id, record.c.digest, record.c.mark, record.c.joined, record.c.urns)
 
@@ -69,7 +67,7 @@ def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[s
     """
     found: dict[str, Known] = {}
     with engine.connect() as connection:
-        for some in _pieces(ids):
+        for some in in_lists(ids):
             for one, digest, mark, joined, urns in connection.execute(
                 _KNOWN.where(_of_kind(part_id, kind), record.c.id.in_(some))
             ):
@@ -77,13 +75,13 @@ def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[s
     return found
 
 
-def see(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_number: int) -> None:
+def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_number: int) -> None:
     """Note that the source still lists records that did not change.
 
     Cost: a statement for each 500 ids, all in one transaction.
     """
     with write_transaction(engine) as connection:
-        for some in _pieces(ids):
+        for some in in_lists(ids):
             connection.execute(
                 update(record)
                 .where(_of_kind(part_id, kind), record.c.id.in_(some))
@@ -102,12 +100,12 @@ def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str,
 
 
 def listed(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
-    """Yield the entities of the records that a pass came upon."""
+    """Yield the entities of the records that a pass listed."""
     return _urns(engine, part_id, record.c.seen_in_pass == pass_number)
 
 
 def unlisted(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
-    """Yield the entities of the records that a pass did not come upon."""
+    """Yield the entities of the records that a pass did not list."""
     return _urns(engine, part_id, record.c.seen_in_pass != pass_number)
 
 
@@ -118,8 +116,8 @@ def count(engine: Engine, part_id: int) -> int:
         return int(connection.scalar(of_part) or 0)
 
 
-def forget(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
-    """Forget entities: of a record that is others too these stay, and it equals nothing any more.
+def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
+    """Delete entities: of a record that is others too these stay, and it equals nothing any more.
 
     Cost: a look at every record of several entities.
     """
@@ -129,7 +127,7 @@ def forget(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
         of_part, record.c.urns.contains("\n")
     )
     with write_transaction(engine) as connection:
-        for some in _pieces(gone):
+        for some in in_lists(gone):
             connection.execute(delete(record).where(of_part, record.c.urns.in_(some)))
         for kind, one, held in connection.execute(several).all():
             left = [urn for urn in held.split("\n") if urn not in gone]
@@ -160,10 +158,20 @@ def replace_absent(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
 
 def _urns(engine: Engine, part_id: int, condition: ColumnElement[bool]) -> Iterator[str]:
     wanted = select(record.c.urns).where(record.c.part_id == part_id, record.c.urns != "")
-    with engine.connect() as connection:
+    with translate_errors(engine.url), engine.connect() as connection:
         found = connection.execution_options(yield_per=IN_LIST).scalars(wanted.where(condition))
         for urns in found:
             yield from urns.split("\n")
+
+
+def urns_of(engine: Engine, recipe: str, sink: str) -> Iterator[list[str]]:
+    """Yield the entities of all records for one catalog, those of 500 records at a time."""
+    ids = select(part.c.id).where(part.c.recipe == recipe, part.c.sink == sink)
+    wanted = select(record.c.urns).where(record.c.part_id.in_(ids), record.c.urns != "")
+    with translate_errors(engine.url), engine.connect() as connection:
+        found = connection.execution_options(yield_per=IN_LIST).scalars(wanted)
+        for some in found.partitions(IN_LIST):
+            yield [urn for urns in some for urn in urns.split("\n")]
 
 
 def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:
@@ -185,9 +193,3 @@ def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[s
 
 def _of_kind(part_id: int, kind: str) -> ColumnElement[bool]:
     return and_(record.c.part_id == part_id, record.c.kind == kind)
-
-
-def _pieces(ids: Iterable[str]) -> Iterator[list[str]]:
-    distinct = list(dict.fromkeys(ids))
-    for start in range(0, len(distinct), IN_LIST):
-        yield distinct[start : start + IN_LIST]

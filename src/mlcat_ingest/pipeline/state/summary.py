@@ -8,7 +8,12 @@ from typing import Any
 from sqlalchemy import Engine
 
 from mlcat_ingest.pipeline.state import lock, parts
-from mlcat_ingest.pipeline.state.database import file_of, open_state, shown, told
+from mlcat_ingest.pipeline.state.database import (
+    is_missing,
+    open_state,
+    shown,
+    translate_errors,
+)
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
 
 
@@ -47,7 +52,7 @@ def summary(url: str, recipe: str) -> Summary:
     """
     if is_missing(url):
         return Summary(recipe, shown(url), None, ())
-    with _opened(url) as engine, told(url):
+    with _opened(url) as engine, translate_errors(url):
         return Summary(
             recipe,
             shown(url),
@@ -82,20 +87,14 @@ def reset(url: str, recipe: str) -> bool:
     """
     if is_missing(url):
         return False
-    with _opened(url) as engine, told(url):
+    with _opened(url) as engine, translate_errors(url):
         held = lock.acquire(engine, url, recipe)
         try:
             found = bool(parts.parts_of(engine, recipe))
-            parts.forget(engine, recipe)
+            parts.delete_recipe(engine, recipe)
         finally:
             held.release()
     return found
-
-
-def is_missing(url: str) -> bool:
-    """Return whether the state would be in a file that is not there."""
-    path = file_of(url)
-    return path is not None and not path.exists()
 
 
 @contextmanager

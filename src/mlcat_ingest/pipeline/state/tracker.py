@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.state import rows
-from mlcat_ingest.pipeline.state.database import told
+from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
 from mlcat_ingest.pipeline.state.memory import PartPass
-from mlcat_ingest.pipeline.state.results import Results
+from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.sources.base import Source, Trace
 
@@ -77,43 +76,38 @@ class Tracker:
     """Remembers for one run; every method may be called from any thread.
 
     A row is written only after the catalog has acknowledged, or refused, the entities of its
-    record: a run that is killed in between merges them again. A database that fails in the middle
-    of a run costs the rest of what would be remembered, with one warning, and not the run.
+    record: a run that is killed in between merges them again.
     """
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         """Remember nothing before `start`; `mask` hides secrets."""
-        self._engine: Engine | None = None
+        self._database = RunDatabase(mask)
+        self.outcomes = Outcomes(self._database)
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, list[_Pending]] = {}
         self._rows: list[Row] = []
-        self._untold = False
-        self.results = Results(self._tried)
+        self._refused_without_record = False
         self._renamed: dict[PartPass, list[str]] = {}
 
-    def start(self, engine: Engine, recipe: str, address: str, *, lasting: bool = True) -> None:
-        """Remember in `engine`, what `recipe` writes to the catalog at `address`.
+    def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
+        """Remember in `engine`, what `recipe` writes to the catalog at `sink`.
 
         What is not `lasting` is forgotten with the run.
         """
-        self._engine = engine
-        self.results.start(engine, recipe, address, lasting=lasting)
+        self._database.start(engine, recipe, sink, lasting=lasting)
 
     def stop(self) -> None:
         """Write what is left; remember nothing from now on."""
         self.flush()
-        self._lose()
-
-    def _lose(self) -> None:
-        self._engine = self.results.kept = None
+        self._database.stop()
 
     def sort(self, source: Source[Any], page: Sequence[Any]) -> Sorted:
         """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
 
         Cost: two statements for each 500 records.
         """
-        if self._engine is None:
+        if not self.remembers:
             return Sorted([Traced(record) for record in page])
         traced = [(record, source.trace(record)) for record in page]
         groups: dict[tuple[PartPass, str], list[str]] = {}
@@ -136,17 +130,17 @@ class Tracker:
             else:
                 changed.append(Traced(record, trace, found))
         for (part, kind), ids in same.items():
-            self._see(part, kind, ids)
+            self._touch(part, kind, ids)
         return Sorted(changed, urns)
 
-    def expect(self, traced: Traced, entities: Sequence[Entity]) -> bool:
+    def track(self, traced: Traced, entities: Sequence[Entity]) -> bool:
         """Take note of what became of a record; return whether its entities have to be merged."""
         trace = traced.trace
-        if self._engine is None or trace is None or not isinstance(trace.part, PartPass):
+        if not self.remembers or trace is None or not isinstance(trace.part, PartPass):
             return True
         digest = trace.digest or _digest_of(entities)
         if traced.known is not None and _unchanged(trace.part, trace, traced.known, digest):
-            self._see(trace.part, trace.kind, [trace.id])
+            self._touch(trace.part, trace.kind, [trace.id])
             return False
         urns = tuple(dict.fromkeys(one.urn for one in entities if not one.only_if_absent))
         if traced.known is not None:
@@ -160,10 +154,10 @@ class Tracker:
             self._keep([pending.row()])
         return True
 
-    def came_upon(self, traced: Traced, entities: Sequence[Entity]) -> None:
-        """Keep that a record is there, of which there is nothing to write."""
+    def seen(self, traced: Traced, entities: Sequence[Entity]) -> None:
+        """Keep that a record is listed, of which there is nothing to write."""
         trace = traced.trace
-        if self._engine is not None and trace is not None and isinstance(trace.part, PartPass):
+        if self.remembers and trace is not None and isinstance(trace.part, PartPass):
             urns = tuple(dict.fromkeys(one.urn for one in entities))
             self._keep([_Pending(trace.part, trace, "", urns, set()).row()])
 
@@ -172,15 +166,15 @@ class Tracker:
         trace = traced.trace
         if trace is not None and isinstance(trace.part, PartPass):
             urns = traced.known.urns if traced.known is not None else ()
-            said = self._mask(reason) or "not usable"
-            self._keep([_Pending(trace.part, trace, "", urns, set(), said).row()])
+            masked = self._mask(reason) or "not usable"
+            self._keep([_Pending(trace.part, trace, "", urns, set(), masked).row()])
 
-    def settled(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
+    def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
         """Keep the records whose last entity is among `urns`, done with by the catalog.
 
         `refused` says why it did not take some of them.
         """
-        if self._engine is None:
+        if not self.remembers:
             return
         ready = []
         with self._lock:
@@ -188,7 +182,7 @@ class Tracker:
                 waiting = self._pending.get(urn)
                 if not waiting:
                     # Of no record in particular, a tag say: only a full pass comes back to it.
-                    self._untold |= urn in refused
+                    self._refused_without_record |= urn in refused
                     continue
                 # In the order they were read, which is the order in which they are written.
                 pending = waiting.pop(0)
@@ -204,15 +198,15 @@ class Tracker:
     @property
     def remembers(self) -> bool:
         """Whether there is a database, and it has not failed."""
-        return self._engine is not None
+        return self._database.engine is not None
 
     def listed(self, part: PartPass) -> Iterator[str]:
-        """Yield the entities that this pass over `part` came upon; all of it is settled."""
-        return self._read(lambda engine: rows.listed(engine, part.part_id, part.number))
+        """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
+        return self._read(lambda engine: rows.listed(engine, part.part_id, part.number), iter(()))
 
     def unlisted(self, part: PartPass) -> Iterator[str]:
-        """Yield the entities that an earlier pass over `part` came upon, and this one did not."""
-        return self._read(lambda engine: rows.unlisted(engine, part.part_id, part.number))
+        """Yield the entities that an earlier pass over `part` listed, and this one did not."""
+        return self._read(lambda engine: rows.unlisted(engine, part.part_id, part.number), iter(()))
 
     def renamed(self, part: PartPass) -> Sequence[str]:
         """Return entities whose records are other entities since this pass over `part`."""
@@ -220,33 +214,42 @@ class Tracker:
 
     def records(self, part: PartPass) -> int:
         """Return how many records of `part` are known."""
-        return sum(self._read(lambda engine: iter([rows.count(engine, part.part_id)])))
+        return self._read(lambda engine: rows.count(engine, part.part_id), 0)
 
     def absent(self, part: PartPass) -> set[str]:
         """Return the entities that the last complete pass over `part` lacked."""
-        return set(self._read(lambda db: iter(rows.absent_in_last_pass(db, part.part_id))))
+        return self._read(lambda engine: rows.absent_in_last_pass(engine, part.part_id), set[str]())
 
     def keep_absent(self, part: PartPass, urns: Iterable[str]) -> None:
         """Keep that this complete pass over `part` lacked `urns`, and no others."""
-        self._tried(lambda engine: rows.replace_absent(engine, part.part_id, urns))
+        self._database.attempt(lambda engine: rows.replace_absent(engine, part.part_id, urns), None)
 
-    def forget(self, part: PartPass, urns: Iterable[str]) -> None:
-        """Forget what is known of entities that are removed, so that they can come back."""
-        self._tried(lambda engine: rows.forget(engine, part.part_id, urns))
+    def delete(self, part: PartPass, urns: Iterable[str]) -> None:
+        """Delete what is known of entities that are removed, so that they can come back."""
+        self._database.attempt(
+            lambda engine: rows.delete_entities(engine, part.part_id, urns), None
+        )
 
-    def _read(self, read: Callable[[Engine], Iterator[ValueT]]) -> Iterator[ValueT]:
+    def _read(self, read: Callable[[Engine], ValueT], default: ValueT) -> ValueT:
+        """Return what `read` returns, `default` where there is no database.
+
+        Raises:
+            StateUnavailableError: the database fails: removals depend on what it says.
+        """
         self.flush()
-        if self._engine is not None:
-            with told(self._engine.url):
-                yield from read(self._engine)
+        engine = self._database.engine
+        if engine is None:
+            return default
+        with translate_errors(engine.url):
+            return read(engine)
 
     def flush(self) -> bool:
         """Write what waits for its transaction; return whether the database still takes it."""
         with self._lock:
             batch, self._rows = self._rows, []
         if batch:
-            self._tried(lambda engine: rows.save(engine, batch))
-        return self._engine is not None
+            self._database.attempt(lambda engine: rows.save(engine, batch), None)
+        return self.remembers
 
     def commit(self, passes: Iterable[PartPass]) -> None:
         """Let the checkpoints of `passes` count, now that all they read is acknowledged.
@@ -257,15 +260,17 @@ class Tracker:
             self._pending.clear()
         if self.flush():
             for one in passes:
-                self._tried(one.reopen if self._untold else one.commit)
+                self._database.attempt(
+                    one.reopen if self._refused_without_record else one.commit, None
+                )
 
     def reopen(self, passes: Iterable[PartPass]) -> None:
-        """Have the next run come upon all that `passes` came upon."""
+        """Have the next run list all that `passes` listed."""
         for one in passes:
             if one.full is None:
                 one.finished = None  # its checkpoint stays, so what changed comes again
             else:
-                self._tried(one.reopen)
+                self._database.attempt(one.reopen, None)
 
     def _keep(self, ready: Sequence[Row]) -> None:
         with self._lock:
@@ -275,25 +280,14 @@ class Tracker:
             self.flush()
 
     def _known(self, part: PartPass, kind: str, ids: Sequence[str]) -> dict[str, Known]:
-        found: dict[str, Known] = {}
-        self._tried(lambda engine: found.update(rows.known(engine, part.part_id, kind, ids)))
-        return found
+        return self._database.attempt(
+            lambda engine: rows.known(engine, part.part_id, kind, ids), dict[str, Known]()
+        )
 
-    def _see(self, part: PartPass, kind: str, ids: Sequence[str]) -> None:
-        self._tried(lambda engine: rows.see(engine, part.part_id, kind, ids, part.number))
-
-    def _tried(self, work: Callable[[Engine], None]) -> None:
-        engine = self._engine
-        if engine is None:
-            return
-        try:
-            work(engine)
-        except SQLAlchemyError as error:
-            self._lose()
-            log.warning(
-                "the state database failed; the next run reads again what this one read: %s",
-                self._mask(" ".join(str(getattr(error, "orig", None) or error).split())),
-            )
+    def _touch(self, part: PartPass, kind: str, ids: Sequence[str]) -> None:
+        self._database.attempt(
+            lambda engine: rows.touch(engine, part.part_id, kind, ids, part.number), None
+        )
 
 
 def _unchanged(part: PartPass, trace: Trace, known: Known, digest: str | None) -> bool:
@@ -304,8 +298,8 @@ def _unchanged(part: PartPass, trace: Trace, known: Known, digest: str | None) -
     )
 
 
-def _said(entity: Entity) -> Iterator[object]:
-    """Yield what `entity` says; a null says the same as an empty list, and is slow to encode."""
+def _hashable_content(entity: Entity) -> Iterator[object]:
+    """Yield the aspects of `entity`; a null means an empty list, and is slow to encode."""
     for name, aspect in entity.aspects.items():
         yield name
         yield _without_nulls(aspect) if None in aspect.values() else aspect
@@ -317,6 +311,6 @@ def _without_nulls(aspect: Aspect) -> Aspect:
 
 def _digest_of(entities: Sequence[Entity]) -> str:
     try:
-        return content_hash([[one.urn, *_said(one)] for one in entities])
+        return content_hash([[one.urn, *_hashable_content(one)] for one in entities])
     except CodecError:
         return ""  # what has no JSON form is refused when it is written

@@ -8,11 +8,13 @@ import pytest
 from mlcat_ingest.errors import RecipeLockedError
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.kept import KeptState
 from mlcat_ingest.pipeline.state.lock import acquire
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
+from support.fakes import FakeSink
 
 pytestmark = pytest.mark.integration
 
@@ -23,7 +25,7 @@ OTHER = PartKey("other", "http://catalog", "mlflow:4567:default", "")
 
 
 @pytest.fixture
-def kept(url: str) -> Iterator[KeptState]:
+def kept(url: str) -> Iterator[StateSession]:
     engine = open_state(url)
     for key in (HERE, TWICE, ELSEWHERE, OTHER):
         parts.begin(engine, key, "s")
@@ -32,23 +34,23 @@ def kept(url: str) -> Iterator[KeptState]:
         some = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)]
         rows.save(engine, [*some, Row(key.id, "run", "none", "d", "", "", "", "", 1)])
     engine.dispose()
-    state = KeptState(url, "r", "http://catalog")
-    state.open()
+    state = StateSession(url, MemoryOptions("r"), StatePolicy.EXISTING)
+    state.open(FakeSink(place="http://catalog"))
     yield state
     state.close()
     state.close()
 
 
-def test_it_tells_what_was_written_to_this_catalog(kept: KeptState) -> None:
-    assert kept.sources() == ["mlflow:0123:default"]
+def test_it_tells_what_was_written_to_this_catalog(kept: StateSession) -> None:
+    assert kept.source_keys() == ["mlflow:0123:default"]
     pages = list(kept.urns())
     assert sum(map(len, pages)) == 1_200
     assert max(map(len, pages)) == 500
     assert {urn for page in pages for urn in page} == {f"urn:{n}" for n in range(600)}
 
 
-def test_what_is_doubted_is_read_again_and_nothing_else(kept: KeptState, url: str) -> None:
-    kept.doubt()
+def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, url: str) -> None:
+    kept.invalidate()
     checkpoints = {
         (recipe, part.catalog, part.source): part.checkpoint
         for recipe in ("r", "other")
@@ -69,14 +71,14 @@ def test_what_is_doubted_is_read_again_and_nothing_else(kept: KeptState, url: st
     assert digests == {HERE: {""}, ELSEWHERE: {"d"}, OTHER: {"d"}}
 
 
-def test_what_is_forgotten_is_that_of_this_catalog(kept: KeptState, url: str) -> None:
-    kept.forget()
+def test_what_is_deleted_is_that_of_this_catalog(kept: StateSession, url: str) -> None:
+    kept.delete()
     assert [part.catalog for part in summary(url, "r").parts] == ["http://other"]
     assert [part.records for part in summary(url, "r").parts] == [{"run": 601}]
     assert len(summary(url, "other").parts) == 1
 
 
-def test_no_run_begins_meanwhile(kept: KeptState, url: str) -> None:
+def test_no_run_begins_meanwhile(kept: StateSession, url: str) -> None:
     engine = open_state(url)
     with pytest.raises(RecipeLockedError):
         acquire(engine, url, "r")
@@ -86,11 +88,12 @@ def test_no_run_begins_meanwhile(kept: KeptState, url: str) -> None:
 
 
 def test_where_there_is_none_none_is_made(tmp_path: Path) -> None:
-    state = KeptState(f"sqlite:///{tmp_path}/deep/state.db", "r", "http://catalog")
-    state.open()
-    assert state.sources() == []
+    url = f"sqlite:///{tmp_path}/deep/state.db"
+    state = StateSession(url, MemoryOptions("r"), StatePolicy.EXISTING)
+    state.open(FakeSink(place="http://catalog"))
+    assert state.source_keys() == []
     assert list(state.urns()) == []
-    state.doubt()
-    state.forget()
+    state.invalidate()
+    state.delete()
     state.close()
     assert list(tmp_path.iterdir()) == []

@@ -1,21 +1,24 @@
-"""What a plan copies of the state, from the databases that may hold it; these stay as they are."""
+"""Sessions that copy or only look up the state of a recipe: the database stays as it is."""
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from mlcat_ingest.errors import RecipeError, StateUnavailableError
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.checks import state_findings
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.database import copy_recipe, open_state
+from mlcat_ingest.pipeline.state.lock import held_state
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.parts import Counts, PartKey
 from mlcat_ingest.pipeline.state.rows import Row
-from mlcat_ingest.pipeline.state.scratch import ScratchState, copy_recipe
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
+from mlcat_ingest.sources.base import Part
 from mlcat_ingest.sql.engine import write_transaction
 from support.fakes import FakeSink
 
@@ -36,25 +39,36 @@ def fill(url: str) -> None:
     engine.dispose()
 
 
+@pytest.fixture
+def copy_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/copy.db"
+
+
+@pytest.fixture
+def copy(copy_url: str) -> Iterator[Engine]:
+    engine = open_state(copy_url)
+    yield engine
+    engine.dispose()
+
+
 def name_of(url: str) -> str:
     return re.escape(url.rpartition("/")[2])
 
 
-def test_one_recipe_is_copied_whole(url: str, tmp_path: Path) -> None:
+def test_one_recipe_is_copied_whole(url: str, copy: Engine, copy_url: str) -> None:
     fill(url)
     before = summary(url, "r")
-    copy = f"sqlite:///{tmp_path}/copy.db"
     copy_recipe(url, "r", copy)
-    assert summary(copy, "r").parts == before.parts
+    assert summary(copy_url, "r").parts == before.parts
     assert before.parts[0].records == {"run": 2_500}
-    assert summary(copy, "other").parts == ()
+    assert summary(copy_url, "other").parts == ()
     assert summary(url, "r") == before
 
 
 def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
     fill(url)
     before = summary(url, "r")
-    state = ScratchState(url, MemoryOptions("r"))
+    state = StateSession(url, MemoryOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
     state.tracker.flush()
     state.close()
@@ -66,41 +80,69 @@ def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
 
 
 def test_a_newer_database_is_refused_and_an_older_one_not_brought_up(
-    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    url: str, copy: Engine, copy_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(url)
     engine = open_state(url)
     with write_transaction(engine) as connection:
         connection.execute(text("UPDATE mlcat_migration SET name = 'new' WHERE position = 0"))
     with pytest.raises(RecipeError, match=rf"{name_of(url)} was made by a newer version"):
-        copy_recipe(url, "r", f"sqlite:///{tmp_path}/1.db")
+        copy_recipe(url, "r", copy)
     (found,) = state_findings(url, "r")
     assert (found.what, found.outcome) == ("state database", "failed")
     assert "newer version" in found.detail
     with write_transaction(engine) as connection:
         connection.execute(text("DELETE FROM mlcat_migration"))
-    copy_recipe(url, "r", f"sqlite:///{tmp_path}/2.db")
+    copy_recipe(url, "r", copy)
     assert "planning without it" in caplog.text
-    assert summary(f"sqlite:///{tmp_path}/2.db", "r").parts == ()
+    assert summary(copy_url, "r").parts == ()
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM mlcat_migration")) == 0
     engine.dispose()
 
 
-def test_a_state_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def place(urn: str) -> Part:
+    return Part(KEY.source, "", {"run": urn}, "s")
+
+
+def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
+    fill(url)
+    before = summary(url, "r")
+    state = StateSession(url, MemoryOptions("r"), StatePolicy.NAMES)
+    with held_state(url, "r"):
+        state.open(FakeSink(place="http://catalog"))
+        assert state.part(place("urn:li:mlModel:x")).checkpoint is None
+        with pytest.raises(RecipeError, match=r"before, urn:li:mlModel:y instead of .*:x \(undo"):
+            state.part(place("urn:li:mlModel:y"))
+        assert not state.tracker.remembers
+        state.close()
+    assert summary(url, "r") == before
+
+
+def test_names_of_another_catalog_or_recipe_do_not_count(url: str) -> None:
+    fill(url)
+    for recipe, catalog in (("r", "http://elsewhere"), ("new", "http://catalog")):
+        state = StateSession(url, MemoryOptions(recipe), StatePolicy.NAMES)
+        state.open(FakeSink(place=catalog))
+        assert state.part(place("urn:li:mlModel:y")).checkpoint is None
+        state.close()
+
+
+@pytest.mark.parametrize("policy", [StatePolicy.COPY, StatePolicy.NAMES])
+def test_a_state_that_is_not_there_is_not_made(tmp_path: Path, policy: StatePolicy) -> None:
     url = f"sqlite:///{tmp_path}/deep/state.db"
-    state = ScratchState(url, MemoryOptions("r"))
+    state = StateSession(url, MemoryOptions("r"), policy)
     state.open(FakeSink(place="http://catalog"))
     state.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_or_unreachable_database_is_one_sentence(tmp_path: Path) -> None:
+def test_a_damaged_or_unreachable_database_is_one_sentence(tmp_path: Path, copy: Engine) -> None:
     (tmp_path / "state.db").write_bytes(b"no database" * 999)
     with pytest.raises(RecipeError, match="is damaged"):
-        copy_recipe(f"sqlite:///{tmp_path}/state.db", "r", f"sqlite:///{tmp_path}/1.db")
+        copy_recipe(f"sqlite:///{tmp_path}/state.db", "r", copy)
     with pytest.raises(StateUnavailableError, match="cannot be used"):
-        copy_recipe("postgresql://nobody@127.0.0.1:1/none", "r", f"sqlite:///{tmp_path}/2.db")
+        copy_recipe("postgresql://nobody@127.0.0.1:1/none", "r", copy)
 
 
 def test_a_file_that_may_not_be_read_is_planned_without_as_a_run_goes_on_without(
@@ -109,7 +151,7 @@ def test_a_file_that_may_not_be_read_is_planned_without_as_a_run_goes_on_without
     url = f"sqlite:///{tmp_path}/state.db"
     fill(url)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    state = ScratchState(url, MemoryOptions("r"))
+    state = StateSession(url, MemoryOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
     assert state.tracker.remembers
     state.close()
