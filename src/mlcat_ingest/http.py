@@ -33,6 +33,7 @@ from mlcat_ingest.http_failures import no_answer_of, wants_tls
 from mlcat_ingest.http_session import (
     MAX_BACKOFF_S,
     BudgetedAdapter,
+    HttpOptions,
     NoAuth,
     OwnSession,
     PendingRequest,
@@ -99,20 +100,14 @@ class Reply:
 
 
 class Http(Closing):
-    """One service at one base address, over at most `connections` kept-alive connections.
+    """One service at one base address, over connections that are kept alive.
 
     `peer` names the service in messages; `unavailable` is raised when it does not answer.
-    `connect_timeout_s` and `read_timeout_s` bound each attempt; `retries` bounds the attempts
-    after the first, `backoff_s` is the first pause between them and doubles. A user name and
-    password in the address serve where no `auth` is given, and are in no message. The proxies of
-    the environment are used for all but this machine's loopback addresses. Safe to use from
-    several threads.
-
-    Attributes:
-        ca_option: the recipe's key for the authorities that `verify` trusts, for messages.
+    `backoff_s` is the first pause between attempts and doubles. A user name and password in the
+    address serve where `options` has no `auth`, and are in no message. The proxies of the
+    environment are used for all but this machine's loopback addresses. Safe to use from several
+    threads.
     """
-
-    ca_option = "ca_bundle"
 
     def __init__(
         self,
@@ -120,37 +115,31 @@ class Http(Closing):
         *,
         peer: str,
         unavailable: type[RetryableError],
-        auth: AuthBase | None = None,
-        headers: Mapping[str, str] | None = None,
-        verify: bool | str = True,
-        cert: str | tuple[str, str] | None = None,
-        connect_timeout_s: float = 5.0,
-        read_timeout_s: float = 30.0,
-        retries: int = 5,
-        connections: int = 8,
+        options: HttpOptions | None = None,
         backoff_s: float = 0.3,
     ) -> None:
         """Prepare the session; nothing is contacted yet."""
+        options = options or HttpOptions()
         self.base_url, user_auth = _without_user_info(base_url.rstrip("/"))
         self.peer = peer
         self._unavailable = unavailable
-        self._timeout = (connect_timeout_s, read_timeout_s)
-        self._retries = retries
+        self._timeout = (options.connect_timeout_s, options.read_timeout_s)
+        self._retries = options.retries
         self._backoff_s = backoff_s
         self._lock = threading.Lock()
         self._requests_made = 0
         self._pending: dict[int, PendingRequest] = {}
         self._said: tuple[str, float, float] | None = None
         self._session = OwnSession()
-        self._session.auth = auth or user_auth or NoAuth()
-        self._session.headers.update({"Accept": "application/json", **(headers or {})})
-        self._verify = verify
-        self._session.cert = cert
+        self._session.auth = options.auth or user_auth or NoAuth()
+        self._session.headers.update({"Accept": "application/json", **options.headers})
+        self._verify = options.trust.verify
+        self._session.cert = options.trust.cert
         self._proxies = loopback_without_proxy(self.base_url)
-        self._adapter = BudgetedAdapter(peer, connections, backoff_s)
+        self._adapter = BudgetedAdapter(peer, options.connections, backoff_s)
         self._session.mount("http://", self._adapter)
         self._session.mount("https://", self._adapter)
-        if verify is False:
+        if self._verify is False:
             log.warning("the TLS certificate of %s is not checked", peer)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
@@ -339,7 +328,7 @@ class Http(Closing):
     def _no_answer(self, url: str, error: Exception) -> RetryableError:
         # After a redirect it is another address than ours that does not answer.
         asked = getattr(getattr(error, "request", None), "url", None) or url
-        failure = no_answer_of(error, asked, self.ca_option)
+        failure = no_answer_of(error, asked)
         return self._unavailable(
             f"{self.peer} at {redact_url(asked)} {failure.what}", hint=failure.hint
         )

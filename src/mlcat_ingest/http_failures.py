@@ -26,10 +26,8 @@ class NoAnswer(NamedTuple):
     hint: str
 
 
-def no_answer_of(error: BaseException, url: str, ca_option: str) -> NoAnswer:
+def no_answer_of(error: BaseException, url: str) -> NoAnswer:
     """Return why a request to `url` got no answer.
-
-    `ca_option` is the recipe's key for the authorities that are trusted there.
 
     Cost: one connection where http was spoken to a port that hung up.
     """
@@ -45,7 +43,7 @@ def no_answer_of(error: BaseException, url: str, ca_option: str) -> NoAnswer:
             f"correct {variable}, or add the host to NO_PROXY",
         )
     if "CERTIFICATE_VERIFY_FAILED" in cause:
-        return NoAnswer(f"does not answer: {cause}", _certificate_hint(cause, ca_option))
+        return NoAnswer(f"does not answer: {cause}", _certificate_hint(cause))
     if "WRONG_VERSION_NUMBER" in cause:
         return NoAnswer(
             f"does not speak https: {cause}", "write http:// in the address, or name another port"
@@ -62,12 +60,12 @@ def wants_tls(status: int, content: bytes) -> bool:
     return status == 400 and any(words in content for words in _SPEAKS_TLS)
 
 
-def _certificate_hint(cause: str, ca_option: str) -> str:
+def _certificate_hint(cause: str) -> str:
     if "expired" in cause or "not yet valid" in cause:
         return "renew the certificate, or set this machine's clock"
     if "mismatch" in cause or "not valid for" in cause:
         return "use the name that the certificate is for"
-    return f"name the PEM file of the authority that signed the certificate as `{ca_option}`"
+    return "name the PEM file of the authority that signed the certificate as `ca_bundle`"
 
 
 def _wants_tls(error: requests.ConnectionError, url: str) -> bool:

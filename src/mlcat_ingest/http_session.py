@@ -3,7 +3,8 @@
 import ipaddress
 import logging
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3.util.retry import Retry
+
+from mlcat_ingest.certificates import Trust
 
 RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
 MAX_RETRY_AFTER_S: Final = 120
@@ -25,6 +28,39 @@ LONG_WAIT_S: Final = 5
 """Seconds from which on a wait that a server asks for is said."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """How requests are sent; `connections` bounds those in flight.
+
+    The timeouts bound each attempt, `retries` the attempts after the first.
+    """
+
+    auth: AuthBase | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trust: Trust = field(default_factory=Trust)
+    connect_timeout_s: float = 5.0
+    read_timeout_s: float = 60.0
+    retries: int = 5
+    connections: int = 8
+
+
+class BearerAuth(AuthBase):
+    """Puts ``Authorization: Bearer <token>`` on each request and shows the token nowhere."""
+
+    def __init__(self, token: str) -> None:
+        """Keep the token."""
+        self._token = token
+
+    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Return the request with its header."""
+        r.headers["Authorization"] = f"Bearer {self._token}"
+        return r
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return "BearerAuth(***)"
 
 
 class NoAuth(AuthBase):

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.catalog_entities import run, small
 from benchmarks.measure import serving
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import ConnectionOptions
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from support.ports import free_port
@@ -38,7 +38,7 @@ def measure(
     url: str, batches: Sequence[Sequence[Proposal]], connections: int
 ) -> tuple[float, float]:
     """Return the seconds and the seconds of CPU that sending `batches` takes."""
-    client = CatalogClient(url, "", options=ConnectionOptions(connections=connections))
+    client = CatalogClient(url, "", options=HttpOptions(connections=connections))
     try:
         send(client, batches[:1], 1)
         wall_s, cpu_s = time.perf_counter(), time.process_time()

@@ -55,8 +55,13 @@ class FlakyServer:
 
 
 @contextmanager
-def flaky(script: Script, *, certificate: Path | None = None) -> Iterator[FlakyServer]:
-    """Serve `script`: its answers in turn, the last one again and again; or what it returns."""
+def flaky(
+    script: Script, *, certificate: Path | None = None, client_authority: Path | None = None
+) -> Iterator[FlakyServer]:
+    """Serve `script`: its answers in turn, the last one again and again; or what it returns.
+
+    With `client_authority`, only clients whose certificate it signed are let in.
+    """
     over = threading.Event()
     lock = threading.Lock()
     flaky_server = FlakyServer("")
@@ -121,6 +126,9 @@ def flaky(script: Script, *, certificate: Path | None = None) -> Iterator[FlakyS
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
+        if client_authority is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(client_authority)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]
         scheme = "https"

@@ -12,6 +12,7 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from mlcat_ingest import http_session
+from mlcat_ingest.certificates import Trust
 from mlcat_ingest.errors import (
     AuthenticationError,
     ProtocolMismatchError,
@@ -20,6 +21,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.http import Http, Reply
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.threads import start
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
@@ -37,8 +39,12 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def client(url: str, **options: Any) -> Http:
-    given = {"retries": 2, "backoff_s": 0, "read_timeout_s": 5.0, **options}
-    return Http(url, peer="the service", unavailable=SourceUnavailableError, **given)
+    backoff_s = options.pop("backoff_s", 0)
+    given = HttpOptions(**{"retries": 2, "read_timeout_s": 5.0, **options})
+    unavailable = SourceUnavailableError
+    return Http(
+        url, peer="the service", unavailable=unavailable, options=given, backoff_s=backoff_s
+    )
 
 
 def sent(server: FlakyServer) -> list[tuple[str, str, bytes]]:
@@ -407,7 +413,7 @@ def test_an_authority_of_our_own_is_believed(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with flaky([Answer()], certificate=certificate) as server:
-        assert client(server.url, verify=str(certificate)).request("GET", "/").ok
+        assert client(server.url, trust=Trust(str(certificate))).request("GET", "/").ok
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
         assert client(server.url).request("GET", "/").ok
 
@@ -417,7 +423,7 @@ def test_checking_can_be_switched_off_whatever_the_environment_says(
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
     with flaky([Answer()], certificate=certificate) as server, warnings.catch_warnings():
-        assert client(server.url, verify=False).request("GET", "/").ok
+        assert client(server.url, trust=Trust(verify=False)).request("GET", "/").ok
     assert "is not checked" in caplog.text
 
 

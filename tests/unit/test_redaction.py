@@ -6,6 +6,7 @@ from sqlalchemy.exc import OperationalError
 
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.http import Http
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.redaction import UNREADABLE_URL, redact_url, redact_urls, user_info
 from mlcat_ingest.sources.feast.addresses import password_in
@@ -91,7 +92,7 @@ def test_an_error_of_the_network_hides_all_of_the_password(
     http = Http(
         f"http://bob:{PASSWORD}@127.0.0.1:1",
         peer="MLflow",
-        retries=0,
+        options=HttpOptions(retries=0),
         unavailable=SourceUnavailableError,
     )
     monkeypatch.setattr(http._session, "request", broken)

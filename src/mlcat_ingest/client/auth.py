@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import requests
 import yaml
-from requests.auth import AuthBase
 
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.http_session import BearerAuth
 
 log = logging.getLogger(__name__)
 
@@ -33,30 +32,13 @@ class Credentials:
     server_from: str = "the configuration"
     token_from: str | None = None
 
-    def auth(self) -> "BearerAuth | None":
+    def auth(self) -> BearerAuth | None:
         """Return what puts the token on each request; None without a token."""
         return BearerAuth(self.token) if self.token else None
 
     def token_origin(self) -> str:
         """Return a sentence's end that says where the token came from, without the token."""
         return f"the token came from {self.token_from}" if self.token else "no token was given"
-
-
-class BearerAuth(AuthBase):
-    """Puts ``Authorization: Bearer <token>`` on each request and shows the token nowhere."""
-
-    def __init__(self, token: str) -> None:
-        """Keep the token."""
-        self._token = token
-
-    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Return the request with its header."""
-        r.headers["Authorization"] = f"Bearer {self._token}"
-        return r
-
-    def __repr__(self) -> str:
-        """Return a text without the token."""
-        return "BearerAuth(***)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.client import search, tasks
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.capabilities import Capabilities, probe
-from mlcat_ingest.client.connection import Connection, ConnectionOptions
+from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.deletion import delete_entity
 from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import Evaluator
@@ -17,6 +17,7 @@ from mlcat_ingest.client.reader import Reader
 from mlcat_ingest.client.results import Evaluation, StoredAspect
 from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 
@@ -35,7 +36,7 @@ class CatalogClient(Closing):
         token: str | None = None,
         *,
         credentials: Credentials | None = None,
-        options: ConnectionOptions | None = None,
+        options: HttpOptions | None = None,
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
         system_metadata: Mapping[str, Any] | None = None,

@@ -1,13 +1,13 @@
 """One catalog service over HTTP: requests with the token on, refusals as errors without it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.responses import refusal, server_message
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
 from mlcat_ingest.http import Http, Reply
+from mlcat_ingest.http_session import HttpOptions
 
 PEER = "the catalog service"
 
@@ -15,46 +15,28 @@ PEER = "the catalog service"
 _HEADERS = {"X-RestLi-Protocol-Version": "2.0.0", "User-Agent": "mlcat-ingest"}
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """How requests are sent; `connections` bounds those in flight, `retries` each one's attempts.
-
-    `verify` is whether to check the service's certificate, or a PEM file of authorities; `cert`
-    is our own certificate's PEM file, or that and its key's.
-    """
-
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    verify: bool | str = True
-    cert: str | tuple[str, str] | None = None
-    connect_timeout_s: float = 5.0
-    read_timeout_s: float = 60.0
-    retries: int = 5
-    connections: int = 8
-
-
 class Connection:
     """The catalog service at one base address. Safe to use from several threads.
 
-    The token is on every request and in no message.
+    The token, where there is one, is on every request and in no message.
     """
 
-    def __init__(self, credentials: Credentials, options: ConnectionOptions | None = None) -> None:
+    def __init__(self, credentials: Credentials, options: HttpOptions | None = None) -> None:
         """Prepare the session; nothing is contacted yet."""
-        options = options or ConnectionOptions()
+        options = options or HttpOptions()
         self.credentials = credentials
         self.connections = options.connections
+        # Another way to sign in, such as a user name, serves where there is no token.
+        self._auth = credentials.auth() or options.auth
         self._http = Http(
             credentials.server,
             peer=PEER,
             unavailable=CatalogUnavailableError,
-            auth=credentials.auth(),
-            headers={**_HEADERS, **options.headers},
-            verify=options.verify,
-            cert=options.cert,
-            connect_timeout_s=options.connect_timeout_s,
-            read_timeout_s=options.read_timeout_s,
-            retries=options.retries,
-            connections=options.connections,
+            options=replace(
+                options,
+                auth=self._auth,
+                headers={**_HEADERS, **options.headers},
+            ),
         )
 
     @property
@@ -97,7 +79,8 @@ class Connection:
         try:
             return self._http.request(method, path, body=body)
         except AuthenticationError as error:
-            if error.context.get("status") != 401:
+            by_token = self._auth is None or self.credentials.token is not None
+            if error.context.get("status") != 401 or not by_token:
                 raise
             raise AuthenticationError(
                 f"{error.message}; {self.credentials.token_origin()}",

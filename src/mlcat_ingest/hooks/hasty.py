@@ -3,20 +3,29 @@
 import logging
 import os
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSource, load_resolved, resolve
+from mlcat_ingest.pipeline.resolve import (
+    Resolved,
+    ResolvedSink,
+    ResolvedSource,
+    load_resolved,
+    resolve,
+)
+from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.redaction import redact_url
+
+SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
 TIMEOUT_S: Final = 10.0
-ATTEMPTS: Final = 2
+RETRIES: Final = 1
 REST_S: Final = 2.0
 """Between two passes, so that where runs end all the time they come in batches."""
 
@@ -56,16 +65,16 @@ def _drain_with(resolved: Resolved, spool: Spool, place: str) -> str | None:
 
 def hasty(resolved: Resolved) -> Resolved:
     """Return a recipe with short waits and few attempts."""
-    sources = tuple(map(_hasty_source, resolved.sources))
     sink = resolved.sink
-    if sink is not None and sink.type == "rest":
-        config = sink.config.model_copy(update={"timeout_s": TIMEOUT_S, "max_attempts": ATTEMPTS})
-        sink = replace(sink, config=config)
-    return replace(resolved, sources=sources, sink=sink)
+    return replace(
+        resolved,
+        sources=tuple(map(_hasty_side, resolved.sources)),
+        sink=None if sink is None else _hasty_side(sink),
+    )
 
 
-def _hasty_source(source: ResolvedSource) -> ResolvedSource:
-    if source.type != "mlflow":
-        return source
-    update = {"timeout_s": TIMEOUT_S, "retries": ATTEMPTS - 1}
-    return replace(source, config=source.config.model_copy(update=update))
+def _hasty_side(side: SideT) -> SideT:
+    if not isinstance(side.config, ConnectionConfig):
+        return side
+    update = {"timeout_s": TIMEOUT_S, "retries": RETRIES}
+    return replace(side, config=side.config.model_copy(update=update))

@@ -24,7 +24,6 @@ _OVERLAP: Final = "overlap"
 _STATE: Final = "state"
 _MOST: Final = {
     "retries": 0,
-    "max_attempts": 1,
     "timeout_s": 15.0,
     "connect_timeout_s": 5.0,
     "page_size": 100,

@@ -5,9 +5,9 @@ public by its type: `PublicStr`, `RecipePath`, `RecipeUrl`, `ServiceUrl`, number
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -22,12 +22,16 @@ from pydantic import (
     SerializationInfo,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    TypeAdapter,
     model_serializer,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic_core.core_schema import (
+    no_info_after_validator_function,
+    no_info_before_validator_function,
+)
 
 from mlcat_ingest.recipe.secrets import mask_tree
 
@@ -38,6 +42,42 @@ class Public:
 
 class NotContent:
     """Marks a field that does not decide what is written: a change of it needs no full pass."""
+
+
+class OldKey:
+    """Another key of a field, whose value says in another way what the field's does.
+
+    `kind` is the type of that value, and `meaning` returns the field's for it. A model with such
+    a field puts its recipe through `with_new_keys` first.
+    """
+
+    def __init__(self, name: str, kind: Any, meaning: Callable[[Any], Any]) -> None:
+        """Keep the three."""
+        self.name = name
+        self._kind = kind
+        self._meaning = meaning
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Translate a value that stands under this key, then validate it as the field's."""
+        return no_info_before_validator_function(self._translated, handler(source))
+
+    def _translated(self, value: Any) -> Any:
+        if not (isinstance(value, _UnderOldKey) and value.key is self):
+            return value
+        return self._meaning(TypeAdapter[Any](self._kind).validate_python(value.value))
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Return the JSON Schema of the key's value."""
+        return TypeAdapter[Any](self._kind).json_schema()
+
+
+class _UnderOldKey(NamedTuple):
+    """A value, and the key that says how to read it."""
+
+    key: OldKey
+    value: Any
 
 
 class PublicUrl(Public):
@@ -147,9 +187,28 @@ ServiceUrl = Annotated[
 def names_of(name: str, field: FieldInfo) -> list[str]:
     """Return the keys that a field goes by in a recipe, the preferred one first."""
     alias = field.validation_alias
-    if isinstance(alias, AliasChoices):
-        return [str(choice) for choice in alias.choices]
-    return [str(alias or name)]
+    names = alias.choices if isinstance(alias, AliasChoices) else [alias or name]
+    return [*map(str, names), *(old.name for old in _old_keys(field))]
+
+
+def _old_keys(field: FieldInfo) -> list[OldKey]:
+    return [mark for mark in field.metadata if isinstance(mark, OldKey)]
+
+
+def with_new_keys(model: type[BaseModel], raw: Any) -> Any:
+    """Return what a recipe says, with the fields of `model` in place of their old keys.
+
+    An old key beside another name of its field stays, and is refused as one that is not known.
+    """
+    if not isinstance(raw, dict):
+        return raw
+    out = dict(raw)
+    for name, info in model.model_fields.items():
+        others = {name, *names_of(name, info)} - {old.name for old in _old_keys(info)}
+        for old in _old_keys(info):
+            if old.name in out and not others & out.keys():
+                out[name] = _UnderOldKey(old, out.pop(old.name))
+    return out
 
 
 def field_named(model: type[BaseModel], key: str) -> FieldInfo | None:
@@ -233,6 +292,9 @@ class RecipeModel(BaseModel):
             first, *others = names_of(name, field)
             for other in others:
                 properties[other] = {**properties[first], "deprecated": True}
+            for old in _old_keys(field):
+                properties[old.name] = {**old.json_schema(), "deprecated": True}
+                properties[old.name]["description"] = f"An older form of `{first}`."
             if others and first in schema.get("required", ()):
                 schema["required"].remove(first)
                 choice = {"anyOf": [{"required": [key]} for key in (first, *others)]}

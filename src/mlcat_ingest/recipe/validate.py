@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mlcat_ingest.recipe.fields import RecipeModel, below, members, names_of
+from mlcat_ingest.recipe.fields import RecipeModel, below, field_named, members, names_of
 from mlcat_ingest.recipe.paths import BASE_DIR
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.secrets import MASK, SHORTEST_MASKED, Substituted, is_secret_name, mask
@@ -67,7 +67,7 @@ def validated(
         details = error.errors(include_url=False)
     found: dict[Loc, list[str]] = {}
     for detail in details:
-        loc = _place(detail, raw)
+        loc = _place(detail, raw, model)
         sentences = found.setdefault(loc, [])
         if (sentence := _sentence(detail, loc, model, raw)) not in sentences:
             sentences.append(sentence)
@@ -78,16 +78,24 @@ def validated(
     ]
 
 
-def _place(detail: ErrorDetails, raw: Any) -> Loc:
+def _place(detail: ErrorDetails, raw: Any, model: type[BaseModel]) -> Loc:
     """Return where in `raw` the error is; steps that only name a union's member are left out."""
     steps: list[str | int] = []
-    for step in detail["loc"]:
+    for named in detail["loc"]:
+        step = named if _is_in(raw, named) else _as_written(named, raw, model)
         if _is_in(raw, step):
             raw = raw[step]
         elif not (detail["type"] == "missing" and step == detail["loc"][-1]):
             continue
         steps.append(step)
     return tuple(steps)
+
+
+def _as_written(step: str | int, raw: Any, model: type[BaseModel]) -> str | int:
+    """Return the old key that stands in `raw` for a field of `model`; another step as it is."""
+    field = field_named(model, step) if isinstance(step, str) else None
+    names = names_of(step, field) if isinstance(step, str) and field is not None else []
+    return next((name for name in names if _is_in(raw, name)), step)
 
 
 def _is_in(raw: Any, step: str | int) -> bool:

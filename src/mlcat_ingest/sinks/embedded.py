@@ -41,7 +41,7 @@ _STARTING_S: Final = 20.0
 _LEAVING_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 _LAST_BREATH_S: Final = 1.0
-_ATTEMPTS: Final = 4
+_RETRIES: Final = 3
 
 
 class EmbeddedSink:
@@ -232,9 +232,7 @@ def _served(db: str, running: Running) -> RestSink:
 
 
 def _rest_sink(url: str, token: str) -> RestSink:
-    config = RestSinkConfig.model_validate(
-        {"server": url, "token": token, "max_attempts": _ATTEMPTS}
-    )
+    config = RestSinkConfig.model_validate({"server": url, "token": token, "retries": _RETRIES})
     return RestSink(config)
 
 

@@ -5,14 +5,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from mlcat_ingest.awaiting import Awaited, longest_awaited
-from mlcat_ingest.certificates import Trust
 from mlcat_ingest.client.capabilities import Capabilities
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import ConnectionOptions
+from mlcat_ingest.client.connection import PEER
+from mlcat_ingest.client.options import http_options
 from mlcat_ingest.client.results import Evaluation, StoredEntity
 from mlcat_ingest.client.search import Owned
 from mlcat_ingest.errors import AspectRejectedError, RecipeError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
 from mlcat_ingest.sinks.checks import findings
@@ -138,7 +139,7 @@ class RestSink:
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what the service answers to each kind of request; see `Sink.check`."""
-        trust = Trust(self._config.verify, self._config.cert)
+        trust = _options(self._config).trust
         yield from findings(lambda: self._client, trust, write=write)
 
     def probe(self) -> Iterator[Finding]:
@@ -154,20 +155,21 @@ class RestSink:
 
 def _client(config: RestSinkConfig) -> CatalogClient:
     token = config.token.get_secret_value() if config.token is not None else None
-    if token is None and "token" in config.model_fields_set:
-        token = ""  # said to be empty: then none is looked for elsewhere
+    if token is None and ("token" in config.model_fields_set or config.username is not None):
+        token = ""  # said to be empty, or not wanted: then none is looked for elsewhere
     return CatalogClient(
         config.server,
         token,
-        options=ConnectionOptions(
-            headers={name: value.get_secret_value() for name, value in config.headers.items()},
-            verify=config.verify,
-            cert=config.cert,
-            connect_timeout_s=config.connect_timeout_s,
-            read_timeout_s=config.timeout_s,
-            retries=config.max_attempts - 1,
-            connections=config.connections,
-        ),
+        options=_options(config),
         max_proposals=config.batch_size,
         max_bytes=config.batch_bytes,
+    )
+
+
+def _options(config: RestSinkConfig) -> HttpOptions:
+    return http_options(
+        config,
+        peer=PEER,
+        connections=config.connections,
+        connect_timeout_s=config.connect_timeout_s,
     )

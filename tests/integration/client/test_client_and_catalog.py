@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import ConnectionOptions
 from mlcat_ingest.client.results import TestOutcome
 from mlcat_ingest.errors import AspectRejectedError, AuthenticationError, CatalogRequestError
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fakes import group_urn, model_urn
@@ -35,7 +35,7 @@ def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
 
 
 def connected(url: str, token: str = "") -> CatalogClient:
-    return CatalogClient(url, token, options=ConnectionOptions(retries=0))
+    return CatalogClient(url, token, options=HttpOptions(retries=0))
 
 
 @pytest.mark.parametrize("prefix", ["", "/gms", "/api/gms"])

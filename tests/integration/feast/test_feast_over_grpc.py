@@ -1,5 +1,6 @@
 """A registry server over gRPC: all that it sends arrives, and each refusal says what to do."""
 
+import base64
 import logging
 import time
 from pathlib import Path
@@ -116,11 +117,14 @@ def test_token_and_headers_are_sent_and_an_unencrypted_way_is_warned_of(
 
     with grpc_server(answer) as port, caplog.at_level(logging.WARNING):
         objects_of(f"127.0.0.1:{port}", token=TOKEN, headers={"X-Project": "rides"})
+        objects_of(f"127.0.0.1:{port}", username="ada", password=TOKEN)
         assert not caplog.records
         with pytest.raises(SourceUnavailableError):
             objects_of("feast.invalid:6570", token=TOKEN, retries=0, timeout_s=5)
         assert "unencrypted" in caplog.text
     assert seen[0]["authorization"] == f"Bearer {TOKEN}"
+    basic = base64.b64encode(f"ada:{TOKEN}".encode()).decode()
+    assert seen[-1]["authorization"] == f"Basic {basic}"
     assert seen[0]["x-project"] == "rides"
 
 
@@ -200,7 +204,7 @@ def test_a_certificate_for_another_name_needs_that_name(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_an_error_of_the_recipe(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"ca_bundle: .*cannot be read"):
         objects_of("grpcs://127.0.0.1:1", ca_bundle=tmp_path / "none.pem")
-    with pytest.raises(RecipeError, match="insecure"):
+    with pytest.raises(RecipeError, match="`verify: false`"):
         transport_of("127.0.0.1:1", tls="insecure")
 
 

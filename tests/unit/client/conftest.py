@@ -4,7 +4,7 @@ import pytest
 
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import ConnectionOptions
+from mlcat_ingest.http_session import HttpOptions
 from support.fake_service import FakeService, fake_service
 
 TOKEN = "made-up-token-8d1f"
@@ -25,6 +25,6 @@ def service() -> Iterator[FakeService]:
 def client(service: FakeService) -> Iterator[CatalogClient]:
     credentials = Credentials(service.server, TOKEN, token_from="the environment (MLCAT_TOKEN)")
     with CatalogClient(
-        credentials=credentials, options=ConnectionOptions(retries=0, connections=4)
+        credentials=credentials, options=HttpOptions(retries=0, connections=4)
     ) as made:
         yield made

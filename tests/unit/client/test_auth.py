@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from mlcat_ingest.client.auth import BearerAuth, Credentials, resolve
+from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.http_session import BearerAuth
 
 
 def datahubenv(home: Path, text: str) -> Path:

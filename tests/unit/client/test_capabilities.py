@@ -4,13 +4,13 @@ import pytest
 
 from mlcat_ingest.client.capabilities import Capabilities
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import ConnectionOptions
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
     MlcatError,
     ProtocolMismatchError,
 )
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.urn import FABRICS
 from support.fake_service import Answer, FakeService
 
@@ -114,7 +114,7 @@ def test_nobody_there_is_unavailable() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses connections
         server = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        options = ConnectionOptions(retries=0)
+        options = HttpOptions(retries=0)
         with (
             CatalogClient(server, "", options=options) as client,
             pytest.raises(CatalogUnavailableError, match="does not answer"),
@@ -123,6 +123,6 @@ def test_nobody_there_is_unavailable() -> None:
 
 
 def test_options_and_client_show_no_secret(client: CatalogClient) -> None:
-    options = ConnectionOptions(headers={"X-Key": "header-secret"})
+    options = HttpOptions(headers={"X-Key": "header-secret"})
     assert "secret" not in repr(options)
     assert "made-up-token" not in repr(client.credentials)

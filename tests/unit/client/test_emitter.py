@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import ConnectionOptions
 from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
@@ -18,6 +17,7 @@ from mlcat_ingest.errors import (
     NotAuthorizedError,
     ProtocolMismatchError,
 )
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
@@ -524,7 +524,7 @@ def test_a_redirected_write_is_not_followed(
 @pytest.mark.parametrize("suffix", ["", "/", "/gms", "/gms/", "/api/gms"])
 def test_base_addresses_are_kept_as_they_are(service: FakeService, suffix: str) -> None:
     service.on("POST", suffix.rstrip("/") + ONE, Answer())
-    with CatalogClient(service.server + suffix, "", options=ConnectionOptions(retries=0)) as client:
+    with CatalogClient(service.server + suffix, "", options=HttpOptions(retries=0)) as client:
         client.emit(proposal())
         assert client.server == service.server + suffix.rstrip("/")
     assert [asked.path for asked in service.asked] == [suffix.rstrip("/") + ONE]

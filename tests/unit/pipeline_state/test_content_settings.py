@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.pipeline.pipeline import memory_of
+from mlcat_ingest.recipe.connection import ConnectionConfig
+from mlcat_ingest.recipe.fields import NotContent, RecipeModel
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.definitions.file_config import DefinitionsConfig
+from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.source import FeastSource
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.traces import part_of
+from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from support.mlflow_records import a_scope
 
 BARE: dict[str, Any] = {"sources": [{"type": "mlflow", "config": {"tracking_uri": "http://m"}}]}
@@ -55,14 +61,37 @@ MLFLOW_OTHERS: dict[str, Any] = {
     "token": "t0ken",
     "auth": "plugin",
     "headers": {"X-Proxy": "s3cret"},
-    "insecure_tls": True,
-    "server_cert_path": "ca.pem",
-    "client_cert_path": "client.pem",
+    "verify": True,
+    "ca_bundle": "ca.pem",
+    "client_cert": "client.pem",
+    "client_key": "key.pem",
     "timeout_s": 9.0,
     "retries": 1,
     "page_size": 9,
     "connections": 1,
     "incremental": {"overlap": "2h"},
+}
+
+
+FEATURE_STORE_CONTENT = {
+    *("tables", "env", "instance", "namespace_prefix", "server_id", "owners", "datasets"),
+}
+FEAST_CONTENT = {
+    *FEATURE_STORE_CONTENT,
+    *("registry", "repo_path", "feature_store_yaml", "projects", "label_views", "connections"),
+    *("spark_platform", "kinesis_region"),
+}
+FEAST_OTHERS = {
+    *ConnectionConfig.model_fields,
+    *("authority", "s3", "storage_options", "max_bytes"),
+}
+SAGEMAKER_CONTENT = {
+    *FEATURE_STORE_CONTENT,
+    *("region", "endpoint_url", "compat", "resolved_s3", "feature_metadata"),
+}
+SAGEMAKER_OTHERS = {
+    *("timeout_s", "retries", "profile", "access_key_id", "secret_access_key", "session_token"),
+    *("role_arn", "external_id"),
 }
 
 
@@ -73,8 +102,17 @@ def recipe_settings(**changed: Any) -> str:
 
 def mlflow_settings(**changed: Any) -> str:
     return part_of(
-        MlflowConfig.model_validate({"tracking_uri": "http://m", **changed}), a_scope()
+        MlflowConfig.model_validate(
+            {"tracking_uri": "http://m", "client_cert": "c.pem", **changed}
+        ),
+        a_scope(),
     ).settings
+
+
+def feast_settings(**changed: Any) -> str:
+    given = {"registry": "registry.db", "server_id": "here", **changed}
+    source = FeastSource(FeastConfig.model_validate(given))
+    return source._as_part(source._scope_now).settings
 
 
 def test_every_key_is_in_one_of_the_tables() -> None:
@@ -94,3 +132,30 @@ def test_a_key_of_the_recipe(key: str) -> None:
 def test_a_key_of_an_mlflow_source(key: str) -> None:
     value = {**MLFLOW_CONTENT, **MLFLOW_OTHERS}[key]
     assert (mlflow_settings(**{key: value}) != mlflow_settings()) == (key in MLFLOW_CONTENT)
+
+
+@pytest.mark.parametrize(
+    ("config", "content", "others"),
+    [
+        (FeastConfig, FEAST_CONTENT, FEAST_OTHERS),
+        (SagemakerConfig, SAGEMAKER_CONTENT, SAGEMAKER_OTHERS),
+        (DefinitionsConfig, FEATURE_STORE_CONTENT | {"path"}, set()),
+    ],
+)
+def test_every_key_of_a_feature_store_is_in_one_of_the_tables(
+    config: type[RecipeModel], content: set[str], others: set[str]
+) -> None:
+    assert config.model_fields.keys() == content | others
+    assert not content & others
+    outside = {
+        name
+        for name, field in config.model_fields.items()
+        if any(isinstance(mark, NotContent) for mark in field.metadata)
+    }
+    assert outside == others
+
+
+def test_a_feature_store_is_not_read_again_for_another_connection() -> None:
+    plain = feast_settings()
+    assert feast_settings(token="t0ken", retries=1, timeout_sec=9, max_bytes=9999) == plain
+    assert feast_settings(label_views=True) != plain

@@ -77,6 +77,8 @@ def test_an_empty_token_is_none_and_a_missing_one_is_looked_for(
 
 def test_options_reach_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: dict[str, Any] = {}
+    for name in ("ca.pem", "c.pem", "k.pem"):
+        (tmp_path / name).touch()
     monkeypatch.setattr(
         "mlcat_ingest.sinks.rest.CatalogClient", lambda *args, **more: made.update(more, args=args)
     )
@@ -87,7 +89,7 @@ def test_options_reach_the_connection(tmp_path: Path, monkeypatch: pytest.Monkey
             "headers": {"A": "b"},
             "timeout_s": 7,
             "connect_timeout_s": 3,
-            "max_attempts": 4,
+            "retries": 3,
             "connections": 2,
             "batch_size": 50,
             "batch_bytes": 100_000,
@@ -102,8 +104,8 @@ def test_options_reach_the_connection(tmp_path: Path, monkeypatch: pytest.Monkey
     options = made["options"]
     assert (options.read_timeout_s, options.connect_timeout_s, options.retries) == (7, 3, 3)
     assert (options.connections, dict(options.headers)) == (2, {"A": "b"})
-    assert options.verify == str(tmp_path / "ca.pem")
-    assert options.cert == (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
+    assert options.trust.verify == str(tmp_path / "ca.pem")
+    assert options.trust.cert == (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
 
 
 def checked(sink: RestSink, *, write: bool = False) -> dict[str, Finding]:

@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.certificates import Trust
+from mlcat_ingest.client.options import http_options
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.sinks.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
@@ -17,6 +19,10 @@ def rest(**raw: Any) -> RestSinkConfig:
     return config
 
 
+def trust_of(config: RestSinkConfig) -> Trust:
+    return http_options(config, peer="the service", connections=1).trust
+
+
 def sentence(raw: dict[str, Any]) -> str:
     config, [problem] = validated(RestSinkConfig, raw, (), ORIGIN)
     assert config is None
@@ -25,7 +31,8 @@ def sentence(raw: dict[str, Any]) -> str:
 
 def test_defaults_leave_server_and_token_to_the_environment() -> None:
     config = rest()
-    assert (config.server, config.token, config.verify, config.cert) == (None, None, True, None)
+    trust = trust_of(config)
+    assert (config.server, config.token, trust.verify, trust.cert) == (None, None, True, None)
     assert (config.batch_size, config.batch_bytes) == (200, 15 * 1024 * 1024)
 
 
@@ -40,19 +47,23 @@ def test_the_words_of_datahub_mean_the_same() -> None:
         ca_certificate_path="ca.pem",
         client_certificate_path="c.pem",
         client_key_path="k.pem",
+        retry_max_times=9,
     )
     assert config.server == "http://h/gms"
     assert config.token is not None
     assert config.token.get_secret_value() == "tok"
     assert config.headers["X"].get_secret_value() == "y"
     assert (config.timeout_s, config.connections, config.batch_size) == (7, 3, 50)
-    assert config.verify == "/the/recipes/ca.pem"
-    assert config.cert == ("/the/recipes/c.pem", "/the/recipes/k.pem")
+    assert config.retries == 9
+    assert config.ca_bundle == Path("/the/recipes/ca.pem")
+    assert config.client_cert == Path("/the/recipes/c.pem")
+    assert config.client_key == Path("/the/recipes/k.pem")
+    assert trust_of(rest(disable_ssl_verification=True)).verify is False
 
 
 def test_tls() -> None:
-    assert rest(tls="insecure").verify is False
-    assert rest(client_cert="c.pem").cert == "/the/recipes/c.pem"
+    assert trust_of(rest(tls="insecure")).verify is False
+    assert trust_of(rest(client_cert=__file__)).cert == __file__
 
 
 def test_empty_is_none() -> None:
@@ -81,14 +92,6 @@ def test_empty_is_none() -> None:
         (
             {"endpoint": "restli"},
             "endpoint: is not needed: the service is asked what it takes; delete it",
-        ),
-        (
-            {"disable_ssl_verification": True},
-            "disable_ssl_verification: write `tls: insecure` for it",
-        ),
-        (
-            {"retry_max_times": 3},
-            "retry_max_times: write `max_attempts` for it, which counts the first attempt too",
         ),
         ({"max_attempts": 0}, "max_attempts: has to be 1 or more"),
         ({"tokn": "x"}, "tokn: is not a known key; did you mean `token`?"),

@@ -13,6 +13,7 @@ from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
     PROGRAM,
@@ -186,7 +187,7 @@ class FeatureSource:
     def _as_part(self, scope: FeatureScope) -> Part:
         naming = scope.naming
         table = naming.feature_table("0", "0")
-        settings = comparable(self._config.model_dump())
+        settings = comparable(content_of(self._config))
         owners = self._config.owners.map_digest()
         return Part(
             key=scope.source_key,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
@@ -12,13 +11,13 @@ from pydantic import (
     model_validator,
 )
 
+from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout, Verify
 from mlcat_ingest.recipe.fields import (
-    OptionalSecret,
+    NotContent,
     PublicStr,
     PublicUrl,
     RecipeModel,
     ServiceUrl,
-    printable_secret,
 )
 from mlcat_ingest.recipe.paths import RecipePath
 from mlcat_ingest.recipe.values import PatternFilter
@@ -54,7 +53,7 @@ class RegistryConfig(RecipeModel):
         "sqlalchemy_config_kwargs": _FEASTS_OWN,
         "registry_store_type": "is told by the address here; delete it",
         "read_path": "is `path` here: nothing is written",
-        "is_tls": "is `tls: verify` beside `registry` here",
+        "is_tls": "is `verify: true` beside `registry` here",
         "cert": "is `ca_bundle` beside `registry` here",
         "client_cert": "stands beside `registry` here",
         "client_key": "stands beside `registry` here",
@@ -86,8 +85,8 @@ class S3Config(RecipeModel):
     """Profile of the AWS configuration files."""
 
 
-class ConnectionConfig(RecipeModel):
-    """What names of tables lack that an offline store's configuration adds."""
+class TableDefaults(RecipeModel):
+    """Database and schema of tables that Feast names without, as an offline store has them."""
 
     database: PublicStr | None = None
     """The database (catalog, BigQuery project) of tables that name none."""
@@ -98,7 +97,7 @@ class ConnectionConfig(RecipeModel):
     """The schema (BigQuery dataset) of tables that name none."""
 
 
-class FeastConfig(FeatureStoreConfig):
+class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     """A Feast registry, in any of the places where Feast keeps one."""
 
     # What DataHub's own feast source calls otherwise, or does and this one does not.
@@ -141,7 +140,7 @@ class FeastConfig(FeatureStoreConfig):
     label_views: bool = False
     """Whether label views, which hold labels and no features, become feature tables too."""
 
-    connections: dict[Platform, ConnectionConfig] = Field(default_factory=dict)
+    connections: dict[Platform, TableDefaults] = Field(default_factory=dict)
     """By platform, such as `snowflake`: database and schema of tables that Feast names without.
     Default: those of the `offline_store` in feature_store.yaml."""
 
@@ -152,55 +151,31 @@ class FeastConfig(FeatureStoreConfig):
     """Whether a Kinesis stream's name begins with its region, `region:stream`, as DataHub's own
     feast source has it."""
 
-    token: OptionalSecret = None
-    """Bearer token for a registry server, over gRPC or REST."""
+    verify: Verify = None
+    """Whether to check a registry server's TLS certificate. `true` speaks TLS to one at
+    `host:port`, which `grpcs://`, `ca_bundle` and `client_cert` do too; `false` accepts any
+    certificate of a REST interface: for trials only. Default: what the address says."""
 
-    headers: dict[str, Annotated[SecretStr, AfterValidator(printable_secret)]] = Field(
-        default_factory=dict
-    )
-    """Further headers (gRPC metadata) for a registry server; their values are secrets."""
-
-    tls: Literal["verify", "insecure"] | None = None
-    """`verify` speaks TLS to a registry server at `host:port`, which `grpcs://`, `ca_bundle` and
-    `client_cert` do too; `insecure` accepts any certificate of a REST interface: for trials only.
-    Default: what the address says."""
-
-    ca_bundle: RecipePath | None = None
-    """PEM file of the authorities that may sign a registry server's certificate."""
-
-    client_cert: RecipePath | None = None
-    """PEM file of the certificate to show to a registry server."""
-
-    client_key: RecipePath | None = None
-    """PEM file of the certificate's key, where it is not in `client_cert`."""
-
-    authority: PublicStr | None = None
+    authority: Annotated[PublicStr | None, NotContent()] = None
     """The name that a gRPC server's certificate is for, where it is reached by another one."""
 
-    s3: S3Config = S3Config()
+    s3: Annotated[S3Config, NotContent()] = S3Config()
     """How to reach S3."""
 
-    storage_options: dict[PublicStr, SecretStr] = Field(default_factory=dict)
+    storage_options: Annotated[dict[PublicStr, SecretStr], NotContent()] = Field(
+        default_factory=dict
+    )
     """Options of the fsspec back end that opens other object stores, such as `account_name` and
     `account_key`; their values are secrets."""
 
-    timeout_s: float = Field(default=120.0, gt=0, le=3_600)
+    timeout_s: Timeout = 120.0
     """Seconds to wait for an answer; for a database, the most that one statement may take."""
 
-    retries: int = Field(default=5, ge=0, le=50)
-    """Further attempts after one that failed for want of an answer."""
-
-    max_bytes: int = Field(default=1024**3, ge=1024)
+    max_bytes: Annotated[int, NotContent()] = Field(default=1024**3, ge=1024)
     """Size beyond which a registry is refused: of its file, or of all its objects together."""
 
     @model_validator(mode="after")
     def _names_a_registry(self) -> Self:
         if self.registry is None and self.repo_path is None and self.feature_store_yaml is None:
             raise ValueError("give `registry`, or `repo_path` with a feature_store.yaml in it")
-        return self
-
-    @model_validator(mode="after")
-    def _key_needs_certificate(self) -> Self:
-        if self.client_key is not None and self.client_cert is None:
-            raise ValueError("`client_key` is of use with `client_cert` only")
         return self

@@ -16,10 +16,10 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.dataset_places import LEVELS, place_of_uri
 from mlcat_ingest.sources.definitions.model import DatasetPlace
-from mlcat_ingest.sources.feast.config import ConnectionConfig, FeastConfig
+from mlcat_ingest.sources.feast.config import FeastConfig, TableDefaults
 from mlcat_ingest.sources.feast.messages import SOURCE_TYPES
 
-_UNSAID: Final = ConnectionConfig()
+_UNSAID: Final = TableDefaults()
 _SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
 """What Feast takes for the schema where only the database is said."""
 _QUOTES: Final = str.maketrans("", "", '`"[]')

@@ -17,7 +17,7 @@ from mlcat_ingest.recipe.secrets import SECRETS, is_secret_name
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.recipe.values import PatternFilter
 from mlcat_ingest.sources.feast.addresses import password_in
-from mlcat_ingest.sources.feast.config import ConnectionConfig, FeastConfig, RegistryConfig
+from mlcat_ingest.sources.feast.config import FeastConfig, RegistryConfig, TableDefaults
 
 FILE_NAME: Final = "feature_store.yaml"
 
@@ -101,8 +101,8 @@ class _Repo:
                 found[ours] = resolved_path(Path(pem), self._origin.base_dir)
         if config.authority is None:
             found["authority"] = self._text("registry", "authority") or None
-        if config.tls is None and said.get("is_tls") is True:
-            found["tls"] = "verify"
+        if config.verify is None and said.get("is_tls") is True:
+            found["verify"] = True
         return found
 
     def _valid(self, raw: Mapping[str, str | None]) -> RegistryConfig | None:
@@ -113,7 +113,7 @@ class _Repo:
             SECRETS.add(password)
         return held
 
-    def _connections(self) -> dict[str, ConnectionConfig]:
+    def _connections(self) -> dict[str, TableDefaults]:
         """Return what the offline store says that the names of its tables lack."""
         store = self._data.get("offline_store")
         kind = store.get("type") if isinstance(store, Mapping) else store
@@ -125,7 +125,7 @@ class _Repo:
             "database": self._text("offline_store", database) or None,
             "schema": self._text("offline_store", schema) or _DEFAULT_SCHEMAS.get(platform),
         }
-        return {platform: ConnectionConfig.model_validate(found)}
+        return {platform: TableDefaults.model_validate(found)}
 
     def _text(self, *loc: str) -> str:
         """Return the text at `loc` with its variables replaced, empty where there is none."""

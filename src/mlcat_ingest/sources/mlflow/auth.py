@@ -10,52 +10,45 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from requests import PreparedRequest
+from pydantic import SecretStr
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from mlcat_ingest.errors import MissingExtraError, RecipeError, UnknownPluginError
+from mlcat_ingest.client.options import http_options
+from mlcat_ingest.errors import MissingExtraError, UnknownPluginError
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
 log = logging.getLogger(__name__)
 
 HEADER_PLUGINS: Final = "mlflow.request_header_provider"
 
+PEER: Final = "the MLflow server"
+
 _TRUE: Final = {"true", "1"}
-
-
-class BearerAuth(AuthBase):
-    """Sends a bearer token; `repr` does not show it."""
-
-    def __init__(self, token: str) -> None:
-        """Keep the token."""
-        self._token = token
-
-    def __call__(self, r: PreparedRequest) -> PreparedRequest:
-        """Put the token on a request."""
-        r.headers["Authorization"] = f"Bearer {self._token}"
-        return r
+_PEM_VARIABLES: Final = {
+    "ca_bundle": "MLFLOW_TRACKING_SERVER_CERT_PATH",
+    "client_cert": "MLFLOW_TRACKING_CLIENT_CERT_PATH",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """What `Http` needs to be let in; `how` says in words where it came from, without secrets."""
+    """How requests are sent; `how` says in words what lets them in, without secrets."""
 
-    auth: AuthBase | None = field(default=None, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    verify: bool | str = True
-    cert: str | None = None
+    options: HttpOptions
     how: str = "no credentials"
 
     @property
     def user(self) -> str | None:
         """The user name of basic authentication, None for any other way to sign in."""
-        name = self.auth.username if isinstance(self.auth, HTTPBasicAuth) else None
+        auth = self.options.auth
+        name = auth.username if isinstance(auth, HTTPBasicAuth) else None
         return name.decode() if isinstance(name, bytes) else name
 
 
@@ -68,42 +61,47 @@ def sign_in(config: MlflowConfig, environ: Mapping[str, str] | None = None) -> S
         MissingExtraError: a plug-in is asked for and mlflow is not installed.
     """
     env = os.environ if environ is None else environ
-    auth, how = _auth(config, env)
-    given = {name: secret.get_secret_value() for name, secret in config.headers.items()}
-    return SignIn(
-        auth=auth,
-        headers={**_plugin_headers(), **given},
-        verify=_verify(config, env),
-        cert=_certificate(config, env),
-        how=how,
-    )
-
-
-def _auth(config: MlflowConfig, env: Mapping[str, str]) -> tuple[AuthBase | None, str]:
     plugin = config.auth or env.get("MLFLOW_TRACKING_AUTH")
+    found, how = _credentials(config, env)
     if plugin:
-        return _plugin_auth(plugin), f"the MLflow plug-in {plugin}"
+        found, how = dict.fromkeys(found), f"the MLflow plug-in {plugin}"
+    complete = config.model_copy(update={**_certificates(config, env), **found})
+    options = http_options(complete, peer=PEER, connections=config.connections)
+    headers = {**_plugin_headers(), **options.headers}
+    auth = _plugin_auth(plugin) if plugin else options.auth
+    return SignIn(replace(options, auth=auth, headers=headers), how)
+
+
+def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    """Return `token`, `username` and `password`, and in words where they came from."""
+    given = {name: getattr(config, name) for name in ("token", "username", "password")}
     if config.token is not None:
-        return BearerAuth(config.token.get_secret_value().strip()), "the recipe's token"
+        return given, "the recipe's token"
     file = _credentials_file()
-    password = env.get("MLFLOW_TRACKING_PASSWORD") or file.get("mlflow_tracking_password")
     user = env.get("MLFLOW_TRACKING_USERNAME") or file.get("mlflow_tracking_username")
-    how = "the user name and password of the environment or ~/.mlflow/credentials"
+    password = env.get("MLFLOW_TRACKING_PASSWORD") or file.get("mlflow_tracking_password")
+    found = {"username": user or None, "password": SecretStr(password) if password else None}
     if config.username is not None or config.password is not None:
-        user = config.username or user
-        password = config.password.get_secret_value() if config.password else password
-        how = "the recipe's user name and password"
-        if not user or not password:
-            missing = "password" if user else "username"
-            raise RecipeError(
-                f"the MLflow server's `{missing}` is missing",
-                hint="basic authentication needs `username` and `password`",
-            )
+        both = {name: given[name] or value for name, value in found.items()}
+        return {**given, **both}, "the recipe's user name and password"
     if user and password:
-        # As bytes, since requests would spell a text in Latin-1 and MLflow reads UTF-8.
-        return HTTPBasicAuth(user.encode(), password.encode()), how
+        how = "the user name and password of the environment or ~/.mlflow/credentials"
+        return {**given, **found}, how
     token = env.get("MLFLOW_TRACKING_TOKEN", "").strip()
-    return (BearerAuth(token), "MLFLOW_TRACKING_TOKEN") if token else (None, "no credentials")
+    if token:
+        return {**given, "token": SecretStr(token)}, "MLFLOW_TRACKING_TOKEN"
+    return given, "no credentials"
+
+
+def _certificates(config: MlflowConfig, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment says of certificates where `config` does not."""
+    update: dict[str, Any] = {}
+    if config.verify is None and env.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in _TRUE:
+        update["verify"] = False
+    for option, variable in _PEM_VARIABLES.items():
+        if getattr(config, option) is None and (path := env.get(variable)):
+            update[option] = Path(path)
+    return update
 
 
 def _credentials_file() -> Mapping[str, str]:
@@ -116,27 +114,6 @@ def _credentials_file() -> Mapping[str, str]:
         log.warning("%s cannot be read and is left out", path)
         return {}
     return parser["mlflow"] if parser.has_section("mlflow") else {}
-
-
-def _verify(config: MlflowConfig, env: Mapping[str, str]) -> bool | str:
-    insecure = config.insecure_tls
-    if insecure is None:
-        insecure = env.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in _TRUE
-    given = config.server_cert_path or env.get("MLFLOW_TRACKING_SERVER_CERT_PATH")
-    if insecure:
-        return False
-    return _existing(given, "server_cert_path") if given else True
-
-
-def _certificate(config: MlflowConfig, env: Mapping[str, str]) -> str | None:
-    given = config.client_cert_path or env.get("MLFLOW_TRACKING_CLIENT_CERT_PATH")
-    return _existing(given, "client_cert_path") if given else None
-
-
-def _existing(path: str | Path, option: str) -> str:
-    if not Path(path).exists():
-        raise RecipeError(f"{option}: there is no {path}")
-    return str(path)
 
 
 def _plugin_auth(name: str) -> AuthBase:

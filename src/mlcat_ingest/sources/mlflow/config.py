@@ -12,22 +12,20 @@ from pydantic import (
     AfterValidator,
     AliasChoices,
     Field,
-    SecretStr,
     model_validator,
 )
 
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates
+from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout
 from mlcat_ingest.recipe.fields import (
     Duration,
     NotContent,
-    OptionalSecret,
-    OptionalStr,
     PublicStr,
     RecipeModel,
     ServiceUrl,
     seconds_in,
 )
-from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
+from mlcat_ingest.recipe.paths import RecipeUrl
 from mlcat_ingest.recipe.values import Fabric, PatternFilter
 from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.compat import without_instance
@@ -132,8 +130,13 @@ class NamingConfig(RecipeModel):
         return self
 
 
-class MlflowConfig(RecipeModel):
-    """An MLflow tracking server, or a store that MlflowClient opens."""
+class MlflowConfig(ConnectionConfig):
+    """An MLflow tracking server, or a store that MlflowClient opens.
+
+    What is left out of a connection, MLflow's own variables say: MLFLOW_TRACKING_USERNAME and
+    _PASSWORD (else ~/.mlflow/credentials), MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_INSECURE_TLS,
+    MLFLOW_TRACKING_SERVER_CERT_PATH and MLFLOW_TRACKING_CLIENT_CERT_PATH.
+    """
 
     # What DataHub's own mlflow source calls otherwise, or does and this one does not.
     key_hints: ClassVar[Mapping[str, str]] = {
@@ -162,41 +165,13 @@ class MlflowConfig(RecipeModel):
     installed MlflowClient opens; `auto` takes what fits the addresses, and the client for a
     database whose schema is not known."""
 
-    username: Annotated[OptionalStr, NotContent()] = None
-    """User name for basic authentication. Default: MLFLOW_TRACKING_USERNAME, else
-    ~/.mlflow/credentials."""
-
-    password: Annotated[OptionalSecret, NotContent()] = None
-    """Password for basic authentication. Default: MLFLOW_TRACKING_PASSWORD, else
-    ~/.mlflow/credentials."""
-
-    token: Annotated[OptionalSecret, NotContent()] = None
-    """Bearer token. Default: MLFLOW_TRACKING_TOKEN."""
-
     auth: Annotated[PublicStr | None, NotContent()] = None
     """Name of an MLflow request-auth plug-in, which needs the extra `mlflow`. Default:
     MLFLOW_TRACKING_AUTH."""
 
-    headers: Annotated[dict[str, SecretStr], NotContent()] = Field(default_factory=dict)
-    """Further request headers, such as those of an authenticating proxy."""
-
-    insecure_tls: Annotated[bool | None, NotContent()] = None
-    """Whether to accept any TLS certificate. Default: MLFLOW_TRACKING_INSECURE_TLS."""
-
-    server_cert_path: Annotated[RecipePath | None, NotContent()] = None
-    """PEM file or folder of the authorities that may sign the server's certificate. Default:
-    MLFLOW_TRACKING_SERVER_CERT_PATH, else those of the system."""
-
-    client_cert_path: Annotated[RecipePath | None, NotContent()] = None
-    """PEM file with the client's certificate and key. Default:
-    MLFLOW_TRACKING_CLIENT_CERT_PATH."""
-
-    timeout_s: Annotated[float, NotContent()] = Field(default=120.0, gt=0, le=3_600)
+    timeout_s: Timeout = 120.0
     """Seconds to wait for the server to send something before the attempt counts as failed; for a
     database, the most that one statement may take."""
-
-    retries: Annotated[int, NotContent()] = Field(default=5, ge=0, le=50)
-    """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
 
     page_size: Annotated[int, NotContent()] = Field(default=500, ge=1, le=50_000)
     """Most runs asked for in one request: the first page is smaller, and so are those of runs with
@@ -290,12 +265,6 @@ class MlflowConfig(RecipeModel):
             **data,
             "tracking_uri": urlunsplit(parts._replace(netloc=host)),
         }
-
-    @model_validator(mode="after")
-    def _one_way_to_sign_in(self) -> Self:
-        if self.token is not None and self.password is not None:
-            raise ValueError("give `token`, or `username` and `password`, not both")
-        return self
 
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:

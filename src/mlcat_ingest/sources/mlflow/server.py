@@ -5,21 +5,19 @@ from collections.abc import Generator, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from mlcat_ingest.certificates import Trust
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.reach import Address, reach
-from mlcat_ingest.sources.mlflow.auth import SignIn, sign_in
+from mlcat_ingest.sources.mlflow.auth import PEER, SignIn, sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.replies import judged, object_of
 from mlcat_ingest.sources.mlflow.uris import normalised
 
 API: Final = "/api/2.0/mlflow"
 API_3: Final = "/api/3.0/mlflow"
-PEER: Final = "the MLflow server"
 
 _WORKSPACE_HEADER: Final = "X-MLFLOW-WORKSPACE"
 
@@ -31,12 +29,10 @@ class Server:
         """Prepare the connections; nothing is contacted yet."""
         self.config = config
         self.sign_in = sign_in(config)
-        self.tracking = _http(config.tracking_uri, config, self.sign_in)
+        self.tracking = _http(config.tracking_uri, self.sign_in)
         registry = config.registry_uri
         same = registry is None or normalised(registry) == normalised(config.tracking_uri)
-        self.registry = (
-            self.tracking if registry is None or same else _http(registry, config, self.sign_in)
-        )
+        self.registry = self.tracking if registry is None or same else _http(registry, self.sign_in)
         self._workspaces: tuple[str, ...] | None = None
         self.identity: str | None = None
         self._said: str | None = None
@@ -95,7 +91,7 @@ class Server:
 
     def reached(self) -> Generator[Finding, None, bool]:
         """Yield what is found on the way to both; return whether requests may be tried."""
-        trust = Trust(self.sign_in.verify, self.sign_in.cert)
+        trust = self.sign_in.options.trust
         if not (yield from reach(Address("MLflow", self.config.tracking_uri, trust))):
             return False
         if self.registry is self.tracking:
@@ -146,18 +142,5 @@ class Server:
         self.registry.close()
 
 
-def _http(url: str, config: MlflowConfig, signed: SignIn) -> Http:
-    http = Http(
-        url,
-        peer=PEER,
-        unavailable=SourceUnavailableError,
-        auth=signed.auth,
-        headers=signed.headers,
-        verify=signed.verify,
-        cert=signed.cert,
-        read_timeout_s=config.timeout_s,
-        retries=config.retries,
-        connections=config.connections,
-    )
-    http.ca_option = "server_cert_path"
-    return http
+def _http(url: str, signed: SignIn) -> Http:
+    return Http(url, peer=PEER, unavailable=SourceUnavailableError, options=signed.options)

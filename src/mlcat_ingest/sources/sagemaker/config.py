@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
 
-from mlcat_ingest.recipe.fields import OptionalSecret, PublicStr, ServiceUrl
+from mlcat_ingest.recipe.connection import Retries, Timeout
+from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
 from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 
@@ -33,32 +34,32 @@ class SagemakerConfig(FeatureStoreConfig):
     )
     """The AWS region, such as `eu-west-1`."""
 
-    profile: PublicStr | None = Field(
+    profile: Annotated[PublicStr | None, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("profile", "aws_profile")
     )
     """A profile of the AWS configuration files."""
 
-    access_key_id: OptionalSecret = Field(
+    access_key_id: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("access_key_id", "aws_access_key_id")
     )
     """An access key, where boto3 shall not look for one."""
 
-    secret_access_key: OptionalSecret = Field(
+    secret_access_key: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("secret_access_key", "aws_secret_access_key")
     )
     """The secret of the access key."""
 
-    session_token: OptionalSecret = Field(
+    session_token: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("session_token", "aws_session_token")
     )
     """The token that goes with temporary keys."""
 
-    role_arn: Annotated[PublicStr, AfterValidator(_role)] | None = Field(
+    role_arn: Annotated[Annotated[PublicStr, AfterValidator(_role)] | None, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("role_arn", "aws_role")
     )
     """ARN of a role to assume first, with those credentials."""
 
-    external_id: OptionalSecret = None
+    external_id: Annotated[OptionalSecret, NotContent()] = None
     """The external id that the role may ask for."""
 
     endpoint_url: ServiceUrl | None = Field(
@@ -78,10 +79,10 @@ class SagemakerConfig(FeatureStoreConfig):
     feature_metadata: bool = True
     """Read the description and the parameters of each feature, too: a request for each 100."""
 
-    timeout_s: float = Field(default=60.0, gt=0, le=600)
+    timeout_s: Timeout = 60.0
     """Seconds to wait for AWS to send something before the attempt counts as failed."""
 
-    retries: int = Field(default=8, ge=0, le=50)
+    retries: Retries = 8
     """Further attempts after one that failed or was turned away, as AWS does beyond its rate."""
 
     @property

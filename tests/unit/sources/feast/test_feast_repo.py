@@ -100,7 +100,7 @@ def test_a_remote_registry_brings_its_certificates(tmp_path: Path) -> None:
     assert config.ca_bundle == tmp_path / "certs/ca.pem"
     assert config.client_cert == tmp_path / "certs/me.pem"
     assert config.client_key == Path("/k.pem")
-    assert (config.authority, config.tls) == ("feast", "verify")
+    assert (config.authority, config.verify) == ("feast", True)
 
 
 def test_a_database_is_read_where_feast_reads_it(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import requests
 from pydantic import SecretStr
 
 from mlcat_ingest.errors import MissingExtraError, RecipeError, UnknownPluginError
+from mlcat_ingest.http_session import BearerAuth, HttpOptions
 from mlcat_ingest.sources.mlflow import auth
-from mlcat_ingest.sources.mlflow.auth import BearerAuth, sign_in
+from mlcat_ingest.sources.mlflow.auth import sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
 SECRET = "hunter2"
@@ -30,10 +31,14 @@ def credentials(home: Path, text: str) -> None:
 
 def header(environ: dict[str, str] | None = None, **config: Any) -> str | None:
     signed = sign_in(MlflowConfig(tracking_uri="http://h", **config), environ or {})
-    request = requests.Request("GET", "http://h", auth=signed.auth).prepare()
+    request = requests.Request("GET", "http://h", auth=signed.options.auth).prepare()
     value = request.headers.get("Authorization")
     assert SECRET not in f"{signed!r} {signed.how}"
     return value if value is None else str(value)
+
+
+def options_of(config: MlflowConfig, environ: dict[str, str]) -> HttpOptions:
+    return sign_in(config, environ).options
 
 
 def basic(user: str, password: str) -> str:
@@ -100,14 +105,14 @@ def test_tls_and_headers(home: Path) -> None:
         "MLFLOW_TRACKING_CLIENT_CERT_PATH": str(cert),
     }
     plain = MlflowConfig(tracking_uri="https://h", headers={"X-A": SecretStr(SECRET)})
-    signed = sign_in(plain, env)
-    assert (signed.verify, signed.cert) == (str(ca), str(cert))
+    signed = options_of(plain, env)
+    assert (signed.trust.verify, signed.trust.cert) == (str(ca), str(cert))
     assert signed.headers == {"X-A": SECRET}
-    assert sign_in(plain, {}).verify is True
+    assert options_of(plain, {}).trust.verify is True
     insecure = {**env, "MLFLOW_TRACKING_INSECURE_TLS": "true"}
-    assert sign_in(plain, insecure).verify is False
-    firm = MlflowConfig(tracking_uri="https://h", insecure_tls=False, server_cert_path=ca)
-    assert sign_in(firm, insecure).verify == str(ca)
+    assert options_of(plain, insecure).trust.verify is False
+    firm = MlflowConfig(tracking_uri="https://h", verify=True, ca_bundle=ca)
+    assert options_of(firm, insecure).trust.verify == str(ca)
 
 
 def test_what_a_variable_that_is_not_set_fills_is_not_given() -> None:
@@ -117,10 +122,10 @@ def test_what_a_variable_that_is_not_set_fills_is_not_given() -> None:
     assert header(environment, **empty) == basic("a", SECRET)
 
 
-@pytest.mark.parametrize("option", ["server_cert_path", "client_cert_path"])
+@pytest.mark.parametrize("option", ["ca_bundle", "client_cert", "client_key"])
 def test_a_certificate_that_is_not_there_is_a_mistake(option: str) -> None:
     with pytest.raises(RecipeError, match=rf"{option}: there is no /nowhere.pem"):
-        sign_in(MlflowConfig.model_validate({option: "/nowhere.pem"}), {})
+        sign_in(MlflowConfig.model_validate({"client_cert": __file__, option: "/nowhere.pem"}), {})
 
 
 # --- MLflow's plug-ins ---------------------------------------------------------------------------
@@ -162,11 +167,11 @@ def test_a_plug_in_signs_in() -> None:
 @pytest.mark.usefixtures("plugins")
 def test_header_plug_ins_are_asked_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
     config = MlflowConfig(tracking_uri="http://h", headers={"X-A": SecretStr("recipe")})
-    assert sign_in(config, {}).headers == {"X-A": "recipe"}
+    assert options_of(config, {}).headers == {"X-A": "recipe"}
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [FakeEntryPoint()])
-    assert sign_in(config, {}).headers == {"X-Plug": "in", "X-A": "recipe"}
+    assert options_of(config, {}).headers == {"X-Plug": "in", "X-A": "recipe"}
     monkeypatch.setattr(auth, "find_spec", lambda _: None)
-    assert sign_in(config, {}).headers == {"X-A": "recipe"}
+    assert options_of(config, {}).headers == {"X-A": "recipe"}
 
 
 def test_a_plug_in_without_mlflow_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,11 +65,11 @@ def test_keys_of_datahubs_source_mean_the_same() -> None:
 
 def test_relative_addresses_and_files_start_at_the_recipe(tmp_path: Path) -> None:
     config = MlflowConfig.model_validate(
-        {"tracking_uri": "sqlite:///mlflow.db", "server_cert_path": "ca.pem"},
+        {"tracking_uri": "sqlite:///mlflow.db", "ca_bundle": "ca.pem"},
         context={"base_dir": tmp_path},
     )
     assert config.tracking_uri == f"sqlite:///{tmp_path}/mlflow.db"
-    assert config.server_cert_path == tmp_path / "ca.pem"
+    assert config.ca_bundle == tmp_path / "ca.pem"
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,6 @@ def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_p
     with flaky([Answer()], certificate=make_certificate(tmp_path)) as server:
         with pytest.raises(SourceUnavailableError) as told:
             list(reader_of(server).experiments())
-        assert str(told.value).endswith("signed the certificate as `server_cert_path`)")
+        assert str(told.value).endswith("signed the certificate as `ca_bundle`)")
         key = tmp_path / "cert.pem"
-        assert reader_of(server, server_cert_path=str(key)).workspaces()
+        assert reader_of(server, ca_bundle=str(key)).workspaces()

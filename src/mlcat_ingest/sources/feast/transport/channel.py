@@ -2,10 +2,12 @@
 
 import logging
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from requests import Request
+
+from mlcat_ingest.client.options import auth_of
 from mlcat_ingest.errors import (
     AuthenticationError,
     MissingExtraError,
@@ -39,11 +41,11 @@ class Channel:
         """Contact nothing yet.
 
         Raises:
-            RecipeError: it is to accept any certificate.
+            RecipeError: it is to accept any certificate; or as `auth_of`.
         """
-        if config.tls == "insecure":
+        if config.verify is False:
             raise RecipeError(
-                "feast: `tls: insecure` is for REST interfaces; over gRPC a certificate is checked",
+                "feast: `verify: false` is for REST interfaces; over gRPC a certificate is checked",
                 hint="name its authority in `ca_bundle`",
             )
         scheme, _, rest = address.rpartition("://")
@@ -52,9 +54,14 @@ class Channel:
         self._config = config
         self._secure = (
             scheme.lower() == "grpcs"
-            or config.tls is not None
+            or config.verify is not None
             or any((config.ca_bundle, config.client_cert))
         )
+        # As requests would send them; gRPC takes names in lower case only.
+        headers = {name: value.get_secret_value() for name, value in config.headers.items()}
+        auth = auth_of(config, "the Feast registry server")
+        sent = Request("GET", "http://_", headers, auth=auth).prepare().headers
+        self._metadata = [(name.lower(), value) for name, value in sent.items()]
         self._channel: Any = None
         self.requests = 0
 
@@ -93,15 +100,8 @@ class Channel:
         self.requests += 1
         # Without serializers, bytes go out and come in as they are.
         ask = self._channel.unary_unary(_SERVICE + method)
-        content: bytes = ask(request, timeout=self._config.timeout_s, metadata=self._metadata())
+        content: bytes = ask(request, timeout=self._config.timeout_s, metadata=self._metadata)
         return content
-
-    def _metadata(self) -> Sequence[tuple[str, str]]:
-        config = self._config
-        given = [(name.lower(), value.get_secret_value()) for name, value in config.headers.items()]
-        if config.token is not None:
-            given.append(("authorization", f"Bearer {config.token.get_secret_value()}"))
-        return given
 
     def _opened(self) -> Any:
         import grpc
@@ -112,7 +112,7 @@ class Channel:
             ("grpc.enable_retries", 0),
         ]
         if not self._secure:
-            if self._metadata() and not self.target.startswith(_LOOPBACK):
+            if self._metadata and not self.target.startswith(_LOOPBACK):
                 log.warning("the token for %s goes over the network unencrypted", self.target)
             return grpc.insecure_channel(self.target, options)
         if self._config.authority is not None:
@@ -126,8 +126,9 @@ class Channel:
     def _failure(self, status: str, said: str) -> MlcatError:
         """Return the error that stands for a status of gRPC."""
         where = f"the Feast registry server at {self.target}"
-        for _, value in self._metadata():
-            said = said.replace(value.removeprefix("Bearer "), MASK)
+        for _, value in self._metadata:
+            secret = value.removeprefix("Bearer ").removeprefix("Basic ")
+            said = said.replace(secret, MASK)
         told = f"{status}: {mask(' '.join(said.split()))[:_SAID_CHARS]}"
         match status:
             case "UNAUTHENTICATED":
@@ -155,7 +156,7 @@ class Channel:
 
     @property
     def _cure(self) -> str:
-        speaks = "TLS" if self._secure else "no TLS: `tls: verify` makes it speak it"
+        speaks = "TLS" if self._secure else "no TLS: `verify: true` makes it speak it"
         return f"is it running, and is the address right? it was asked with {speaks}"
 
     def close(self) -> None:

@@ -43,7 +43,9 @@ def may_hide(config: FeastConfig) -> bool:
         "remote",
         "rest",
     }
-    return asks_a_server and any((config.token, config.headers, config.client_cert))
+    return asks_a_server and any(
+        (config.token, config.username, config.headers, config.client_cert)
+    )
 
 
 def _content(kind: str, address: str, config: FeastConfig) -> Content:

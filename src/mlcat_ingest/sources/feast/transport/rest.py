@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from mlcat_ingest.awaiting import Awaited, longest_awaited
-from mlcat_ingest.certificates import Trust
+from mlcat_ingest.client.options import http_options
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Http, Reply
@@ -47,32 +47,19 @@ class RestRegistry:
     """Reads a registry over REST; see `raw.Transport`."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
-        """Contact nothing yet."""
+        """Contact nothing yet.
+
+        Raises:
+            RecipeError: as `http_options`.
+        """
         base = address.rstrip("/")
         if not urlsplit(base).path:
             base += _ROOT
         self.shown = redact_url(base)
         self._url = base
-        verify: bool | str = config.tls != "insecure"
-        if config.ca_bundle is not None:
-            verify = str(config.ca_bundle)
-        cert = None if config.client_cert is None else str(config.client_cert)
-        pair = None if cert is None else (cert, str(config.client_key or cert))
-        self._trust = Trust(verify, pair)
-        headers = {name: value.get_secret_value() for name, value in config.headers.items()}
-        if config.token is not None:
-            headers["Authorization"] = f"Bearer {config.token.get_secret_value()}"
-        self._http = Http(
-            base,
-            peer=_PEER,
-            unavailable=SourceUnavailableError,
-            headers=headers,
-            verify=verify,
-            cert=pair,
-            read_timeout_s=config.timeout_s,
-            retries=config.retries,
-            connections=1,
-        )
+        options = http_options(config, peer=_PEER, connections=1)
+        self._trust = options.trust
+        self._http = Http(base, peer=_PEER, unavailable=SourceUnavailableError, options=options)
 
     def server_id(self) -> str:
         """Return host, port and path."""

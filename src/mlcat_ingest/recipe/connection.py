@@ -1,0 +1,121 @@
+"""How a recipe says how to reach a server over HTTP: one set of keys for every side of it."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
+
+from mlcat_ingest.recipe.fields import (
+    NotContent,
+    OldKey,
+    OptionalSecret,
+    OptionalStr,
+    RecipeModel,
+    printable_secret,
+    with_new_keys,
+)
+from mlcat_ingest.recipe.paths import RecipePath
+
+Timeout = Annotated[
+    float,
+    NotContent(),
+    Field(gt=0, le=3_600, validation_alias=AliasChoices("timeout_s", "timeout_sec")),
+]
+"""Seconds to wait for an answer."""
+
+Retries = Annotated[
+    int,
+    NotContent(),
+    Field(ge=0, le=50, validation_alias=AliasChoices("retries", "retry_max_times")),
+]
+"""Attempts after the first."""
+
+_Attempts = Annotated[int, Field(ge=1, le=51)]
+_HeaderValue = Annotated[SecretStr, AfterValidator(printable_secret)]
+
+
+def _opposite(given: Any) -> bool | None:
+    return None if given is None else not given
+
+
+def _verified(tls: str | None) -> bool | None:
+    return None if tls is None else tls == "verify"
+
+
+Verify = Annotated[
+    bool | None,
+    NotContent(),
+    OldKey("tls", Literal["verify", "insecure"] | None, _verified),
+    OldKey("insecure_tls", bool | None, _opposite),
+    OldKey("disable_ssl_verification", bool | None, _opposite),
+]
+"""Whether to check a server's certificate."""
+
+
+class ConnectionConfig(RecipeModel):
+    """How to reach a server over HTTP."""
+
+    timeout_s: Timeout = 60.0
+    """Seconds to wait for the server to send something before the attempt counts as failed."""
+
+    retries: Annotated[Retries, OldKey("max_attempts", _Attempts, lambda count: count - 1)] = 5
+    """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
+
+    verify: Verify = None
+    """Whether to check the server's TLS certificate; `false` accepts any: for trials only.
+    Default: true."""
+
+    ca_bundle: Annotated[RecipePath | None, NotContent()] = Field(
+        default=None,
+        validation_alias=AliasChoices("ca_bundle", "ca_certificate_path", "server_cert_path"),
+    )
+    """PEM file or folder of the authorities that may sign the server's certificate. Default: those
+    of the system."""
+
+    client_cert: Annotated[RecipePath | None, NotContent()] = Field(
+        default=None,
+        validation_alias=AliasChoices("client_cert", "client_certificate_path", "client_cert_path"),
+    )
+    """PEM file of the certificate to show to the server."""
+
+    client_key: Annotated[RecipePath | None, NotContent()] = Field(
+        default=None, validation_alias=AliasChoices("client_key", "client_key_path")
+    )
+    """PEM file of the certificate's key, where it is not in `client_cert`."""
+
+    headers: Annotated[dict[str, _HeaderValue], NotContent()] = Field(
+        default_factory=dict, validation_alias=AliasChoices("headers", "extra_headers")
+    )
+    """Further headers of every request, such as those of an authenticating proxy; their values are
+    secrets."""
+
+    token: Annotated[OptionalSecret, NotContent()] = None
+    """Bearer token; empty is none."""
+
+    username: Annotated[OptionalStr, NotContent()] = None
+    """User name for basic authentication."""
+
+    password: Annotated[OptionalSecret, NotContent()] = None
+    """Password for basic authentication."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_new_keys(cls, data: Any) -> Any:
+        return with_new_keys(cls, data)
+
+    @model_validator(mode="after")
+    def _key_needs_certificate(self) -> Self:
+        if self.client_key is not None and self.client_cert is None:
+            raise ValueError("`client_key` is of use with `client_cert` only")
+        return self
+
+    @model_validator(mode="after")
+    def _one_word_about_the_certificate(self) -> Self:
+        if self.verify is False and self.ca_bundle is not None:
+            raise ValueError("`verify: false` accepts what `ca_bundle` does not: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_sign_in(self) -> Self:
+        if self.token is not None and self.password is not None:
+            raise ValueError("give `token`, or `username` and `password`, not both")
+        return self

@@ -1,0 +1,155 @@
+"""Every HTTP side of a recipe takes the same keys, and each other name of a key means the same."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.pipeline.resolve import Resolved, resolve
+from mlcat_ingest.recipe.model import Recipe
+from support.certificates import make_certificate
+from support.flaky_server import Answer, FlakyServer, flaky
+
+pytestmark = pytest.mark.integration
+
+TOKEN = "the-t0ken"
+BUSY = Answer(503, headers={"Retry-After": "0"})
+
+
+def resolved(source: dict[str, Any], sink: dict[str, Any]) -> Resolved:
+    return resolve(Recipe.parse(json.dumps({"name": "r", "source": source, "sink": sink})))
+
+
+def ask_mlflow(url: str, **connection: Any) -> None:
+    config = {"tracking_uri": url, **connection}
+    _check_source({"type": "mlflow", "config": config})
+
+
+def ask_feast(url: str, **connection: Any) -> None:
+    config = {"registry": {"path": url, "registry_type": "rest"}, **connection}
+    _check_source({"type": "feast", "config": config})
+
+
+def _check_source(spec: dict[str, Any]) -> None:
+    [source] = resolved(spec, {"type": "file", "config": {"path": "out.jsonl"}}).sources
+    with closing(source.build()) as built:
+        list(built.check())
+
+
+def ask_sink(url: str, **connection: Any) -> None:
+    found = resolved(
+        {"type": "mlflow"}, {"type": "rest", "config": {"server": url, **connection}}
+    ).sink
+    assert found is not None
+    with closing(found.build()) as built:
+        list(built.check())
+
+
+SIDES = pytest.mark.parametrize("ask", [ask_mlflow, ask_feast, ask_sink])
+Ask = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "MLCAT_TOKEN", "DATAHUB_GMS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls")).parent
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[FlakyServer]:
+    """A server that asks for a certificate, and is busy."""
+    both = folder / "both.pem"
+    with flaky([BUSY], certificate=both, client_authority=folder / "cert.pem") as running:
+        yield running
+
+
+@SIDES
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("ca_bundle", "client_cert", "client_key", "headers", "timeout_s", "retries"),
+        (
+            *("ca_certificate_path", "client_certificate_path", "client_key_path"),
+            *("extra_headers", "timeout_sec", "retry_max_times"),
+        ),
+        ("server_cert_path", "client_cert_path", "client_key", "headers", "timeout_s", "retries"),
+    ],
+    ids=["ours", "DataHub's", "MLflow's"],
+)
+def test_each_name_reaches_the_request(
+    ask: Ask, keys: tuple[str, ...], server: FlakyServer, folder: Path
+) -> None:
+    pems = [str(folder / name) for name in ("cert.pem", "cert.pem", "key.pem")]
+    values = [*pems, {"X-Proxy": "open"}, 9, 2]
+    ask(server.url, token=TOKEN, **dict(zip(keys, values, strict=True)))
+    first, *_ = server.requests
+    assert first.headers["Authorization"] == f"Bearer {TOKEN}"
+    assert first.headers["X-Proxy"] == "open"
+    assert attempts(server) == 3
+
+
+@SIDES
+def test_attempts_count_the_first_one(ask: Ask) -> None:
+    with flaky([BUSY]) as server:
+        ask(server.url, token=TOKEN, max_attempts=2)
+        assert attempts(server) == 2
+
+
+def attempts(server: FlakyServer) -> int:
+    """Return how often the first request was sent."""
+    _, same = next(iter(groupby(request.path for request in server.requests)))
+    return len(list(same))
+
+
+@SIDES
+@pytest.mark.parametrize(
+    ("options", "is_asked"),
+    [
+        ({}, False),
+        ({"verify": True}, False),
+        ({"tls": "verify"}, False),
+        ({"insecure_tls": False}, False),
+        ({"verify": False}, True),
+        ({"tls": "insecure"}, True),
+        ({"insecure_tls": True}, True),
+        ({"disable_ssl_verification": True}, True),
+    ],
+    ids=str,
+)
+def test_a_certificate_is_checked_unless_the_recipe_says_otherwise(
+    ask: Ask, options: dict[str, Any], folder: Path, *, is_asked: bool
+) -> None:
+    with flaky([Answer(404)], certificate=folder / "both.pem") as server:
+        ask(server.url, **options)
+        assert bool(server.requests) == is_asked
+
+
+@SIDES
+def test_a_user_name_and_a_password_sign_in(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the environment holds is not mixed with what the recipe says.
+    monkeypatch.setenv("MLCAT_TOKEN", "another")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
+    with flaky([Answer(404)]) as server:
+        ask(server.url, username="ada", password="päss-w0rd")
+        expected = "Basic " + base64.b64encode("ada:päss-w0rd".encode()).decode()
+        assert server.requests[0].headers["Authorization"] == expected
+
+
+@pytest.mark.parametrize("option", ["ca_bundle", "client_cert"])
+def test_a_file_that_is_not_there_is_named_before_anything_is_asked(option: str) -> None:
+    with flaky([Answer()]) as server:
+        with pytest.raises(RecipeError, match=rf"{option}: there is no /nowhere.pem"):
+            ask_feast(server.url, **{option: "/nowhere.pem"})
+        assert server.requests == []

@@ -1,0 +1,139 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.pipeline.resolve import resolve
+from mlcat_ingest.recipe.connection import ConnectionConfig
+from mlcat_ingest.recipe.fields import RecipeModel, content_of, names_of
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.validate import validated
+from mlcat_ingest.sinks.config import RestSinkConfig
+from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+
+ORIGIN = Origin("r.yml", Path("/the/recipes"))
+VALUES: dict[str, Any] = {
+    "timeout_s": 7.0,
+    "retries": 3,
+    "verify": True,
+    "ca_bundle": "ca.pem",
+    "client_cert": "c.pem",
+    "client_key": "k.pem",
+    "headers": {"X": "y"},
+    "token": "t0ken",
+    "username": "ada",
+    "password": "p4ss",
+}
+OTHER_VALUES: dict[str, Any] = {
+    "max_attempts": 4,
+    "tls": "verify",
+    "insecure_tls": False,
+    "disable_ssl_verification": False,
+}
+OLD_KEYS = [
+    (name, other)
+    for name, field in ConnectionConfig.model_fields.items()
+    for other in names_of(name, field)[1:]
+]
+
+
+def said(**raw: Any) -> tuple[ConnectionConfig | None, list[str]]:
+    config, problems = validated(ConnectionConfig, raw, (), ORIGIN)
+    return config, [problem.render() for problem in problems]
+
+
+def beside(name: str) -> dict[str, Any]:
+    return {"client_cert": "c.pem"} if name == "client_key" else {}
+
+
+@pytest.mark.parametrize(("name", "other"), OLD_KEYS)
+def test_an_old_key_means_what_the_new_one_does(name: str, other: str) -> None:
+    value = VALUES[name]
+    new, _ = said(**{name: value}, **beside(name))
+    old, _ = said(**{other: OTHER_VALUES.get(other, value)}, **beside(name))
+    assert new is not None
+    assert new == old
+    assert getattr(new, name) != ConnectionConfig.model_fields[name].default
+
+
+@pytest.mark.parametrize(("name", "other"), OLD_KEYS)
+def test_both_keys_are_one_problem_at_the_old_one(name: str, other: str) -> None:
+    value = VALUES[name]
+    raw = {other: OTHER_VALUES.get(other, value), name: value, **beside(name)}
+    _, problems = said(**raw)
+    assert problems == [f"{other}: says the same as `{name}`; keep one"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "problems"),
+    [
+        ({"max_attempts": 0}, ["max_attempts: has to be 1 or more"]),
+        ({"max_attempts": "many"}, ["max_attempts: has to be a whole number"]),
+        ({"tls": "off"}, ["tls: has to be 'verify' or 'insecure'"]),
+        ({"insecure_tls": "off?"}, ["insecure_tls: has to be true or false"]),
+        (
+            {"insecure_tls": True, "disable_ssl_verification": True},
+            ["disable_ssl_verification: says the same as `verify`; keep one"],
+        ),
+        (
+            {"tls": "insecure", "ca_bundle": "ca.pem"},
+            ["`verify: false` accepts what `ca_bundle` does not: give one of them"],
+        ),
+        ({"client_key": "k.pem"}, ["`client_key` is of use with `client_cert` only"]),
+        (
+            {"token": "t0ken", "password": "p4ss"},
+            ["give `token`, or `username` and `password`, not both"],
+        ),
+    ],
+)
+def test_a_problem_is_at_the_key_that_was_written(raw: dict[str, Any], problems: list[str]) -> None:
+    assert said(**raw)[1] == problems
+
+
+def test_all_problems_are_told_at_once() -> None:
+    _, problems = said(max_attempts=0, tls="off", timeout_sec=-1, colour="red")
+    keys = [problem.partition(":")[0] for problem in problems]
+    assert sorted(keys) == ["colour", "max_attempts", "timeout_sec", "tls"]
+
+
+def test_a_problem_names_the_line_of_a_recipe() -> None:
+    text = """\
+name: r
+source: {type: mlflow}
+sink:
+  type: rest
+  config:
+    retries: 3
+    max_attempts: 4
+"""
+    with pytest.raises(RecipeError) as told:
+        resolve(Recipe.parse(text))
+    sentence = "sink.config.max_attempts: says the same as `retries`; keep one"
+    assert f"recipe.yml:7: {sentence}" in str(told.value)
+    with pytest.raises(RecipeError) as told:
+        resolve(Recipe.parse(text.replace("    retries: 3\n", "").replace("4", "0")))
+    assert "recipe.yml:6: sink.config.max_attempts: has to be 1 or more" in str(told.value)
+
+
+def test_an_old_key_without_a_value_is_left_out() -> None:
+    config, _ = said(tls=None, insecure_tls=None)
+    assert config is None
+    config, _ = said(insecure_tls=None)
+    assert config is not None
+    assert config.verify is None
+
+
+@pytest.mark.parametrize("side", [RestSinkConfig, MlflowConfig, FeastConfig])
+def test_every_side_takes_all_keys_and_none_of_them_is_content(
+    side: type[RecipeModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert issubclass(side, ConnectionConfig)
+    place = {"registry": "registry.db"} if side is FeastConfig else {}
+    given = {key: value for key, value in VALUES.items() if key not in {"username", "password"}}
+    reached = side.model_validate({**place, **given})
+    assert content_of(reached) == content_of(side.model_validate(place))
+    assert not VALUES.keys() & content_of(reached).keys()
