@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from graphql import get_directive_values
+
 from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.graphql.schema import executable_schema
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
 
@@ -25,3 +28,19 @@ def refused(store: Store, query: str, **variables: Any) -> Any:
     reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
     (error,) = reply["errors"]
     return error
+
+
+def root_clients() -> dict[str, str]:
+    """Return the client that each root field names; a field that names none is an error."""
+    schema = executable_schema()
+    assert schema.query_type
+    assert schema.mutation_type
+    directive = schema.get_directive("client")
+    assert directive
+    clients = {}
+    for name, field in (schema.query_type.fields | schema.mutation_type.fields).items():
+        assert field.ast_node
+        named = get_directive_values(directive, field.ast_node)
+        assert named, f"the root field {name} names no client"
+        clients[name] = named["name"]
+    return clients

@@ -72,10 +72,12 @@ class Queries:
             return name
         field = owner.fields[name]
         kind = get_named_type(field.type)
+        # An entity is asked for what its own type has, or the query would find little.
+        form = draw(st.sampled_from(sorted(self.urns))) if kind.name == "Entity" else kind.name
         given = []
         for argument, declared in field.args.items():
             if isinstance(declared.type, GraphQLNonNull) or draw(st.booleans()):
-                known = self.urns.get(kind.name) if argument == "urn" else None
+                known = self.urns.get(form) if argument == "urn" else None
                 value = (
                     f'"{draw(st.sampled_from(known))}"'
                     if known
@@ -87,6 +89,9 @@ class Queries:
             return shown
         if depth <= 0:
             return ""
+        if form != kind.name:
+            inner = self._selection(draw, self.schema.type_map[form], depth - 1, unsound=unsound)
+            return f"{shown} {{ ... on {form} {inner} }}"
         return f"{shown} {self._selection(draw, kind, depth - 1, unsound=unsound)}"
 
     def _value(self, draw: Draw, wanted: Any, *, unsound: bool) -> str:

@@ -9,16 +9,17 @@ from graphql import (
     is_required_argument,
 )
 
+from mlcat_ingest.catalog.graphql.kinds import kind_of
 from mlcat_ingest.catalog.graphql.schema import executable_schema
 
 
-def whole_entity(entity_type: str, depth: int = 4) -> str | None:
-    """Return a query of all that is known of an entity, `$urn`; None where its type has no root."""
-    query = executable_schema().query_type
-    root = query.fields.get(entity_type) if query else None
-    if root is None:
-        return None
-    return f"query ($urn: String!) {{{entity_type}(urn: $urn){_selection(root.type, depth)}}}"
+def whole_entity(entity_type: str, depth: int = 4) -> str:
+    """Return a query of all that is known of an entity, `$urn`."""
+    name = kind_of(entity_type).type_name
+    form = executable_schema().type_map[name]
+    assert isinstance(form, GraphQLObjectType)
+    fields = _selection(form, depth)
+    return f"query ($urn: String!) {{entity(urn: $urn){{... on {name}{fields}}}}}"
 
 
 def _selection(output: GraphQLOutputType, depth: int) -> str | None:

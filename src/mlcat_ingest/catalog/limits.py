@@ -70,9 +70,6 @@ SEARCH_PATTERN_CHARS: Final = 1_000
 SEARCH_VALUES: Final = 10_000
 """Most values of one search."""
 
-SEARCH_FACETS: Final = 50
-"""Most fields whose values one search counts."""
-
 SORT_KEYS: Final = 10
 """Most fields that one search may be sorted by."""
 

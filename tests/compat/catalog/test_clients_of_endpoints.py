@@ -1,4 +1,4 @@
-"""Every endpoint of the catalog names a client; that client has it in its source."""
+"""Every endpoint and root field of the catalog names a client, which has it in its source."""
 
 import re
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from datahub.entrypoints import datahub as datahub_command
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.rest.endpoint import CONNECTOR, INTERFACE, OPERATOR, Endpoint
 from mlcat_ingest.catalog.rest.routes import rest_endpoints
+from support.catalog_graphql import root_clients
 from support.rest_client import rest_client
 
 pytestmark = pytest.mark.compat
@@ -24,6 +25,7 @@ MODULES = (
     "emitter.rest_emitter",
     "ingestion.graph.client",
     "ingestion.source.gc.datahub_gc",
+    "sdk.lineage_client",
     "utilities.openapi_utils",
 )
 INTERFACE_PATHS = {"/operations?action=getEsTaskStatus", "/test?action=evaluate"}
@@ -77,11 +79,23 @@ def sdk_text() -> str:
     return "\n".join(path.read_text() for path in SDK.rglob("*.py"))
 
 
-def test_the_sdk_has_the_method_and_sends_it(endpoints: list[Endpoint], sdk_text: str) -> None:
+def assert_in_sdk(verb: str) -> None:
+    owner, _, method = verb.partition(".")
     modules = [import_module(f"datahub.{name}") for name in MODULES]
+    assert any(hasattr(getattr(module, owner, None), method) for module in modules), verb
+
+
+def assert_is_command(verb: str) -> None:
+    command: click.Command | None = datahub_command
+    for name in verb.split():
+        assert isinstance(command, click.Group), verb
+        command = command.commands.get(name)
+    assert command is not None, verb
+
+
+def test_the_sdk_has_the_method_and_sends_it(endpoints: list[Endpoint], sdk_text: str) -> None:
     for endpoint, verb in called(endpoints, "SDK"):
-        owner, _, method = verb.partition(".")
-        assert any(hasattr(getattr(module, owner, None), method) for module in modules), verb
+        assert_in_sdk(verb)
         assert sends(sdk_text, endpoint), path_of(endpoint)
 
 
@@ -89,9 +103,22 @@ def test_the_command_line_has_the_command_and_sends_it(
     endpoints: list[Endpoint], sdk_text: str
 ) -> None:
     for endpoint, verb in called(endpoints, "CLI"):
-        command: click.Command | None = datahub_command
-        for name in verb.split():
-            assert isinstance(command, click.Group)
-            command = command.commands.get(name)
-        assert command is not None, verb
+        assert_is_command(verb)
         assert sends(sdk_text, endpoint), path_of(endpoint)
+
+
+def test_root_fields_of_graphql_name_methods_and_commands_that_exist() -> None:
+    connector = (CLIENT / "search.py").read_text()
+    for field, client in root_clients().items():
+        kind, _, verb = client.partition(" ")
+        if kind == "SDK":
+            assert_in_sdk(verb)
+        elif kind == "CLI":
+            assert_is_command(verb)
+        elif kind == CONNECTOR:
+            assert f"{field}(input:" in connector
+        else:
+            assert kind in {INTERFACE, "MCP"}, field
+    assert {field for field, client in root_clients().items() if client == INTERFACE} == {
+        *("mlFeature", "mlFeatureTable", "mlModel", "mlModelGroup")
+    }

@@ -190,7 +190,7 @@ def test_datahub_graphql(datahub: Callable[..., str]) -> None:
     found = json.loads(datahub("graphql", "--query", query, "--format", "json"))
     assert found == {"mlModel": {"name": "m", "properties": {"groups": [{"urn": group("churn")}]}}}
     assert "searchAcrossEntities" in datahub("graphql", "--list-queries")
-    assert "createTest" in datahub("graphql", "--list-mutations")
+    assert "createTag" in datahub("graphql", "--list-mutations")
     assert "RelationshipsInput" in datahub("graphql", "--describe", "RelationshipsInput")
     me = json.loads(datahub("graphql", "--operation", "me", "--format", "json"))
     assert me["me"]["corpUser"]["username"] == "unknown"

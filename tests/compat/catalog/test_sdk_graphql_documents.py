@@ -1,6 +1,7 @@
 """Every GraphQL document in the DataHub SDK and CLI: it fits our schema, or stands here as out."""
 
 import ast
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,7 @@ from graphql import (
 from mlcat_ingest.catalog.graphql.complexity import check_complexity
 from mlcat_ingest.catalog.graphql.schema import executable_schema
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from support.catalog_graphql import root_clients
 
 pytestmark = pytest.mark.compat
 
@@ -131,6 +133,15 @@ def test_the_documents_were_found() -> None:
         "appConfig",
     }
     assert len(DOCUMENTS) > 40
+
+
+def test_the_clients_of_root_fields_ask_for_them() -> None:
+    """What is said to be there for the SDK or the command line is in one of their documents."""
+    asked = set().union(*(roots(parse(text)) for text in OURS.values()))
+    theirs = {name for name, one in root_clients().items() if one.startswith(("SDK ", "CLI "))}
+    assert theirs <= asked
+    assert all(re.fullmatch(r"interface|connector|(SDK|CLI|MCP) .+", one)
+               for one in root_clients().values())  # fmt: skip
 
 
 @pytest.mark.parametrize("prefix", sorted(FOREIGN))

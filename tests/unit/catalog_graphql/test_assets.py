@@ -113,9 +113,9 @@ def test_the_schema_of_a_dataset_at_any_version(store: Store) -> None:
         fields = [{"fieldPath": name, "nativeDataType": "INT", "type": {}} for name in names]
         put(store, DATASET, schemaMetadata={"fields": fields, "platform": "urn:li:dataPlatform:s3"})
     for version, paths in ((0, ["a", "b"]), (1, ["a"]), (2, ["a", "b"]), (9, None)):
-        query = """query ($urn: String!, $v: Long) { dataset(urn: $urn) {
-            schemaMetadata(version: $v) { platformUrn fields { fieldPath nativeDataType } } } }"""
-        found = ask(store, query, urn=DATASET, v=version)["dataset"]["schemaMetadata"]
+        query = """query ($urn: String!, $v: Long) { entity(urn: $urn) { ... on Dataset {
+            schemaMetadata(version: $v) { platformUrn fields { fieldPath nativeDataType } } } } }"""
+        found = ask(store, query, urn=DATASET, v=version)["entity"]["schemaMetadata"]
         assert (found and [field["fieldPath"] for field in found["fields"]]) == paths
 
 

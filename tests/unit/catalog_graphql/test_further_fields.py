@@ -83,7 +83,7 @@ def test_unset_properties_are_null(store: Store) -> None:
     fields = """... on MLModel { origin lastIngested editableProperties { description }
         ownership { owners { type } } tags { tags { context } } status { removed }
         deprecation { deprecated } domain { associatedUrn } testResults { passing { type } }
-        dataPlatformInstance { urn } sourceCode { sourceCode { type } }
+        dataPlatformInstance { urn }
         properties { hyperParameters { key } mlModelLineageInfo { trainingJobs } created { time }
             customProperties { key } } }"""
     assert read(store, model("m"), fields) == {
@@ -97,7 +97,6 @@ def test_unset_properties_are_null(store: Store) -> None:
         "domain": None,
         "testResults": None,
         "dataPlatformInstance": None,
-        "sourceCode": None,
         "properties": {
             "hyperParameters": None,
             "mlModelLineageInfo": None,
@@ -131,9 +130,6 @@ def test_people_tags_terms_and_links(store: Store) -> None:
         institutionalMemory={
             "elements": [{"url": "http://doc", "description": "Doc", "createStamp": STAMP}]
         },
-        sourceCode={
-            "sourceCode": [{"type": "ML_MODEL_SOURCE_CODE", "sourceCodeUrl": "http://code"}]
-        },
         dataPlatformInstance={
             "platform": MLFLOW,
             "instance": f"urn:li:dataPlatformInstance:({MLFLOW},eu)",
@@ -149,7 +145,6 @@ def test_people_tags_terms_and_links(store: Store) -> None:
         domain { domain { id properties { name } } associatedUrn }
         status { removed } deprecation { deprecated note actor decommissionTime }
         institutionalMemory { elements { url label description created { time } } }
-        sourceCode { sourceCode { type sourceCodeUrl } }
         dataPlatformInstance { urn instanceId platform { name displayName } } }"""
     assert read(store, model("m"), fields) == {
         "editableProperties": {"description": "edited"},
@@ -210,9 +205,6 @@ def test_people_tags_terms_and_links(store: Store) -> None:
                     "created": {"time": STAMP["time"]},
                 }
             ]
-        },
-        "sourceCode": {
-            "sourceCode": [{"type": "ML_MODEL_SOURCE_CODE", "sourceCodeUrl": "http://code"}]
         },
         "dataPlatformInstance": {
             "urn": f"urn:li:dataPlatformInstance:({MLFLOW},eu)",

@@ -196,14 +196,13 @@ def test_names_are_the_part_of_the_urn_verbatim(store: Store) -> None:
         ("mlFeature", "junk", "is not a URN"),
         ("mlModel", "urn:li:mlModel:(a,b)", "does not have 3 parts"),
         ("entity", "", "is not a URN"),
-        ("entityExists", "urn:li:", "is not a URN"),
+        ("entity", "urn:li:", "is not a URN"),
     ],
 )
 def test_a_urn_that_cannot_be_meant_is_an_error_with_a_code(
     store: Store, root: str, urn: str, says: str
 ) -> None:
-    fields = "" if root == "entityExists" else "{ urn }"
-    query = f"query ($urn: String!) {{ {root}(urn: $urn) {fields} }}"
+    query = f"query ($urn: String!) {{ {root}(urn: $urn) {{ urn }} }}"
     reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, {"urn": urn}))
     assert reply["data"] == {root: None}
     (error,) = reply["errors"]
@@ -240,6 +239,6 @@ def test_entities_in_the_order_asked_for(store: Store) -> None:
 def test_existence(store: Store) -> None:
     put(store, model("m"), mlModelKey={"platform": "urn:li:dataPlatform:mlflow", "name": "m",
         "origin": "PROD"})  # fmt: skip
-    query = "query ($urn: String!) { entityExists(urn: $urn) mlModel(urn: $urn) { exists } }"
-    assert ask(store, query, urn=model("m")) == {"entityExists": True, "mlModel": {"exists": True}}
-    assert ask(store, query, urn=model("n")) == {"entityExists": False, "mlModel": None}
+    query = "query ($urn: String!) { mlModel(urn: $urn) { exists } }"
+    assert ask(store, query, urn=model("m")) == {"mlModel": {"exists": True}}
+    assert ask(store, query, urn=model("n")) == {"mlModel": None}

@@ -91,9 +91,9 @@ def test_impact_passes_datasets_and_jobs(graph: Store) -> None:
     assert reached(graph, DATASET, "UPSTREAM") == {staged: 1, job: 2, raw: 3}
     assert reached(graph, raw, "DOWNSTREAM")[group("g")] == 6
     # Fields are at the ends of relationships, and of no lineage between entities.
-    made = """query ($urn: String!) { dataset(urn: $urn) { relationships(input: {
+    made = """query ($urn: String!) { entity(urn: $urn) { relationships(input: {
         types: ["DownstreamOf"], direction: OUTGOING}) { relationships { entity { urn } } } } }"""
-    found = ask(graph, made, urn=DATASET)["dataset"]["relationships"]["relationships"]
+    found = ask(graph, made, urn=DATASET)["entity"]["relationships"]["relationships"]
     assert {one["entity"]["urn"] for one in found} == {staged, field}
 
 

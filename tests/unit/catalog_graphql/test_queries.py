@@ -383,19 +383,14 @@ def test_a_table_that_does_not_fit_the_schema_is_noticed() -> None:
 
 
 def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
-    from types import SimpleNamespace
-
     from mlcat_ingest.catalog.graphql.kinds import KINDS
     from mlcat_ingest.catalog.graphql.loader import Cohort, Loader
-    from mlcat_ingest.catalog.graphql.nodes import Node, Record
+    from mlcat_ingest.catalog.graphql.nodes import Node
 
     node = Node("urn:li:mlModel:(p,n,mars)", KINDS["mlModel"], Cohort(Loader(store), []))
     made = schema.executable_schema()
     model_type = made.type_map["MLModel"]
     assert model_type.fields["origin"].resolve(node, None) is None  # type: ignore[attr-defined]
-    users = made.type_map["IntendedUse"].fields["primaryUsers"]  # type: ignore[attr-defined]
-    record = Record(node, {"primaryUsers": ["HOBBY", "martians", None]})
-    assert users.resolve(record, SimpleNamespace(field_name="primaryUsers")) == ["HOBBY"]
 
 
 def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:

@@ -17,9 +17,7 @@ FEATURE = "featureNamespace! dataType:MLFeatureDataType"
 PROPERTIES = "description:String customProperties"
 
 TYPES = {
-    "MLModel": f"{COMMON} {PLACED} properties:MLModelProperties globalTags intendedUse metrics "
-    "factorPrompts evaluationData trainingData quantitativeAnalyses ethicalConsiderations "
-    "caveatsAndRecommendations sourceCode cost versionProperties",
+    "MLModel": f"{COMMON} {PLACED} properties:MLModelProperties globalTags versionProperties",
     "MLModelGroup": f"{COMMON} {PLACED} properties:MLModelGroupProperties",
     "MLFeature": f"{COMMON} {FEATURE} properties:MLFeatureProperties featureProperties",
     "MLPrimaryKey": f"{COMMON} {FEATURE} properties:MLPrimaryKeyProperties primaryKeyProperties",

@@ -179,20 +179,6 @@ def test_facets_name_what_they_count(filled: Store) -> None:
     assert ask(filled, query, input=wish)["searchAcrossEntities"]["facets"] == []
 
 
-def test_facets_alone(filled: Store) -> None:
-    query = """query ($input: AggregateAcrossEntitiesInput!) { aggregateAcrossEntities(
-        input: $input) { facets { field aggregations { value count } } } }"""
-    wish = {"query": "churn", "facets": ["platform", None]}
-    platforms = {"value": "urn:li:dataPlatform:mlflow", "count": 3}
-    feast = {"value": "urn:li:dataPlatform:feast", "count": 1}
-    assert ask(filled, query, input=wish)["aggregateAcrossEntities"]["facets"] == [
-        {"field": "platform", "aggregations": [platforms, feast]}
-    ]
-    del wish["facets"]
-    usual = ask(filled, query, input=wish)["aggregateAcrossEntities"]["facets"]
-    assert {facet["field"] for facet in usual} >= {"_entityType", "owners", "tags"}
-
-
 def test_what_matched(filled: Store) -> None:
     query = """query ($input: SearchAcrossEntitiesInput!) { searchAcrossEntities(input: $input) {
         suggestions { text }
@@ -252,13 +238,6 @@ def test_a_search_that_asks_for_too_much_is_told(
     error = refused(store, ACROSS, input={"query": "*", **wish})
     assert says in error["message"]
     assert error["extensions"] == {"code": 400, "type": "BAD_REQUEST"}
-
-
-def test_facets_are_limited(store: Store) -> None:
-    query = """query ($input: AggregateAcrossEntitiesInput!) { aggregateAcrossEntities(
-        input: $input) { facets { field } } }"""
-    wish = {"query": "*", "facets": [f"f{place}" for place in range(51)]}
-    assert "more than 50 facets" in refused(store, query, input=wish)["message"]
 
 
 def test_versions_that_are_not_the_latest_are_found_where_that_is_asked_for(store: Store) -> None:

@@ -31,7 +31,6 @@ from mlcat_ingest.catalog.graphql.resolvers.lineage import LINEAGE
 from mlcat_ingest.catalog.graphql.resolvers.lineage_search import LINEAGE_SEARCH
 from mlcat_ingest.catalog.graphql.resolvers.metadata_tests import METADATA_TESTS
 from mlcat_ingest.catalog.graphql.resolvers.ml import BOXES, ML
-from mlcat_ingest.catalog.graphql.resolvers.modelcard import MODEL_CARD
 from mlcat_ingest.catalog.graphql.resolvers.roots import LOOK_UPS
 from mlcat_ingest.catalog.graphql.resolvers.search import SEARCH
 from mlcat_ingest.catalog.graphql.resolvers.service import SERVICE
@@ -41,7 +40,6 @@ from mlcat_ingest.catalog.graphql.resolvers.versions import VERSIONED, VERSIONS
 _TABLES: Final[Sequence[Mapping[str, Fields]]] = (
     {"Query": LOOK_UPS},
     ML,
-    MODEL_CARD,
     ASSETS,
     RECORDS,
     VERSIONS,
@@ -59,7 +57,6 @@ _ENTITY_FIELDS: Final[Fields] = {**ENTITY, **GOVERNED, **LINEAGE, **VERSIONED}
 _BOXED: Final[Mapping[str, Mapping[str, str]]] = {
     "HyperParameterValueType": BOXES,
     "PropertyValue": PROPERTY_VALUES,
-    "ResultsType": BOXES,
 }
 """Union of values, and the only field that a member has, to the member's type."""
 
@@ -122,8 +119,6 @@ def _known_value(field: GraphQLField) -> Resolver:
 
     def guarded(source: Any, info: GraphQLResolveInfo) -> Any:
         value = resolve(source, info)
-        if isinstance(value, list):
-            return [item for item in value if item in known]
         return value if isinstance(value, str) and value in known else None
 
     return guarded

@@ -8,7 +8,6 @@ from sqlalchemy import Connection, select
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import (
     SEARCH_CRITERIA,
-    SEARCH_FACETS,
     SEARCH_PATTERN_CHARS,
     SEARCH_PATTERNS,
     SEARCH_VALUES,
@@ -89,8 +88,6 @@ def _check_size(request: SearchRequest) -> None:
         raise BadRequestError(f"the filter has more than {SEARCH_VALUES} values")
     if len(request.sort) > SORT_KEYS:
         raise BadRequestError(f"the search is sorted by more than {SORT_KEYS} fields")
-    if len(request.facets) > SEARCH_FACETS:
-        raise BadRequestError(f"the search counts more than {SEARCH_FACETS} facets")
 
 
 def _urns(connection: Connection, ids: Sequence[int]) -> dict[int, str]:

@@ -23,8 +23,8 @@ from mlcat_ingest.testing.gms.requests import SeenRequest
 
 _GRAPHQL: Final = frozenset({"/api/graphql", "/api/v2/graphql"})
 _SEARCH_FIELDS: Final = re.compile(
-    rb"\b(search|searchAcrossEntities|scrollAcrossEntities|aggregateAcrossEntities|relationships"
-    rb"|lineage|searchAcrossLineage|scrollAcrossLineage|listTests)\b"
+    rb"\b(search|searchAcrossEntities|scrollAcrossEntities|relationships|lineage"
+    rb"|searchAcrossLineage|scrollAcrossLineage)\b"
 )
 _SEARCH_PATHS: Final = re.compile(
     r"/openapi/v3/entity/(scroll|[^/]+)|/openapi/v3/(relationship|lineage).*"

@@ -16,15 +16,8 @@ from mlcat_ingest.catalog.graphql.resolvers.common import (
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import check, entity_type_of
 
-# Root field to entity type where the two are not spelled alike.
-_SPELLED = {"corpUser": "corpuser"}
-
-_LOOK_UPS = (
-    "mlModel mlModelGroup mlFeature mlFeatureTable mlPrimaryKey mlModelDeployment chart container "
-    "corpGroup corpUser dashboard dataFlow dataJob dataPlatform dataPlatformInstance "
-    "dataProcessInstance dataset document domain form glossaryTerm structuredProperty tag test "
-    "versionSet"
-)
+_SINGLE: Final = ("mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable")
+"""Entity types that have a root field of their own."""
 
 
 def _type_of(urn: str) -> str:
@@ -72,15 +65,9 @@ def _entities(_root: Any, info: GraphQLResolveInfo, urns: Sequence[str]) -> list
     return [node_of(urn, cohort) if cohort.exists(urn) else None for urn in urns]
 
 
-def _entity_exists(_root: Any, info: GraphQLResolveInfo, urn: str) -> bool:
-    _type_of(urn)
-    return urn in context_of(info).store.exists([urn])
-
-
 LOOK_UPS: Final[Fields] = {
-    **{name: _single(_SPELLED.get(name, name)) for name in _LOOK_UPS.split()},
+    **{entity_type: _single(entity_type) for entity_type in _SINGLE},
     "entity": _entity,
     "entities": _entities,
-    "entityExists": _entity_exists,
 }
 """Root field to resolver."""

@@ -114,14 +114,6 @@ def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     }
 
 
-def _aggregate(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> Any:
-    wish = arguments["input"]
-    request = with_usual_types(search_request(wish, context_of(info).limits))
-    named = tuple(name for name in wish.get("facets") or () if name)
-    request = replace(request, count=0, facets=named or tuple(FACETS))
-    return page_fields(info, request, run_search(info, request))
-
-
 def _named_entity(source: Mapping[str, Any], info: GraphQLResolveInfo) -> Node | None:
     value = source["value"]
     return nodes_in(info, [value]).get(value) if value.startswith(PREFIX) else None
@@ -143,7 +135,6 @@ SEARCH: Final[Mapping[str, Fields]] = {
         "search": _search,
         "searchAcrossEntities": _search,
         "scrollAcrossEntities": _search,
-        "aggregateAcrossEntities": _aggregate,
     },
     "MatchedField": {"entity": _named_entity},
     "AggregationMetadata": {"displayName": _display_name},

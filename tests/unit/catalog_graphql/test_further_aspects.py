@@ -1,4 +1,4 @@
-"""The model card, and everything else that hangs on a model."""
+"""What else hangs on a model: versions, structured properties, forms and places."""
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.metadata.codec import loads
@@ -6,78 +6,6 @@ from support.catalog_graphql import read
 from support.catalog_store import MLFLOW, model, put
 
 ADA = "urn:li:corpuser:ada"
-DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
-
-
-def test_the_model_card(store: Store) -> None:
-    put(
-        store,
-        model("m"),
-        intendedUse={"primaryUses": ["churn"], "primaryUsers": ["HOBBY"], "outOfScopeUses": []},
-        mlModelFactorPrompts={"relevantFactors": [{"groups": ["a"], "environment": ["b"]}]},
-        mlModelMetrics={"performanceMeasures": ["auc"]},
-        mlModelEvaluationData={"evaluationData": [{"dataset": DATASET, "motivation": "why"}]},
-        mlModelTrainingData={"trainingData": [{"dataset": DATASET, "preProcessing": ["x"]}]},
-        mlModelQuantitativeAnalyses={"unitaryResults": "http://results"},
-        mlModelEthicalConsiderations={"risksAndHarms": ["r"]},
-        mlModelCaveatsAndRecommendations={
-            "caveats": {"needsFurtherTesting": True},
-            "recommendations": "rest",
-        },
-        cost={
-            "costType": "ORG_COST_TYPE",
-            "cost": {"costCode": "x1"},
-        },
-    )
-    fields = """... on MLModel {
-        intendedUse { primaryUses primaryUsers outOfScopeUses }
-        factorPrompts { relevantFactors { groups instrumentation environment }
-            evaluationFactors { groups } }
-        metrics { performanceMeasures decisionThreshold }
-        evaluationData { dataset motivation } trainingData { dataset preProcessing }
-        quantitativeAnalyses { unitaryResults { ... on StringBox { stringValue } }
-            intersectionalResults { ... on StringBox { stringValue } } }
-        ethicalConsiderations { risksAndHarms data }
-        caveatsAndRecommendations { caveats { needsFurtherTesting } recommendations }
-        sourceCode { sourceCode { type } }
-        cost { costType costValue { costCode costId } } }"""
-    assert read(store, model("m"), fields) == {
-        "intendedUse": {
-            "primaryUses": ["churn"],
-            "primaryUsers": ["HOBBY"],
-            "outOfScopeUses": [],
-        },
-        "factorPrompts": {
-            "relevantFactors": [{"groups": ["a"], "instrumentation": None, "environment": ["b"]}],
-            "evaluationFactors": None,
-        },
-        "metrics": {"performanceMeasures": ["auc"], "decisionThreshold": None},
-        "evaluationData": [{"dataset": DATASET, "motivation": "why"}],
-        "trainingData": [{"dataset": DATASET, "preProcessing": ["x"]}],
-        "quantitativeAnalyses": {
-            "unitaryResults": {"stringValue": "http://results"},
-            "intersectionalResults": None,
-        },
-        "ethicalConsiderations": {"risksAndHarms": ["r"], "data": None},
-        "caveatsAndRecommendations": {
-            "caveats": {"needsFurtherTesting": True},
-            "recommendations": "rest",
-        },
-        "sourceCode": None,
-        "cost": {"costType": "ORG_COST_TYPE", "costValue": {"costCode": "x1", "costId": None}},
-    }
-
-
-def test_a_model_without_a_card(store: Store) -> None:
-    put(store, model("m"), status={"removed": False})
-    fields = (
-        "... on MLModel { evaluationData { dataset } cost { costType } metrics { __typename } }"
-    )
-    assert read(store, model("m"), fields) == {
-        "evaluationData": None,
-        "cost": None,
-        "metrics": None,
-    }
 
 
 def test_versions(store: Store) -> None:
