@@ -11,9 +11,9 @@ from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.redaction import UNREADABLE_URL, redact_url, redact_urls, user_info
 from mlcat_ingest.sources.feast.addresses import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.joined import Limits
-from mlcat_ingest.sources.mlflow.mapping.properties import put_tags
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.uris import normalised
 from mlcat_ingest.sql.failures import Holder, failure
 
@@ -66,15 +66,15 @@ def test_user_name_and_password_of_an_address() -> None:
 def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
     url = f"http://bob:{PASSWORD}@db.example.com:5000/x"
     driver = OperationalError("SELECT 1", None, ValueError(TEXT))
-    tags: dict[str, str] = {}
-    put_tags(tags, {"mlflow.source.name": url, "mlflow.gitRepoURL": url}, Limits(), [])
+    custom = CustomProperties(Fitter())
+    custom.put_tags({"mlflow.source.name": url, "mlflow.gitRepoURL": url})
     shown = [
         mask(TEXT),
         str(failure(Holder("MLflow", "database"), "x", driver, None)),
         normalised(url),
         MlflowConfig(tracking_uri=f"postgresql://bob:{PASSWORD}@h/db").public_uri,
         commit_url(f"{url}/repo.git", "abcdef12"),
-        *tags.values(),
+        *custom.values.values(),
     ]
     for text in shown:
         assert text

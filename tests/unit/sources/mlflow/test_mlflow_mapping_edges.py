@@ -12,12 +12,13 @@ from mlcat_ingest.sources.mlflow.joined import (
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
-    Limits,
     Scope,
 )
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import free_name, hyper_params
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -81,7 +82,9 @@ def test_an_alias_too_long_for_a_tag_is_left_out_and_noted() -> None:
 
 def metrics_of(run: Run, *models: LoggedModel, scope: Scope = SCOPE) -> dict[str, str]:
     known = {model.model_id: model for model in models}
-    found = training_metrics(run, known, {}, scope.limits, [], system_metrics=False)
+    found = training_metrics(
+        run, known, CustomProperties(Fitter(scope.limits)), system_metrics=False
+    )
     names = [entry["name"] for entry in found]
     assert names == sorted(set(names))
     return {entry["name"]: entry["value"] for entry in found}
@@ -126,11 +129,11 @@ def test_system_metrics_of_models_are_left_out_too() -> None:
 
 def test_parameters_whose_names_are_cut_alike_are_both_kept() -> None:
     params = {f"{'p' * 300}{n}": str(n) for n in range(3)}
-    notes: list[Note] = []
-    entries = hyper_params(params, {}, Limits(), notes)
+    custom = CustomProperties(Fitter())
+    entries = hyper_params(params, custom)
     assert [entry["value"] for entry in entries] == ["0", "1", "2"]
     assert len({entry["name"] for entry in entries}) == 3
-    assert [note.kind for note in notes] == ["truncated"] * 3
+    assert [note.kind for note in custom.fitter.notes] == ["truncated"] * 3
 
 
 def test_a_free_name_is_the_first_that_is_not_taken() -> None:

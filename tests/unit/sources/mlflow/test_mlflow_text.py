@@ -8,35 +8,33 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.limits import shrink, sized
-from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, put_tags, source_name
+from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, CustomProperties, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
-    clean,
+    Fitter,
     cut,
-    fit,
     number_text,
-    timestamp,
 )
 from mlcat_ingest.text import whole_characters
 
 
 def test_ordinary_text_stays_and_leaves_no_note() -> None:
-    notes: list[Note] = []
+    fitter = Fitter()
     for text in ("", "plain", "two\nlines\tand\r\n", "é 😀 \u202e עברית", "a\u2028b"):
-        assert clean(text, notes, "here") == text
-    assert notes == []
+        assert fitter.text(text, "here") == fitter.clean(text, "here") == text
+    assert fitter.notes == []
 
 
 def test_controls_and_half_characters_are_replaced_and_noted() -> None:
-    notes: list[Note] = []
-    assert clean("a\x00b\x1b[0m\x7f\x85\ud83d", notes, "tag 'x'") == "a�b�[0m���"
-    assert notes == [Note("characters_replaced", "tag 'x'")]
+    fitter = Fitter()
+    assert fitter.clean("a\x00b\x1b[0m\x7f\x85\ud83d", "tag 'x'") == "a�b�[0m���"
+    assert fitter.notes == [Note("characters_replaced", "tag 'x'")]
     assert whole_characters("a\x00\ud83d") == "a\x00�"
 
 
 def test_long_text_is_cut_with_its_length() -> None:
-    notes: list[Note] = []
-    assert fit("x" * 12, 10, notes, "note") == "xxxxxxxxxx… [truncated, 12 characters]"
-    assert notes == [Note("truncated", "note: 12 characters")]
+    fitter = Fitter()
+    assert fitter.text("x" * 12, "note", 10) == "xxxxxxxxxx… [truncated, 12 characters]"
+    assert fitter.notes == [Note("truncated", "note: 12 characters")]
     assert cut("x" * 10, 10) == "x" * 10
 
 
@@ -64,12 +62,12 @@ def test_numbers_have_their_shortest_exact_text(value: float, text: str) -> None
 
 
 def test_times_beyond_64_bits_are_left_out_and_noted() -> None:
-    notes: list[Note] = []
-    assert timestamp(None, notes, "start") is None
-    assert timestamp(2**63 - 1, notes, "start") == 2**63 - 1
-    assert notes == []
-    assert timestamp(2**63, notes, "start") is None
-    assert notes == [Note("invalid_time", "start")]
+    fitter = Fitter()
+    assert fitter.time_ms(None, "start") is None
+    assert fitter.time_ms(2**63 - 1, "start") == 2**63 - 1
+    assert fitter.notes == []
+    assert fitter.time_ms(2**63, "start") is None
+    assert fitter.notes == [Note("invalid_time", "start")]
 
 
 def test_no_two_tag_names_become_one() -> None:
@@ -81,27 +79,30 @@ def test_no_two_tag_names_become_one() -> None:
 
 
 def test_tags_whose_names_are_cut_alike_are_both_kept() -> None:
-    properties: dict[str, str] = {}
-    notes: list[Note] = []
+    custom = CustomProperties(Fitter())
     tags = {"k\x00": "1", "k\x01": "2", "k�": "3"}
-    put_tags(properties, tags, Limits(), notes)
-    assert sorted(properties.values()) == ["1", "2", "3"]
-    assert [note.kind for note in notes] == ["characters_replaced"] * 2
+    custom.put_tags(tags)
+    assert sorted(custom.values.values()) == ["1", "2", "3"]
+    assert [note.kind for note in custom.fitter.notes] == ["characters_replaced"] * 2
 
 
 def test_an_address_in_a_tag_loses_its_credentials() -> None:
-    properties: dict[str, str] = {}
+    custom = CustomProperties(Fitter())
     tags = {
         "mlflow.source.name": "https://ann:s3cret@git.example.com/x",
         "mlflow.source.git.repoURL": "git@git.example.com:x/y.git",
         "contact": "https://kept@example.com",
     }
-    put_tags(properties, tags, Limits(), [])
-    assert properties == {
+    custom.put_tags(tags)
+    assert custom.values == {
         "contact": "https://kept@example.com",
         "mlflow.source.git.repoURL": "git@git.example.com:x/y.git",
         "mlflow.source.name": "https://git.example.com/x",
     }
+
+
+def fitter_of(aspect_bytes: int) -> Fitter:
+    return Fitter(Limits(aspect_bytes=aspect_bytes))
 
 
 def aspect(count: int) -> dict[str, object]:
@@ -113,28 +114,29 @@ def aspect(count: int) -> dict[str, object]:
 
 
 def test_lists_are_halved_where_cutting_values_is_not_enough() -> None:
-    notes: list[Note] = []
-    found = shrink(aspect(100), Limits(aspect_bytes=2_000), notes)
+    fitter = fitter_of(2_000)
+    found = shrink(aspect(100), fitter)
     assert len(dumps(found)) <= 2_000
-    kinds = {note.detail.split(" ", maxsplit=1)[0] for note in notes}
+    kinds = {note.detail.split(" ", maxsplit=1)[0] for note in fitter.notes}
     assert kinds == {"properties", "trainingMetrics", "hyperParams", "customProperties"}
     assert next(iter(found["customProperties"])) == "key 0"
 
 
 def test_an_aspect_that_fits_is_left_alone() -> None:
-    notes: list[Note] = []
     small = aspect(3)
-    assert shrink(small, Limits(), notes) is small
-    assert sized(small, Limits(), notes) is small
+    size = len(dumps(small))
+    roomy, exact, tight = Fitter(), fitter_of(size), fitter_of(size - 1)
+    assert shrink(small, roomy) is small
+    assert sized(small, roomy) is small
     # Too large by the estimate, which is one from above, but not when it is measured.
-    assert sized(small, Limits(aspect_bytes=len(dumps(small))), notes) is small
-    assert notes == []
-    assert sized(small, Limits(aspect_bytes=len(dumps(small)) - 1), notes) != small
+    assert sized(small, exact) is small
+    assert roomy.notes == exact.notes == []
+    assert sized(small, tight) != small
 
 
 def test_shrinking_ends_where_nothing_is_left_to_halve() -> None:
     name = "n" * 300
-    assert shrink({"name": name, "description": "d"}, Limits(aspect_bytes=100), []) == {
+    assert shrink({"name": name, "description": "d"}, fitter_of(100)) == {
         "name": name,
         "description": "d",
     }

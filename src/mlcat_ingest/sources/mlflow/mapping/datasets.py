@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mlcat_ingest.metadata.proposal import Aspect, Note
+from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.dataset_names import DatasetName
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
-from mlcat_ingest.sources.mlflow.mapping.text import clean, compact_json
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
 from mlcat_ingest.sources.mlflow.names import CONTEXT_TAG
 from mlcat_ingest.sources.mlflow.records import DatasetInput
 from mlcat_ingest.text import whole_characters
@@ -41,7 +41,7 @@ NO_DATASETS: Final = DatasetFacts(
 
 
 def dataset_facts(
-    inputs: Sequence[DatasetInput], datasets: Datasets, env: str, notes: list[Note]
+    inputs: Sequence[DatasetInput], datasets: Datasets, env: str, fitter: Fitter
 ) -> DatasetFacts:
     """Return the training and evaluation data of a run; each dataset once.
 
@@ -57,12 +57,12 @@ def dataset_facts(
         urn = None if place is None else datasets.urn(place, env)
         summary.append(_summary(item, context, place, urn))
         if urn is None:
-            name = clean(item.name, notes, "dataset name")
-            notes.append(Note("dataset_unresolved", f"{name}: its source names no known place"))
+            name = fitter.clean(item.name, "dataset name")
+            fitter.note("dataset_unresolved", f"{name}: its source names no known place")
             continue
         entry = {"dataset": urn}
         if context:
-            entry["motivation"] = clean(context, notes, "dataset context")
+            entry["motivation"] = fitter.clean(context, "dataset context")
         (evaluation if is_evaluation(item) else training).setdefault(urn, entry)
     aspects: dict[str, Aspect] = {
         "mlModelTrainingData": {"trainingData": list(training.values())},

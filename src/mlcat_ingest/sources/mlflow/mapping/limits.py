@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.joined import Limits
-from mlcat_ingest.sources.mlflow.mapping.text import cut
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, cut
 
 _CAPS: Final = (2_000, 200, 40)
 _BYTES_A_CHAR: Final = 4
@@ -14,11 +12,12 @@ _BYTES_AN_ENTRY: Final = 160
 _LISTS: Final = ("trainingMetrics", "hyperParams", "customProperties")
 
 
-def sized(aspect: dict[str, Any], limits: Limits, notes: list[Note]) -> dict[str, Any]:
+def sized(aspect: dict[str, Any], fitter: Fitter) -> dict[str, Any]:
     """Return a properties aspect that fits into one proposal, `aspect` itself where it does.
 
     Cost: nearly nothing for an ordinary aspect, whose size is only estimated, from above.
     """
+    limits = fitter.limits
     custom: dict[str, str] = aspect["customProperties"]
     params: Sequence[Mapping[str, str]] = aspect.get("hyperParams", ())
     entries = len(custom) + len(params) + len(aspect.get("trainingMetrics", ()))
@@ -29,29 +28,30 @@ def sized(aspect: dict[str, Any], limits: Limits, notes: list[Note]) -> dict[str
         <= limits.aspect_bytes
     ):
         return aspect
-    return shrink(aspect, limits, notes)
+    return shrink(aspect, fitter)
 
 
-def shrink(aspect: dict[str, Any], limits: Limits, notes: list[Note]) -> dict[str, Any]:
+def shrink(aspect: dict[str, Any], fitter: Fitter) -> dict[str, Any]:
     """Return a properties aspect that fits: first the long values are cut, then lists are.
 
     Cost: serialises the aspect once a step, at most a dozen times.
     """
+    most = fitter.limits.aspect_bytes
     size = len(dumps(aspect))
-    if size <= limits.aspect_bytes:
+    if size <= most:
         return aspect
-    notes.append(Note("truncated", f"properties of {size} bytes"))
+    fitter.note("truncated", f"properties of {size} bytes")
     for cap in _CAPS:
         aspect = _cut_values(aspect, cap)
-        if len(dumps(aspect)) <= limits.aspect_bytes:
-            notes.append(Note("truncated", f"values cut to {cap} characters"))
+        if len(dumps(aspect)) <= most:
+            fitter.note("truncated", f"values cut to {cap} characters")
             return aspect
-    while len(dumps(aspect)) > limits.aspect_bytes:
+    while len(dumps(aspect)) > most:
         longest = max(_LISTS, key=lambda field: len(aspect.get(field) or ()))
         if len(aspect.get(longest) or ()) < 2:
             break
         aspect = {**aspect, longest: _first_half(aspect[longest])}
-        notes.append(Note("truncated", f"{longest} cut to {len(aspect[longest])} entries"))
+        fitter.note("truncated", f"{longest} cut to {len(aspect[longest])} entries")
     return aspect
 
 

@@ -3,31 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.joined import Limits
-from mlcat_ingest.sources.mlflow.mapping.properties import put_own
-from mlcat_ingest.sources.mlflow.mapping.text import compact_json, fit
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.text import compact_json
 from mlcat_ingest.sources.mlflow.mlmodel import logged_history
 from mlcat_ingest.sources.mlflow.names import HISTORY_TAG, OwnKey
 from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelOutput, Run
 
 
 def put_logged_models(
-    custom: dict[str, str],
-    run: Run,
-    models: Mapping[str, LoggedModel],
-    limits: Limits,
-    notes: list[Note],
+    custom: CustomProperties, run: Run, models: Mapping[str, LoggedModel]
 ) -> None:
     """Add JSON lists of the logged models that a run made, and of the ids of those it used."""
     if run.model_outputs:
-        unlisted = [output[0] for output in run.model_outputs if output[0] not in models]
-        notes.extend(Note("logged_model_unlisted", model_id) for model_id in unlisted)
+        for output in run.model_outputs:
+            if output[0] not in models:
+                custom.fitter.note("logged_model_unlisted", output[0])
         made = compact_json([_made(output, models.get(output[0])) for output in run.model_outputs])
-        put_own(custom, OwnKey.LOGGED_MODELS, made, limits, notes)
+        custom.put_own(OwnKey.LOGGED_MODELS, made)
     if run.model_inputs:
-        used = compact_json(run.model_inputs)
-        put_own(custom, OwnKey.MODEL_INPUTS, used, limits, notes)
+        custom.put_own(OwnKey.MODEL_INPUTS, compact_json(run.model_inputs))
 
 
 def _made(output: ModelOutput, model: LoggedModel | None) -> dict[str, str | int]:
@@ -43,17 +37,15 @@ def _made(output: ModelOutput, model: LoggedModel | None) -> dict[str, str | int
     return told
 
 
-def put_history(
-    custom: dict[str, str], tags: Mapping[str, str], limits: Limits, notes: list[Note]
-) -> None:
+def put_history(custom: CustomProperties, tags: Mapping[str, str]) -> None:
     """Add what names the models of MLflow 2's list: flavors, UUIDs, artifact paths."""
     history = tags.get(HISTORY_TAG)
     if not history:
         return
     models = logged_history(tags)
     if not models:
-        notes.append(Note("unreadable_tag", HISTORY_TAG))
-        custom[HISTORY_TAG] = fit(history, limits.value_chars, notes, HISTORY_TAG)
+        custom.fitter.note("unreadable_tag", HISTORY_TAG)
+        custom.values[HISTORY_TAG] = custom.fitter.text(history, HISTORY_TAG)
         return
     flavors: dict[str, None] = {}
     for model in models:
@@ -65,7 +57,7 @@ def put_history(
         OwnKey.MODEL_ARTIFACT_PATH: _texts(models, "artifact_path"),
     }
     for key, values in told.items():
-        put_own(custom, key, ",".join(values), limits, notes)
+        custom.put_own(key, ",".join(values))
 
 
 def _texts(models: list[dict[str, Any]], key: str) -> list[str]:

@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.params import Entry, fit_names, free_name
-from mlcat_ingest.sources.mlflow.mapping.properties import note_left_out
-from mlcat_ingest.sources.mlflow.mapping.text import fit, number_texts, timestamp
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.text import number_texts
 from mlcat_ingest.sources.mlflow.records import LoggedModel, Metric, Run
 
 SYSTEM_PREFIX: Final = "system/"
@@ -27,9 +25,7 @@ class _ModelMetric(NamedTuple):
 def training_metrics(
     run: Run,
     models: Mapping[str, LoggedModel],
-    properties: dict[str, str],
-    limits: Limits,
-    notes: list[Note],
+    custom: CustomProperties,
     *,
     system_metrics: bool,
 ) -> list[Entry]:
@@ -43,44 +39,37 @@ def training_metrics(
     if not system_metrics:
         kept = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
         if len(kept) < len(metrics):
-            notes.append(Note("system_metrics_left_out", str(len(metrics) - len(kept))))
+            custom.fitter.note("system_metrics_left_out", str(len(metrics) - len(kept)))
             metrics = kept
     named = {metric.key: metric for metric in metrics}
     of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):
         outputs = [output.model_id for output in run.model_outputs]
         named = _told_apart(metrics, outputs, models, system=system_metrics)
-    return _entries(named, properties, limits, notes)
+    return _entries(named, custom)
 
 
-def model_metrics(
-    model: LoggedModel, properties: dict[str, str], limits: Limits, notes: list[Note]
-) -> list[Entry]:
+def model_metrics(model: LoggedModel, custom: CustomProperties) -> list[Entry]:
     """Return the `trainingMetrics` of a logged model that stands for itself, sorted by name."""
     named = _told_apart((), [model.model_id], {model.model_id: model}, system=False)
-    return _entries(named, properties, limits, notes)
+    return _entries(named, custom)
 
 
-def _entries(
-    named: Mapping[str, Metric], properties: dict[str, str], limits: Limits, notes: list[Note]
-) -> list[Entry]:
-    names = sorted(named)
-    if len(names) > limits.metrics:
-        note_left_out(properties, "metrics", limits.metrics, len(names), notes)
-        names = names[: limits.metrics]
+def _entries(named: Mapping[str, Metric], custom: CustomProperties) -> list[Entry]:
+    fitter = custom.fitter
+    names = custom.within("metrics", sorted(named), fitter.limits.metrics)
     chosen = [named[name] for name in names]
     texts = number_texts([metric.value for metric in chosen])
     entries: list[Entry] = []
     shown: int | None = None
     said = ""
-    for name, text, metric in zip(fit_names(names, limits, notes), texts, chosen, strict=True):
+    for name, text, metric in zip(fit_names(names, fitter), texts, chosen, strict=True):
         _, _, at, step, _, dataset, _ = metric
         entry: Entry = {"name": name, "value": text}
-        if timestamp(at, notes, "metric") is not None:
+        if fitter.time_ms(at, "metric") is not None:
             entry["createdAt"] = at
         if dataset:
-            about = _description(metric)
-            entry["description"] = fit(about, limits.value_chars, notes, "dataset of a metric")
+            entry["description"] = fitter.text(_description(metric), "dataset of a metric")
         elif step is not None:
             if step != shown:
                 # Most metrics of a run are of one step, whose text is made and held once.

@@ -3,46 +3,39 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.sources.mlflow.joined import Limits
-from mlcat_ingest.sources.mlflow.mapping.properties import note_left_out, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import are_fit, fit
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties, source_name
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, are_fit
 
 Entry = dict[str, Any]
 
 
-def hyper_params(
-    params: Mapping[str, str], properties: dict[str, str], limits: Limits, notes: list[Note]
-) -> list[Entry]:
+def hyper_params(params: Mapping[str, str], custom: CustomProperties) -> list[Entry]:
     """Return the `hyperParams` of a run, sorted by name."""
-    names = sorted(params)
-    if len(names) > limits.params:
-        note_left_out(properties, "parameters", limits.params, len(names), notes)
-        names = names[: limits.params]
+    fitter, limits = custom.fitter, custom.fitter.limits
+    names = custom.within("parameters", sorted(params), limits.params)
     values = [params[name] for name in names]
-    limit = limits.value_chars
-    if not are_fit(values, limit):
+    if not are_fit(values, limits.value_chars):
         values = [
-            fit(value, limit, notes, f"parameter {name[: limits.name_chars]!r}")
+            fitter.text(value, f"parameter {name[: limits.name_chars]!r}")
             for name, value in zip(names, values, strict=True)
         ]
     return [
         {"name": name, "value": value}
-        for name, value in zip(fit_names(names, limits, notes), values, strict=True)
+        for name, value in zip(fit_names(names, fitter), values, strict=True)
     ]
 
 
-def fit_names(names: Sequence[str], limits: Limits, notes: list[Note]) -> Sequence[str]:
+def fit_names(names: Sequence[str], fitter: Fitter) -> Sequence[str]:
     """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
-    if are_fit(names, limits.name_chars) and OWN_PREFIX not in "".join(names):
+    if are_fit(names, fitter.limits.name_chars) and OWN_PREFIX not in "".join(names):
         return names
     taken: dict[str, None] = {}
     for given in names:
         name = source_name(given)
         # A parameter shares no name space with our custom properties, only the `mlcat.` keys.
         name = name if name.startswith("source.") else given
-        taken[free_name(fit(name, limits.name_chars, notes, "name of an entry"), taken)] = None
+        taken[free_name(fitter.name(name, "name of an entry"), taken)] = None
     return list(taken)
 
 

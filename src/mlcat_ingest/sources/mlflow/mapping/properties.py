@@ -3,11 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.redaction import redact_urls
-from mlcat_ingest.sources.mlflow.joined import Limits
-from mlcat_ingest.sources.mlflow.mapping.text import fit
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.names import REPO_TAGS, OwnKey
 
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
@@ -39,63 +37,55 @@ def source_name(name: str) -> str:
     return f"tag.{name}" if bare in OWN_KEYS else name
 
 
-def put(properties: dict[str, str], key: str, value: str, prefix: str) -> None:
-    """Add an entry; where the key is taken, under the next `prefix` + key that is free."""
-    while key in properties:
-        key = prefix + key
-    properties[key] = value
+class CustomProperties:
+    """The custom properties of one entity: our own keys, and the tags of its record."""
 
+    __slots__ = ("fitter", "values")
 
-def put_own(
-    properties: dict[str, str], key: OwnKey, value: str | None, limits: Limits, notes: list[Note]
-) -> None:
-    """Add a property of our own where it has a value."""
-    if value:
-        properties[key.value] = fit(value, limits.value_chars, notes, key.value)
+    def __init__(self, fitter: Fitter) -> None:
+        """Start without properties."""
+        self.fitter = fitter
+        self.values: dict[str, str] = {}
 
+    def put(self, key: str, value: str, prefix: str) -> None:
+        """Add an entry; where the key is taken, under the next `prefix` + key that is free."""
+        while key in self.values:
+            key = prefix + key
+        self.values[key] = value
 
-def put_tags(
-    properties: dict[str, str],
-    tags: Mapping[str, str],
-    limits: Limits,
-    notes: list[Note],
-    *,
-    without: Collection[str] = (),
-) -> None:
-    """Add the tags of a record, sorted, under names that hide none of our own keys."""
-    value_limit, name_limit = limits.value_chars, limits.name_chars
-    keys = sorted(tags)
-    if len(keys) > limits.tags:
-        note_left_out(properties, "tags", limits.tags, len(keys), notes)
-        keys = keys[: limits.tags]
-    for key in keys:
-        if key in without:
-            continue
-        value = tags[key]
-        if len(value) > value_limit or not value.isprintable():
-            value = fit(value, value_limit, notes, f"tag {key[:name_limit]!r}")
-        # An ordinary name needs no more than these looks at it; it is the same in the catalog.
-        special = key in _SPECIAL or key.startswith(_ESCAPED) or len(key) > name_limit
-        if special or key in properties or not key.isprintable():
-            _put_special(properties, key, value, limits, notes)
-        else:
-            properties[key] = value
+    def put_own(self, key: OwnKey, value: str | None) -> None:
+        """Add a property of our own where it has a value."""
+        if value:
+            self.values[key.value] = self.fitter.text(value, key.value)
 
+    def put_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
+        """Add the tags of a record, sorted, under names that hide none of our own keys."""
+        fitter, values, limits = self.fitter, self.values, self.fitter.limits
+        value_limit, name_limit = limits.value_chars, limits.name_chars
+        for key in self.within("tags", sorted(tags), limits.tags):
+            if key in without:
+                continue
+            value = tags[key]
+            if len(value) > value_limit or not value.isprintable():
+                value = fitter.text(value, f"tag {key[:name_limit]!r}")
+            # An ordinary name needs no more than these looks at it; it is the same in the catalog.
+            special = key in _SPECIAL or key.startswith(_ESCAPED) or len(key) > name_limit
+            if special or key in values or not key.isprintable():
+                self._put_special(key, value)
+            else:
+                values[key] = value
 
-def _put_special(
-    properties: dict[str, str], key: str, value: str, limits: Limits, notes: list[Note]
-) -> None:
-    if key in _ADDRESS_TAGS:
-        value = redact_urls(value)
-    name = fit(source_name(key), limits.name_chars, notes, "tag name")
-    put(properties, name, value, "tag.")
+    def _put_special(self, key: str, value: str) -> None:
+        if key in _ADDRESS_TAGS:
+            value = redact_urls(value)
+        self.put(self.fitter.name(source_name(key), "tag name"), value, "tag.")
 
-
-def note_left_out(
-    properties: dict[str, str], what: str, kept: int, found: int, notes: list[Note]
-) -> None:
-    """Say on the entity and in the report that only `kept` of `found` entries are there."""
-    notes.append(Note("truncated", f"{found - kept} of {found} {what} left out"))
-    line = f"{found - kept} of {found} {what}"
-    before = properties.get(OwnKey.LEFT_OUT)
-    properties[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
+    def within(self, what: str, names: list[str], limit: int) -> list[str]:
+        """Return the first `limit` names; say on the entity and in the report how many are left."""
+        if len(names) <= limit:
+            return names
+        line = f"{len(names) - limit} of {len(names)} {what}"
+        self.fitter.note("truncated", f"{line} left out")
+        before = self.values.get(OwnKey.LEFT_OUT)
+        self.values[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
+        return names[:limit]

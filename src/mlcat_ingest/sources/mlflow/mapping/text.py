@@ -9,6 +9,7 @@ from typing import Any, Final
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.sources.mlflow.joined import LIMITS, Limits
 
 # Control characters but tab, newline and carriage return; and halves of surrogate pairs.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -20,12 +21,63 @@ SQL_CLAMP: Final = 1.7976931348623157e308
 MAX_INT64: Final = 2**63 - 1
 
 
-def clean(text: str, notes: list[Note], where: str) -> str:
-    """Return `text` with U+FFFD for every control character and half surrogate pair."""
-    if text.isprintable() or _UNFIT.search(text) is None:
-        return text
-    notes.append(Note("characters_replaced", where))
-    return _UNFIT.sub("\ufffd", text)
+class Fitter:
+    """Makes the values of one record fit the catalog; each change is a note for the report."""
+
+    __slots__ = ("limits", "notes")
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        """Start without notes."""
+        self.limits = limits
+        self.notes: list[Note] = []
+
+    def note(self, kind: str, detail: str) -> None:
+        """Add a note."""
+        self.notes.append(Note(kind, detail))
+
+    def clean(self, text: str, where: str) -> str:
+        """Return `text` with U+FFFD for every control character and lone surrogate."""
+        if _UNFIT.search(text) is None:
+            return text
+        self.note("characters_replaced", where)
+        return _UNFIT.sub("\ufffd", text)
+
+    def text(self, text: str, where: str, limit: int | None = None) -> str:
+        """Return `text` cleaned and cut to `limit` characters, those of a value by default."""
+        if limit is None:
+            limit = self.limits.value_chars
+        if len(text) > limit:
+            self.note("truncated", f"{where}: {len(text)} characters")
+            return cut(self.clean(text, where), limit)
+        return text if text.isprintable() else self.clean(text, where)
+
+    def name(self, text: str, where: str) -> str:
+        """Return the name of a parameter, metric, tag or custom property, likewise."""
+        return self.text(text, where, self.limits.name_chars)
+
+    def optional(self, text: str | None, where: str) -> str | None:
+        """Return `text` likewise, None where there is none."""
+        return self.text(text, where) if text else None
+
+    def description(self, text: str | None, where: str = "description") -> str | None:
+        """Return a description likewise, None where there is none."""
+        return self.text(text, where, self.limits.description_chars) if text else None
+
+    def time_ms(self, value: int | None, where: str) -> int | None:
+        """Return epoch milliseconds if they fit the catalog's 64 bits, else None and a note."""
+        if value is None or -MAX_INT64 <= value <= MAX_INT64:
+            return value
+        self.note("invalid_time", where)
+        return None
+
+    def time_stamp(
+        self, time_ms: int | None, where: str, actor: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return a `TimeStamp` record, or None where no time is known."""
+        time_ms = self.time_ms(time_ms, where)
+        if time_ms is None:
+            return None
+        return {"time": time_ms} if actor is None else {"time": time_ms, "actor": actor}
 
 
 def cut(text: str, limit: int) -> str:
@@ -40,26 +92,13 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:limit]}… [truncated, {found} characters]"
 
 
-def fit(text: str, limit: int, notes: list[Note], where: str) -> str:
-    """Return `text` cleaned and cut to `limit` characters; a note says what was done."""
-    if len(text) > limit:
-        notes.append(Note("truncated", f"{where}: {len(text)} characters"))
-        return cut(clean(text, notes, where), limit)
-    return clean(text, notes, where)
-
-
 def are_fit(texts: Collection[str], limit: int) -> bool:
-    """Return whether `fit` would change none of `texts`, at a look at all of them together.
+    """Return whether a `Fitter` would change none of `texts`, at a look at all of them together.
 
     False may also mean that some have line breaks, which are fit.
     """
     joined = "".join(texts)
     return joined.isprintable() and (len(joined) <= limit or max(map(len, texts)) <= limit)
-
-
-def fit_or_none(text: str | None, limit: int, notes: list[Note], where: str) -> str | None:
-    """Return `text` as `fit` does, None where there is none."""
-    return fit(text, limit, notes, where) if text else None
 
 
 def compact_json(value: Any) -> str:
@@ -89,11 +128,3 @@ def number_texts(values: Sequence[float]) -> list[str]:
     if b"e" in data or b"0.0000" in data:
         return list(map(number_text, values))
     return data[1:-1].decode().split(",") if values else []
-
-
-def timestamp(value: int | None, notes: list[Note], where: str) -> int | None:
-    """Return epoch milliseconds if they fit the catalog's 64 bits, else None and a note."""
-    if value is None or -MAX_INT64 <= value <= MAX_INT64:
-        return value
-    notes.append(Note("invalid_time", where))
-    return None

@@ -6,26 +6,20 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mlcat_ingest.errors import InvalidUrnError, RecordError
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build, tag
-from mlcat_ingest.sources.mlflow.joined import JoinedVersion, Limits, Scope
+from mlcat_ingest.sources.mlflow.joined import JoinedVersion, Scope
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     common_properties,
-    display_name,
     first_aspects,
     tag_entity,
-    time_stamp,
 )
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import put, put_own, put_tags
-from mlcat_ingest.sources.mlflow.mapping.text import (
-    compact_json,
-    fit,
-    fit_or_none,
-)
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
 from mlcat_ingest.sources.mlflow.names import OwnKey
 from mlcat_ingest.sources.mlflow.records import ModelVersion, aliases_of, number_of
 from mlcat_ingest.text import whole_characters
@@ -66,34 +60,34 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     scope, version = record.scope, record.version
     if not version.name or not version.version:
         raise RecordError("a version without name or number", record_ref=f"version {version.name}")
-    notes: list[Note] = []
+    fitter = Fitter(scope.limits)
     name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
     aspects = first_aspects(scope, removed=False)
     user = scope.owners.urn(version.user_id)
     aspects["ownership"] = scope.owners.ownership(user)
-    tags = TagCollector(scope, notes)
+    tags = TagCollector(scope, fitter)
     tags.add(version.stage, aliases_of(version, record.registered))
     aspects["globalTags"] = {"tags": tags.associations}
-    aspects["versionProperties"] = _version_properties(record, notes)
-    custom = common_properties(scope, name, notes)
-    _put_facts(custom, record, notes)
-    _put_version_tags(custom, version, scope.limits, notes)
-    properties = _properties(record, custom, user, notes)
-    _put_training(properties, record, custom, notes)
-    aspects["mlModelProperties"] = sized(properties, scope.limits, notes)
-    model = Entity(name.urn, aspects, notes=tuple(notes))
+    aspects["versionProperties"] = _version_properties(record, fitter)
+    custom = common_properties(scope, name, fitter)
+    _put_facts(custom, record)
+    _put_version_tags(custom, version)
+    properties = _properties(record, custom, user)
+    _put_training(properties, record, custom)
+    aspects["mlModelProperties"] = sized(properties, fitter)
+    model = Entity(name.urn, aspects, notes=tuple(fitter.notes))
     return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
 
 
 class TagCollector:
     """Collects the tags of stages and, if asked for, of aliases."""
 
-    def __init__(self, scope: Scope, notes: list[Note]) -> None:
+    def __init__(self, scope: Scope, fitter: Fitter) -> None:
         """Start with no tags."""
         self.associations: list[dict[str, str]] = []
         self.entities: list[Entity] = []
         self._scope = scope
-        self._notes = notes
+        self._fitter = fitter
 
     def add(self, stage: str | None, aliases: list[str]) -> None:
         """Add the tags of one version."""
@@ -105,48 +99,44 @@ class TagCollector:
                 self._add(f"mlflow_alias_{alias}", f"Alias {alias} in MLflow's model registry")
 
     def _add(self, name: str, description: str) -> None:
-        name = fit(name, self._scope.limits.name_chars, self._notes, "tag name")
+        name = self._fitter.name(name, "tag name")
         try:
             urn = tag(name)
         except InvalidUrnError:
-            self._notes.append(Note("tag_left_out", name))
+            self._fitter.note("tag_left_out", name)
             return
         if all(association["tag"] != urn for association in self.associations):
             self.associations.append({"tag": urn})
             self.entities.append(tag_entity(name, whole_characters(description)))
 
 
-def _version_properties(record: JoinedVersion, notes: list[Note]) -> Aspect:
+def _version_properties(record: JoinedVersion, fitter: Fitter) -> Aspect:
     """Return the `versionProperties` aspect.
 
     Source: `VersionProperties`; which version is the latest (`isLatest`, the version set's own
     properties) is computed by the service.
     """
     scope, version = record.scope, record.version
-    limit = scope.limits.value_chars
-    number = fit(version.version, limit, notes, "version")
+    number = fitter.text(version.version, "version")
     actor = scope.owners.urn(version.user_id)
-    created = time_stamp(version.created_at_ms, notes, "version's creation", actor)
+    created = fitter.time_stamp(version.created_at_ms, "version's creation", actor)
     return {
         "versionSet": version_set_urn(scope, version.name),
         "version": {"versionTag": number},
         "sortId": number.zfill(_SORT_DIGITS),
         "versioningScheme": "LEXICOGRAPHIC_STRING",
         "aliases": [
-            {"versionTag": fit(alias, limit, notes, "alias")}
+            {"versionTag": fitter.text(alias, "alias")}
             for alias in aliases_of(version, record.registered)
         ],
-        "comment": fit_or_none(
-            version.description, scope.limits.description_chars, notes, "comment"
-        ),
+        "comment": fitter.description(version.description, "comment"),
         # The service wants to know by whom, too.
         "sourceCreatedTimestamp": None if actor is None else created,
     }
 
 
-def _put_facts(custom: dict[str, str], record: JoinedVersion, notes: list[Note]) -> None:
-    version, limits = record.version, record.scope.limits
-    run_id = _run_id(record)
+def _put_facts(custom: CustomProperties, record: JoinedVersion) -> None:
+    version, run_id = record.version, _run_id(record)
     facts = {
         OwnKey.REGISTERED_MODEL: version.name,
         OwnKey.VERSION: version.version,
@@ -157,11 +147,11 @@ def _put_facts(custom: dict[str, str], record: JoinedVersion, notes: list[Note])
         OwnKey.VERSION_STATUS: version.status,
     }
     for key, value in facts.items():
-        put_own(custom, key, value, limits, notes)
+        custom.put_own(key, value)
     aliases = aliases_of(version, record.registered)
     if aliases:
         named = compact_json([f"{version.name}@{alias}" for alias in aliases])
-        put_own(custom, OwnKey.ALIASES, named, limits, notes)
+        custom.put_own(OwnKey.ALIASES, named)
 
 
 def _run_id(record: JoinedVersion) -> str | None:
@@ -180,55 +170,50 @@ def _run_model(scope: Scope, run_id: str | None) -> str | None:
         return None
 
 
-def _put_version_tags(
-    custom: dict[str, str], version: ModelVersion, limits: Limits, notes: list[Note]
-) -> None:
-    own: dict[str, str] = {}
-    put_tags(own, {f"version.{key}": value for key, value in version.tags.items()}, limits, notes)
-    for key, value in own.items():
-        put(custom, key, value, "version.")
+def _put_version_tags(custom: CustomProperties, version: ModelVersion) -> None:
+    own = CustomProperties(custom.fitter)
+    own.put_tags({f"version.{key}": value for key, value in version.tags.items()})
+    for key, value in own.values.items():
+        custom.put(key, value, "version.")
 
 
 def _properties(
-    record: JoinedVersion, custom: dict[str, str], user: str | None, notes: list[Note]
+    record: JoinedVersion, custom: CustomProperties, user: str | None
 ) -> dict[str, Any]:
-    scope, version, limits = record.scope, record.version, record.scope.limits
+    scope, version, fitter = record.scope, record.version, custom.fitter
     result: dict[str, Any] = {
-        "customProperties": custom,
-        "name": display_name(scope, f"{version.name}_{version.version}", notes),
-        "version": {"versionTag": fit(version.version, limits.value_chars, notes, "version")},
+        "customProperties": custom.values,
+        "name": fitter.text(f"{version.name}_{version.version}", "name"),
+        "version": {"versionTag": fitter.text(version.version, "version")},
         "groups": [scope.registered_group(version.name).urn],
     }
     description = version.description or (
         record.registered.description if record.registered else None
     )
-    result["description"] = fit_or_none(description, limits.description_chars, notes, "description")
-    created = time_stamp(version.created_at_ms, notes, "creation time", user)
+    result["description"] = fitter.description(description)
+    created = fitter.time_stamp(version.created_at_ms, "creation time", user)
     result["date"] = None if created is None else created["time"]
     result["created"] = created
     updated = version.last_updated_at_ms
-    result["lastModified"] = time_stamp(
-        version.created_at_ms if updated is None else updated, notes, "last update"
+    result["lastModified"] = fitter.time_stamp(
+        version.created_at_ms if updated is None else updated, "last update"
     )
     result["externalUrl"] = scope.links.version(version.name, version.version)
     return result
 
 
-def _put_training(
-    result: dict[str, Any], record: JoinedVersion, custom: dict[str, str], notes: list[Note]
-) -> None:
+def _put_training(result: dict[str, Any], record: JoinedVersion, custom: CustomProperties) -> None:
     """Put the parameters and metrics of the logged model; of the run where that one has none."""
-    scope, limits = record.scope, record.scope.limits
     model, run = record.model, record.run
     if model is not None:
-        result["type"] = fit_or_none(model.model_type, limits.value_chars, notes, "type")
+        result["type"] = custom.fitter.optional(model.model_type, "type")
     if model is not None and (model.params or run is None):
-        result["hyperParams"] = hyper_params(model.params, custom, limits, notes)
+        result["hyperParams"] = hyper_params(model.params, custom)
     elif run is not None:
-        result["hyperParams"] = hyper_params(run.run.params, custom, limits, notes)
+        result["hyperParams"] = hyper_params(run.run.params, custom)
     if model is not None and (model.metrics or run is None):
-        result["trainingMetrics"] = model_metrics(model, custom, limits, notes)
+        result["trainingMetrics"] = model_metrics(model, custom)
     elif run is not None:
         result["trainingMetrics"] = training_metrics(
-            run.run, run.models, custom, limits, notes, system_metrics=scope.options.system_metrics
+            run.run, run.models, custom, system_metrics=record.scope.options.system_metrics
         )
