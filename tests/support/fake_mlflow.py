@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.base import Forgetful
+from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
@@ -25,6 +25,7 @@ from mlcat_ingest.sources.mlflow.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from support.reading import ALL, records_of
 
 ItemT = TypeVar("ItemT")
 ALL_RUNS = RunFilter()
@@ -160,10 +161,10 @@ def shown(record: JoinedRecord) -> str:
             return f"run {record.run.run_id}"
 
 
-def read_all(source: MlflowSource) -> list[JoinedRecord]:
-    return [record for page in source.read(Forgetful()) for record in page]
+def read_all(source: MlflowSource, request: ReadRequest = ALL) -> list[JoinedRecord]:
+    return list(records_of(source, request))
 
 
-def entities_of(source: MlflowSource) -> dict[str, Entity]:
+def entities_of(source: MlflowSource, request: ReadRequest = ALL) -> dict[str, Entity]:
     """Return every entity the source says something about, by URN, in the order it says so."""
-    return {e.urn: e for record in read_all(source) for e in source.map(record)}
+    return {e.urn: e for record in read_all(source, request) for e in source.map(record)}

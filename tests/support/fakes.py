@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
 from mlcat_ingest.findings import Finding
@@ -11,7 +12,7 @@ from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sinks.base import Evaluation, Owned, StoredAspect, StoredEntity, TestOutcome
-from mlcat_ingest.sources.base import Memory, Trace
+from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source
 
 
 def model_urn(name: str) -> str:
@@ -26,9 +27,17 @@ def _key(urn: str) -> str:
     return key_aspect_name(entity_type_of(urn))
 
 
+@dataclass(frozen=True, slots=True)
+class FakeRecord:
+    """Any value as a record."""
+
+    value: Any
+    record_version: RecordVersion | None = None
+
+
 @dataclass
-class FakeSource:
-    """Yields `pages`; each record is mapped by `mapping` (records are entities by default)."""
+class FakeSource(Source[FakeRecord]):
+    """Yields `pages`; each value is mapped by `mapping` (values are entities by default)."""
 
     pages: Iterable[Sequence[object]] = ()
     mapping: Callable[[object], Iterable[Entity]] | None = None
@@ -36,23 +45,19 @@ class FakeSource:
     closed: int = 0
     requests: int = 0
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        del memory
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        del request
         for page in self.pages:
             self.requests += 1
-            yield page
+            yield Page([FakeRecord(value) for value in page])
         if self.error is not None:
             raise self.error
 
-    def trace(self, record: object) -> Trace | None:
-        del record
-        return None
-
-    def map(self, record: object) -> Iterable[Entity]:
+    def map(self, record: FakeRecord) -> Iterable[Entity]:
         if self.mapping is not None:
-            return self.mapping(record)
-        assert isinstance(record, Entity)
-        return [record]
+            return self.mapping(record.value)
+        assert isinstance(record.value, Entity)
+        return [record.value]
 
     def requests_made(self) -> int:
         return self.requests

@@ -6,13 +6,13 @@ from typing import Any
 
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.definitions.model import Broken, Definition, FeatureSet, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES
 from mlcat_ingest.sources.feast.raw import RawObject, split_registry
 from mlcat_ingest.sources.feast.reader import FeastReader
 from mlcat_ingest.sources.feast.source import FeastSource
+from support.reading import records_of
 
 DATA = Path(__file__).parents[1] / "data" / "feast"
 REGISTRY = DATA / "registry.db"
@@ -88,5 +88,4 @@ def entities_of_registry() -> list[Entity]:
             },
         )
     )
-    pages = source.read(Forgetful())
-    return [entity for page in pages for record in page for entity in source.map(record)]
+    return [entity for record in records_of(source) for entity in source.map(record)]

@@ -10,10 +10,9 @@ checkpoint.
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.render import as_json
@@ -23,34 +22,35 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sinks.config import RestSinkConfig
 from mlcat_ingest.sinks.rest import RestSink
-from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
-from support.fakes import model_urn
+from mlcat_ingest.sources.base import (
+    Finished,
+    Page,
+    Partition,
+    ReadRequest,
+    RecordVersion,
+    Source,
+)
+from support.fakes import FakeRecord, model_urn
 
 
-class Numbers:
+class Numbers(Source[FakeRecord]):
     """A source of `count` models."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._state: PartState | None = None
 
-    def read(self, memory: Memory) -> Iterator[Sequence[int]]:
-        self._state = memory.part(Part("numbers:1:default", "", {"number": model_urn("0")}, ""))
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        identity = {"number": model_urn("0")}
+        partition = request.state.partition(Partition("numbers:1:default", "", identity, ""))
         for start in range(0, self._count, 100):
-            yield list(range(start, min(start + 100, self._count)))
-        self._state.finish({"count": self._count}, complete=True)
+            numbers = range(start, min(start + 100, self._count))
+            records = [FakeRecord(one, RecordVersion("number", str(one))) for one in numbers]
+            yield Page(records, partition)
+        yield Finished(partition, {"count": self._count}, complete=True)
 
-    def trace(self, record: int) -> Trace | None:
-        return None if self._state is None else Trace(self._state, "number", str(record))
-
-    def map(self, record: int) -> Iterable[Entity]:
-        return [Entity(model_urn(f"n{record}"), {"mlModelProperties": {"name": f"n {record}"}})]
-
-    def requests_made(self) -> int:
-        return 0
-
-    def check(self) -> Iterator[Finding]:
-        yield Finding("numbers", "ok")
+    def map(self, record: FakeRecord) -> Iterable[Entity]:
+        number = record.value
+        return [Entity(model_urn(f"n{number}"), {"mlModelProperties": {"name": f"n {number}"}})]
 
     def close(self) -> None:
         """Nothing is open."""

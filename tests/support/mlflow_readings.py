@@ -5,11 +5,11 @@ import math
 from typing import Any
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.reader import Reader
 from mlcat_ingest.sources.mlflow.records import Run
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from support import reading
 
 NOT_A_NUMBER = math.nan
 
@@ -42,5 +42,4 @@ def entities_of(reader: Reader, **config: Any) -> list[Entity]:
         {"tracking_uri": "http://any", "ui_url": "https://mlflow.example", **config}
     )
     source = MlflowSource(chosen, reader=reader)
-    records = (record for page in source.read(Forgetful()) for record in page)
-    return [entity for record in records for entity in source.map(record)]
+    return [entity for record in reading.records_of(source) for entity in source.map(record)]

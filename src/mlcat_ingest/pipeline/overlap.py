@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.merge.shape import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties, is_removed, with_all_sources
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.sinks.base import Sink, StoredEntity
-from mlcat_ingest.sources.base import Forgetful, Source
+from mlcat_ingest.sources.base import Finished, ReadRequest, Source
 
 SAMPLE: Final = MAX_REQUEST_ITEMS
 """Entities that are looked up; groups come first, whose names most easily meet."""
@@ -52,8 +52,10 @@ def _home(urn: str) -> str:
 
 def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
     sample: dict[str, Entity] = {}
-    for page in source.read(Forgetful()):
-        for record in page:
+    for page in source.read(ReadRequest()):
+        if isinstance(page, Finished):
+            continue
+        for record in page.records:
             for one in keys.fit(_mapped(source, record)):
                 if _home(one.urn) and not one.only_if_absent:
                     sample.setdefault(one.urn, one)

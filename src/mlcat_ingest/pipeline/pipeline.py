@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.catalog_report import Listing
 from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
-from mlcat_ingest.pipeline.named import Brought, named_sources, refused_among
+from mlcat_ingest.pipeline.named import Brought, refused_among
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
@@ -26,7 +26,7 @@ from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import ReadsNamedRuns, Source
+from mlcat_ingest.sources.base import Capability, Runs, Source
 
 
 class Pipeline:
@@ -103,12 +103,13 @@ class Pipeline:
                 StatePolicy.NAMES,
                 secrets.mask,
             ),
+            scope=Runs(run_ids),
         )
-        sources = self._sources()
-        asked = named_sources(sources, run_ids)
-        report = Run(asked, self._build_sink(), options).execute()
-        found = [one.found_runs for one in sources if isinstance(one, ReadsNamedRuns)]
-        unknown = [one for one in run_ids if not any(one in ids for ids in found)]
+        able = {Capability.RUNS, Capability.FEATURES}
+        sources = [one for one in self._sources() if able & one.capabilities]
+        run = Run(sources, self._build_sink(), options)
+        report = run.execute()
+        unknown = [one for one in run_ids if one not in run.found_ids]
         return Brought(report, unknown, refused_among(run_ids, letters))
 
     def plan(
@@ -155,7 +156,7 @@ class Pipeline:
     def _sources(self) -> list[Source[Any]]:
         sources = [source.build() for source in self._resolved.sources]
         # Links from runs are checked against the features that this run wrote.
-        sources.sort(key=lambda source: not getattr(source, "reads_features", False))
+        sources.sort(key=lambda source: Capability.FEATURES not in source.capabilities)
         return sources
 
     def _build_sink(self) -> Sink:

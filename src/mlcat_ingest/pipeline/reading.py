@@ -19,7 +19,18 @@ from mlcat_ingest.pipeline.queues import Channel
 from mlcat_ingest.pipeline.state.tracker import Traced, Tracker
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
-from mlcat_ingest.sources.base import Memory, Source
+from mlcat_ingest.sources.base import (
+    Capability,
+    FeaturesOnly,
+    Finished,
+    Page,
+    ReadRequest,
+    Runs,
+    RunState,
+    Scope,
+    Source,
+    require_scope,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +56,26 @@ class Chunk:
         return {urn: version_set for urn, version_set in sets if version_set}
 
 
-def read_pages(source: Source[Any], memory: Memory, pages: Channel[Sequence[Any]]) -> None:
-    """Put every page of `source` into `pages`, and close it at the end."""
-    for page in source.read(memory):
+def request_for(source: Source[Any], scope: Scope, state: RunState) -> ReadRequest:
+    """Return what a run over `scope` reads of `source`.
+
+    Of a feature store, a run over named runs reads only what they are linked to: without its index
+    the same run would get other links than a scheduled one gives it.
+
+    Raises:
+        RecipeError: the source cannot read that.
+    """
+    if isinstance(scope, Runs) and Capability.FEATURES in source.capabilities:
+        scope = FeaturesOnly()
+    require_scope(source, scope)
+    return ReadRequest(scope, state)
+
+
+def read_pages(
+    source: Source[Any], request: ReadRequest, pages: Channel[Page[Any] | Finished]
+) -> None:
+    """Put all that `source` yields into `pages`, and close it at the end."""
+    for page in source.read(request):
         pages.put(page)
     pages.close()
 
@@ -72,15 +100,15 @@ class PageMapper:
         self._tally = tally
         self._pass_over = pass_over
 
-    def entities(self, source: Source[Any], page: Sequence[Any]) -> Iterator[Entity]:
+    def entities(self, source: Source[Any], page: Page[Any]) -> Iterator[Entity]:
         """Yield the entities of each record of `page` that changed since it was acknowledged.
 
         A record that cannot be mapped is counted.
 
         Cost: memory for the entities of 200 records, whose features are looked up together.
         """
-        self._tally.count(records=len(page))
-        found = self._tracker.sort(source, page)
+        self._tally.count(records=len(page.records))
+        found = self._tracker.sort(page)
         self._pass_over(found.unchanged)
         for start in range(0, len(found.changed), MAX_REQUEST_ITEMS):
             some = found.changed[start : start + MAX_REQUEST_ITEMS]

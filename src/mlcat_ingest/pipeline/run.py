@@ -16,7 +16,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mlcat_ingest import threads
 from mlcat_ingest.awaiting import longest_awaited
@@ -36,10 +36,11 @@ from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
-from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages
+from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages, request_for
 from mlcat_ingest.pipeline.removal import Removal, RemovalOptions, Withheld
 from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.report import Progress, Report
+from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.tally import Mask, Tally
 from mlcat_ingest.pipeline.writing import Writer
@@ -47,7 +48,16 @@ from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.enrich import EnrichRule
 from mlcat_ingest.recipe.merge import Policy
 from mlcat_ingest.sinks.base import MadeOnOpen, Sink
-from mlcat_ingest.sources.base import Forgetful, KeepsIndex, Source
+from mlcat_ingest.sources.base import (
+    Changes,
+    Finished,
+    NullState,
+    Page,
+    Rest,
+    Scope,
+    Shards,
+    Source,
+)
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +80,6 @@ OnProgress = Callable[[Progress], None]
 OnReport = Callable[[Report], None]
 
 
-Portion = Literal["whole", "units", "rest"]
-"""What of its sources a run reads: all, some units of one, or the rest once all units are read."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What a run needs beside its sources and its sink."""
@@ -93,7 +99,7 @@ class RunOptions:
     check_lineage: bool = True
     gate: GateOptions | None = None
     max_removed_ratio: float = 1.0
-    portion: Portion = "whole"
+    scope: Scope = field(default_factory=Changes)
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
     listing: Listing | None = None
@@ -122,7 +128,8 @@ class Run:
         self._sources = sources
         self._sink = sink
         self._doing = options.doing
-        self._portion = options.portion
+        self._scope = options.scope
+        self.found_ids: set[str] = set()
         self._state = options.state
         self._gate = Gate()
         self._in_flight = InFlight(self._gate)
@@ -233,7 +240,7 @@ class Run:
     def _contact(self) -> None:
         """Read a page of every source: where one does not answer, no empty catalog is left."""
         for source in self._sources:
-            next(iter(source.read(Forgetful())), None)
+            next(iter(source.read(request_for(source, self._scope, NullState()))), None)
 
     def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
         return threads.start(work, f"mlcat-{name}", on_error=self._failed)
@@ -275,7 +282,7 @@ class Run:
         self._evaluator.flush()
         self._delivery.finish()
         self._lineage.finish()
-        if failure is None and (over_limit or self._portion == "units"):
+        if failure is None and (over_limit or isinstance(self._scope, Shards)):
             self._evaluator.catch_up(self._state.parts())
         if failure or over_limit:
             self._gate.stop(failure or over_limit)
@@ -287,17 +294,19 @@ class Run:
             LimitError: too much would be removed, so nothing was.
         """
         read_before = len(self._state.parts())
-        pages: Channel[Sequence[Any]] = Channel(self._gate, 1)
-        threads.start(lambda: read_pages(source, self._state, pages), "mlcat-read", pages.close)
+        request = request_for(source, self._scope, self._state)
+        pages: Channel[Page[Any] | Finished] = Channel(self._gate, 1)
+        threads.start(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
         for page in pages:
+            if isinstance(page, Finished):
+                self._finish(page)
+                continue
             entities = self._mapper.entities(source, page)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
         self._settle()
-        if isinstance(source, KeepsIndex):
-            self._linker.add(source.index)
         try:
             # What some units lack may be in others.
-            if pages.error is None and self._portion != "units":
+            if pages.error is None and not isinstance(self._scope, Shards):
                 parts = self._state.parts()[read_before:]
                 gone = self._removal.after(source, parts)
                 self._dispatch(self._chunker.chunks(gone))
@@ -305,7 +314,7 @@ class Run:
                 # A pass after the checkpoint would not come upon what has no result yet.
                 self._evaluator.flush()
                 # Units were evaluated by those who wrote them.
-                if self._portion == "whole":
+                if not isinstance(self._scope, Rest):
                     self._evaluator.catch_up(parts)
                 self._state.commit()
         except LimitError:
@@ -317,6 +326,14 @@ class Run:
         finally:
             self._withheld.restart()
         return pages.error
+
+    def _finish(self, finished: Finished) -> None:
+        """Keep what the end of a partition says, for when all of it is acknowledged."""
+        self.found_ids.update(finished.found_ids)
+        if finished.index is not None:
+            self._linker.add(finished.index)
+        if isinstance(finished.partition, PartPass) and finished.checkpoint is not None:
+            finished.partition.finish(finished.checkpoint, complete=finished.complete)
 
     def _settle(self) -> None:
         """Write what was read so far, to the last entity."""

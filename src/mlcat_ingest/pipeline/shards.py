@@ -22,7 +22,7 @@ from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Source, Splits, Unit
+from mlcat_ingest.sources.base import Capability, Rest, Shards, Source, Unit
 
 MOST: Final = 16
 """Shards of a recipe, unless asked for otherwise."""
@@ -73,13 +73,13 @@ class Sharding:
         Raises:
             RecipeError: a source's options need all of it in one reading. What `Source.read` does.
 
-        Cost: see `Splits.units`.
+        Cost: see `Source.units`.
         """
         found: list[Shard] = []
         for at in range(len(self._resolved.sources)):
-            source, units = self._source(at)
+            source = self._source(at)
             try:
-                parts = balanced(units.units(), most, least_size)
+                parts = balanced(source.units(), most, least_size)
             finally:
                 source.close()
             found.extend(_shard(at, part) for part in parts)
@@ -93,32 +93,26 @@ class Sharding:
         `again` evaluates what did not change, too: what an attempt wrote that was killed may have
         no results.
         """
-        source, units = self._source(shard.source)
-        units.take_units(frozenset(shard.keys))
         evaluate = evaluation_of(self._recipe)
         options = replace(
             options_of(self._recipe),
             evaluate=replace(evaluate, unchanged_too=evaluate.unchanged_too or again),
-            portion="units",
+            scope=Shards(frozenset(shard.keys)),
         )
-        return self._run([source], options, progress)
+        return self._run([self._source(shard.source)], options, progress)
 
     def finish(self, progress: OnProgress | None = None) -> Report:
         """Write what is in no shard, and remove what is gone; call it once all shards are read.
 
         Cost: one more listing of the sources; runs are not compared with the catalog again.
         """
-        sources: list[Source[Any]] = []
-        for at in range(len(self._resolved.sources)):
-            source, units = self._source(at)
-            units.take_rest()
-            sources.append(source)
+        sources = [self._source(at) for at in range(len(self._resolved.sources))]
         memory = memory_of(self._recipe, full=True, accept_renaming=False)
         options = replace(
             options_of(self._recipe),
             evaluate=evaluation_of(self._recipe),
             state=StateSession(self._recipe.state.url, memory, StatePolicy.COPY, mask=secrets.mask),
-            portion="rest",
+            scope=Rest(),
             listing=listing_of(self._resolved),
         )
         return self._run(sources, options, progress)
@@ -129,12 +123,16 @@ class Sharding:
         sink: Sink = self._sink.build()
         return Run(sources, sink, options).execute(progress)
 
-    def _source(self, at: int) -> tuple[Source[Any], Splits]:
-        """Return a source made anew, as what is read and as what is split."""
+    def _source(self, at: int) -> Source[Any]:
+        """Return a source made anew.
+
+        Raises:
+            RecipeError: it cannot be read in shards.
+        """
         found = self._resolved.sources[at]
         source = found.build()
-        if isinstance(source, Splits):
-            return source, source
+        if Capability.SHARDS in source.capabilities:
+            return source
         raise RecipeError(
             f"sources[{at}] of the recipe {self._recipe.name!r}, of type {found.type}, cannot be "
             "read in shards",

@@ -1,21 +1,96 @@
-"""What a source is: it reads records, maps each to entities, and can be checked and closed."""
+"""What a source is: it reads records, maps each to entities, and is closed.
 
+Whoever writes a source inherits `Source`, implements `read`, `map` and `close`, and names in
+`capabilities` what else it can do.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
+from mlcat_ingest.awaiting import Awaited
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 
-RecordT = TypeVar("RecordT")
-
 PROGRAM: Final = "mlcat-ingest"
-"""The distribution whose version is part of a part's settings: its mapping decides, too."""
+"""The distribution whose version is part of a partition's settings: its mapping decides, too."""
+
+
+class Capability(Enum):
+    """What a source can do beyond reading all of its records."""
+
+    FEATURES = "features"
+    """Its records are feature tables: it is read before sources of runs, gives a `FeatureIndex`
+    with `Finished`, and lists its tables in `coming_tables`."""
+    MISSING = "missing"
+    """`missing` proves that things are gone; of other sources nothing is ever removed."""
+    SHARDS = "shards"
+    """`units` divides it, so that several processes can read it: the scopes `Shards`, `Rest`."""
+    RUNS = "runs"
+    """It finds runs by their ids: the scope `Runs`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Changes:
+    """What changed since the checkpoint of each partition; everything, where it has none."""
+
+    needs: ClassVar[Capability | None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """All that the recipe asks for, whatever the checkpoints say."""
+
+    needs: ClassVar[Capability | None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The records in the units with these keys, and none that belongs to several units.
+
+    It asks for no partition.
+    """
+
+    keys: Collection[str]
+    needs: ClassVar[Capability | None] = Capability.SHARDS
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Everything, but the records in units are only listed: they are mapped to bare entities."""
+
+    needs: ClassVar[Capability | None] = Capability.SHARDS
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Those of these runs that the recipe asks for, and what they belong to.
+
+    Ids that the system lacks are passed over. Partitions are asked for, so that names stay as they
+    are, but get no new checkpoint.
+    """
+
+    ids: Sequence[str]
+    needs: ClassVar[Capability | None] = Capability.RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesOnly:
+    """The index of features, without records and without a partition; pages are empty."""
+
+    needs: ClassVar[Capability | None] = Capability.FEATURES
+
+
+Scope = Changes | Everything | Shards | Rest | Runs | FeaturesOnly
+"""What of a source is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
     """A place that a source reads as a whole, such as one workspace of one server.
 
     `key` is what its entities carry as `mlcat.source`, `instance` the platform instance, empty for
@@ -30,57 +105,32 @@ class Part:
     settings: str
 
 
-class PartState(Protocol):
-    """What is remembered of a part; records are told by kind and id, see `Trace`."""
+class PartitionState(Protocol):
+    """What is remembered of a partition; records are told by kind and id, see `RecordVersion`."""
 
     @property
     def checkpoint(self) -> Mapping[str, Any] | None:
-        """What `finish` was given after the last pass; None: everything has to be read."""
+        """That of `Finished` after the last pass; None: everything has to be read."""
         ...
 
-    def marks(self, kind: str) -> Mapping[str, str]:
-        """Return the marks of records of a kind that have one."""
+    def fingerprints(self, kind: str) -> Mapping[str, str]:
+        """Return the fingerprints of records of a kind that have one."""
         ...
 
-    def joins(self, kind: str) -> Mapping[str, str]:
-        """Return the join digests of records of a kind that have one."""
+    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
+        """Return the joined fingerprints of records of a kind that have one."""
         ...
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that could not be mapped, or that the catalog refused."""
         ...
 
-    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
-        """Say that the part is read, `complete` if every record of it was listed.
 
-        The checkpoint counts once all that was read is acknowledged.
-        """
-        ...
+class RunState(Protocol):
+    """What a recipe remembers; a source asks for each partition when it begins to read it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What is remembered of one record once the catalog has acknowledged its entities.
-
-    `kind` and `id` name the record in its part, and `digest` stands for its content; None where
-    that is best taken from the entities, as it has to be for models whose features are looked up.
-    `mark` is the source's own word about the record, `joined` its digest of what was joined to it
-    from other listings; both may be empty.
-    """
-
-    part: PartState
-    kind: str
-    id: str
-    digest: str | None = None
-    mark: str = ""
-    joined: str = ""
-
-
-class Memory(Protocol):
-    """What a recipe remembers; a source asks for each part when it begins to read it."""
-
-    def part(self, part: Part) -> PartState:
-        """Return what is remembered of `part`.
+    def partition(self, partition: Partition) -> PartitionState:
+        """Return what is remembered of `partition`.
 
         Raises:
             RecipeError: the URNs of its entities would change.
@@ -88,22 +138,22 @@ class Memory(Protocol):
         ...
 
 
-class Forgetful:
-    """A memory that keeps nothing, for sinks without state: each pass reads everything."""
+class NullState:
+    """Remembers nothing, for sinks without state: each pass reads everything."""
 
     checkpoint: Mapping[str, Any] | None = None
 
-    def part(self, part: Part) -> PartState:
-        """Return itself: it knows as little of a part."""
-        del part
+    def partition(self, partition: Partition) -> PartitionState:
+        """Return itself: it knows as little of a partition."""
+        del partition
         return self
 
-    def marks(self, kind: str) -> Mapping[str, str]:
+    def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return nothing."""
         del kind
         return {}
 
-    def joins(self, kind: str) -> Mapping[str, str]:
+    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return nothing."""
         del kind
         return {}
@@ -113,14 +163,72 @@ class Forgetful:
         del kind
         return ()
 
-    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
-        """Keep nothing."""
-        del checkpoint, complete
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What to read: a scope, and the state that knows the checkpoint of each partition."""
+
+    scope: Scope = Everything()
+    state: RunState = field(default_factory=NullState)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVersion:
+    """What is remembered of one record once the catalog has acknowledged its entities.
+
+    `kind` and `id` name the record in its partition, and `digest` stands for its content; None
+    where that is best taken from the entities, as it has to be for models whose features are looked
+    up. `fingerprint` is the source's own word about the record, `joined_fingerprint` its digest of
+    what was joined to it from other listings; both may be empty.
+    """
+
+    kind: str
+    id: str
+    digest: str | None = None
+    fingerprint: str = ""
+    joined_fingerprint: str = ""
+
+
+class Record(Protocol):
+    """What a source yields; inherit this, or bring along the attribute."""
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the record, None where it is to be merged every time; pure."""
+        return None
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+RecordT_co = TypeVar("RecordT_co", bound=Record, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[RecordT_co]):
+    """Some records of one partition; of those without one nothing is remembered."""
+
+    records: Sequence[RecordT_co]
+    partition: PartitionState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a partition: all that was asked for of it has been yielded.
+
+    The `checkpoint` counts once all of it is acknowledged; None leaves the last one as it is. It is
+    `complete` if every record of the partition was listed. `found_ids` are those of `Runs` that are
+    in the partition, `index` is of the features of a feature store.
+    """
+
+    partition: PartitionState | None = None
+    checkpoint: Mapping[str, Any] | None = None
+    complete: bool = False
+    found_ids: Collection[str] = ()
+    index: FeatureIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """An entity that the catalog holds as one of a part, and that a pass did not come upon.
+    """An entity that the catalog holds as one of a partition, and that a pass did not list.
 
     `properties` is its stored properties aspect: what it was made from.
     """
@@ -145,19 +253,6 @@ class Missing:
     second_pass: bool = False
 
 
-@runtime_checkable
-class TellsMissing(Protocol):
-    """A source that can prove that things are gone; of others nothing is ever removed."""
-
-    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that the part of this key does not hold, asking in bulk.
-
-        What is there, but left out by the recipe's filters, is not yielded; nor is what cannot be
-        told. Asked after a complete pass, before `close`. Raises as `Source.read` does.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ComingTable:
     """A feature table that a source is about to yield, of the `source` that it will carry.
@@ -172,28 +267,6 @@ class ComingTable:
     column: str | None = None
 
 
-@runtime_checkable
-class TellsTables(Protocol):
-    """A source of feature tables, whose names may be those of another store."""
-
-    def coming_tables(self) -> Iterator[ComingTable]:
-        """Yield every table that `read` is going to yield; asked before it, and raises as it does.
-
-        Cost: at most that of one more `read`.
-        """
-        ...
-
-
-@runtime_checkable
-class KeepsIndex(Protocol):
-    """A source of features that can say, once it is read, what its store holds."""
-
-    @property
-    def index(self) -> FeatureIndex:
-        """What the last `read` came upon."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A piece of a source that can be read by itself, and about how many records it has.
@@ -206,58 +279,17 @@ class Unit:
     size: int
 
 
-@runtime_checkable
-class Splits(Protocol):
-    """A source that several processes can read side by side, each some units of it."""
-
-    def units(self) -> Iterator[Unit]:
-        """Yield the units that hold anything, each once; asked before `read`, raises as it does.
-
-        Raises:
-            RecipeError: the recipe asks for what only a reading as a whole can tell.
-
-        Cost: a few requests a unit.
-        """
-        ...
-
-    def take_units(self, keys: Collection[str]) -> None:
-        """Let `read` yield what is in these units alone, and nothing that belongs to several."""
-        ...
-
-    def take_rest(self) -> None:
-        """Let `read` yield everything, but `map` say only what is in no unit, and what is gone.
-
-        Of the rest it says no more than that it is there: entities without aspects.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadsNamedRuns(Protocol):
-    """A source of runs that can read some of them by their ids, in bulk."""
-
-    def only_runs(self, run_ids: Sequence[str]) -> None:
-        """Let `read` yield those of these runs that the recipe asks for, and what they belong to.
-
-        Such a pass asks `memory` for its parts, so that names stay as they are, but finishes none
-        and traces no record; ids that the system lacks are passed over.
-        """
-        ...
-
-    @property
-    def found_runs(self) -> Collection[str]:
-        """The ids of the runs that the last such `read` yielded."""
-        ...
-
-
-class Source(Protocol[RecordT]):
+class Source(ABC, Generic[RecordT]):
     """Reads one system. Built by `source_class(config)`; nothing is contacted before `read`."""
 
-    def read(self, memory: Memory) -> Iterator[Sequence[RecordT]]:
-        """Yield records in pages; each record once, groups before what belongs to them.
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
 
-        A source that can read only what changed asks `memory` for its checkpoint; one that cannot
-        need not look at it.
+    @abstractmethod
+    def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:
+        """Yield records in pages, each once, groups before what belongs to them.
+
+        A partition begins by asking `request.state` for it, and ends with `Finished`. A source that
+        can read only what changed looks at the checkpoint; one that cannot need not.
 
         Raises:
             SourceUnavailableError: the system does not answer, or broke off.
@@ -267,28 +299,66 @@ class Source(Protocol[RecordT]):
 
         Cost: one request a page; memory for a bounded number of pages.
         """
-        ...
 
-    def trace(self, record: RecordT) -> Trace | None:
-        """Return what to remember of `record`, None where it is to be merged every time; pure."""
-        ...
-
+    @abstractmethod
     def map(self, record: RecordT) -> Iterable[Entity]:
         """Return the entities that `record` says something about; pure, no I/O.
 
         Raises:
             SkippableError: the record cannot be mapped; the caller counts it and goes on.
         """
-        ...
 
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the system so far."""
-        ...
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections; safe to call twice."""
+
+    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield those of `unlisted` that the partition of this key does not hold, asking in bulk.
+
+        What is there, but left out by the recipe's filters, is not yielded; nor is what cannot be
+        told. Asked after a complete pass, before `close`. Raises as `read` does.
+        """
+        del partition, unlisted
+        return ()
+
+    def coming_tables(self) -> Iterator[ComingTable]:
+        """Yield every feature table that `read` is going to yield; asked before it, raises as it.
+
+        Cost: at most that of one more `read`.
+        """
+        return iter(())
+
+    def units(self) -> Iterator[Unit]:
+        """Yield the units that hold anything, each once; asked before `read`, raises as it does.
+
+        Raises:
+            RecipeError: the recipe asks for what only a reading as a whole can tell.
+
+        Cost: a few requests a unit.
+        """
+        return iter(())
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        ...
+        yield Finding("the source", "warning", f"{type(self).__name__} has no checks")
 
-    def close(self) -> None:
-        """Release connections; safe to call twice."""
-        ...
+    def requests_made(self) -> int:
+        """Return how many requests were sent to the system so far."""
+        return 0
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; called from any thread."""
+        return None
+
+
+def require_scope(source: Source[Any], scope: Scope) -> None:
+    """Return if `source` can read `scope`.
+
+    Raises:
+        RecipeError: it does not declare what that needs.
+    """
+    if scope.needs is not None and scope.needs not in source.capabilities:
+        raise RecipeError(
+            f"{type(source).__name__} cannot read {type(scope).__name__}",
+            hint=f"its `capabilities` lack Capability.{scope.needs.name}",
+        )

@@ -1,7 +1,7 @@
 """Which sources there are: a table of the built-in ones, and entry points for all others.
 
 A plug-in registers its source class in the entry-point group `mlcat_ingest.sources`; the name is
-the `type` in a recipe, and the class says what configures it:
+the `type` in a recipe, and the class, a subclass of `sources.base.Source`, says what configures it:
 
     [project.entry-points."mlcat_ingest.sources"]
     my-registry = "my_package.source:MyRegistrySource"   # has config_class = MyRegistryConfig

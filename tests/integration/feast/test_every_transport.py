@@ -12,7 +12,6 @@ from moto.server import ThreadedMotoServer
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import REGISTRY
@@ -24,6 +23,7 @@ from support.feast_transports import (
     rest_answer,
 )
 from support.flaky_server import flaky
+from support.reading import records_of
 
 pytestmark = pytest.mark.integration
 
@@ -95,12 +95,7 @@ def entities_of(options: Options, folder: Path) -> list[Entity]:
     given = {"repo_path": folder, "label_views": True, "server_id": "the-registry", **options}
     source = FeastSource(FeastConfig.model_validate(given))
     try:
-        found = [
-            entity
-            for page in source.read(Forgetful())
-            for record in page
-            for entity in source.map(record)
-        ]
+        found = [entity for record in records_of(source) for entity in source.map(record)]
     finally:
         source.close()
     return sorted(found, key=lambda entity: entity.urn)

@@ -17,7 +17,7 @@ from mlcat_ingest.errors import (
     RetryableError,
     SourceUnavailableError,
 )
-from mlcat_ingest.sources.base import Forgetful
+from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.database import order
 from mlcat_ingest.sources.mlflow.opening import open_reader
@@ -217,7 +217,7 @@ def test_the_connection_ends_with_the_reading(served: Store) -> None:
     with reading_user(served) as url:
         source = MlflowSource(MlflowConfig(tracking_uri=address(url)))
         name = url.username if served.kind == "mysql" else url.database
-        pages = source.read(Forgetful())
+        pages = source.read(ReadRequest())
         next(pages)
         assert number(served.database, _CONNECTIONS[served.kind], name=name) == 1
         for _ in pages:

@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.state.parts import Counts, PartKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
-from mlcat_ingest.sources.base import Part
+from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.engine import write_transaction
 from support.fakes import FakeSink
 
@@ -101,8 +101,8 @@ def test_a_newer_database_is_refused_and_an_older_one_not_brought_up(
     engine.dispose()
 
 
-def place(urn: str) -> Part:
-    return Part(KEY.source, "", {"run": urn}, "s")
+def place(urn: str) -> Partition:
+    return Partition(KEY.source, "", {"run": urn}, "s")
 
 
 def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
@@ -111,9 +111,9 @@ def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
     state = StateSession(url, MemoryOptions("r"), StatePolicy.NAMES)
     with held_state(url, "r"):
         state.open(FakeSink(place="http://catalog"))
-        assert state.part(place("urn:li:mlModel:x")).checkpoint is None
+        assert state.partition(place("urn:li:mlModel:x")).checkpoint is None
         with pytest.raises(RecipeError, match=r"before, urn:li:mlModel:y instead of .*:x \(undo"):
-            state.part(place("urn:li:mlModel:y"))
+            state.partition(place("urn:li:mlModel:y"))
         assert not state.tracker.remembers
         state.close()
     assert summary(url, "r") == before
@@ -124,7 +124,7 @@ def test_names_of_another_catalog_or_recipe_do_not_count(url: str) -> None:
     for recipe, catalog in (("r", "http://elsewhere"), ("new", "http://catalog")):
         state = StateSession(url, MemoryOptions(recipe), StatePolicy.NAMES)
         state.open(FakeSink(place=catalog))
-        assert state.part(place("urn:li:mlModel:y")).checkpoint is None
+        assert state.partition(place("urn:li:mlModel:y")).checkpoint is None
         state.close()
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from mlcat_ingest.errors import InvalidUrnError, RecipeValidationError
 from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
-from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.definitions.file_config import DefinitionsConfig
 from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
 from mlcat_ingest.sources.definitions.model import FeatureTable
 from support.definitions import definitions
 from support.json_mutations import mutated
 from support.names import HOSTILE
+from support.reading import records_of
 
 GOOD = definitions(sets={"ranking": ["drivers:rate", "drivers:trips"]})
 
@@ -36,7 +36,7 @@ def entities_of(file: Path) -> None:
     source = DefinitionsSource(DefinitionsConfig(path=file, instance="eu"))
     coming = {table.urn for table in source.coming_tables()}
     found = set()
-    for record in (record for page in source.read(Forgetful()) for record in page):
+    for record in records_of(source):
         try:
             entities = list(source.map(record))
         except InvalidUrnError:

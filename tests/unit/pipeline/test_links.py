@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -21,8 +21,15 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.recipe.enrich import EnrichRule
 from mlcat_ingest.sinks.base import StoredEntity
-from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
-from support.fakes import FakeSink, FakeSource, model_urn
+from mlcat_ingest.sources.base import (
+    Capability,
+    Finished,
+    Page,
+    Partition,
+    ReadRequest,
+    RecordVersion,
+)
+from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
 OPTIONS = LinkOptions()
 REFS = "feast.feature_refs"
@@ -50,18 +57,19 @@ class Store(FakeSource):
     """A feature store with one table, `rides.drivers`, of the features `names`."""
 
     names: Sequence[str] = ()
-    reads_features: bool = True
+    capabilities: ClassVar = frozenset({Capability.FEATURES})
 
     def __post_init__(self) -> None:
-        self.index = FeatureIndex()
         self.pages = [
             [Entity(feature(name), {"mlFeatureProperties": {"dataType": "TEXT"}})]
             for name in self.names
         ]
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        yield from super().read(memory)
-        self.index.add_table(Naming("feast"), "rides", "drivers", self.names)
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        yield from super().read(request)
+        index = FeatureIndex()
+        index.add_table(Naming("feast"), "rides", "drivers", self.names)
+        yield Finished(index=index)
 
 
 @dataclass
@@ -244,17 +252,13 @@ class Remembering(FakeSource):
     """Reads models of one part and remembers them by what they are mapped to."""
 
     models: Sequence[Entity] = ()
-    state: PartState | None = None
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        self.state = memory.part(Part("fake:1:default", "", {"thing": model_urn("0")}, ""))
-        yield self.models
-        self.state.finish({"read": True}, complete=True)
-
-    def trace(self, record: object) -> Trace | None:
-        assert isinstance(record, Entity)
-        assert self.state is not None
-        return Trace(self.state, "thing", record.urn)
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        identity = {"thing": model_urn("0")}
+        partition = request.state.partition(Partition("fake:1:default", "", identity, ""))
+        records = [FakeRecord(one, RecordVersion("thing", one.urn)) for one in self.models]
+        yield Page(records, partition)
+        yield Finished(partition, {"read": True}, complete=True)
 
 
 def test_a_run_that_did_not_change_is_linked_once_its_features_are_there(tmp_path: Path) -> None:

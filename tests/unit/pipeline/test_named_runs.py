@@ -1,45 +1,76 @@
-"""The sources of a run that is after a few runs by their ids."""
+"""A run that is after a few runs by their ids: what is read of each source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from mlcat_ingest.links.index import FeatureIndex
-from mlcat_ingest.pipeline.named import named_sources
-from mlcat_ingest.sources.base import Forgetful, KeepsIndex, Memory
-from support.fakes import FakeSource
+import pytest
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.pipeline.reading import request_for
+from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.sources.base import (
+    Capability,
+    Changes,
+    Everything,
+    FeaturesOnly,
+    Finished,
+    NullState,
+    Page,
+    ReadRequest,
+    Rest,
+    Runs,
+    Scope,
+    Shards,
+)
+from support.fakes import FakeRecord, FakeSink, FakeSource
 
 
 class Store(FakeSource):
-    """A feature store whose index is there once it is read."""
-
-    def __init__(self) -> None:
-        super().__init__(pages=[["table"], ["table"]])
-        self.index = FeatureIndex()
-        self.read_with: list[Memory] = []
-
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        self.read_with.append(memory)
-        yield from super().read(memory)
+    capabilities: ClassVar = frozenset({Capability.FEATURES})
 
 
-class Runs(FakeSource):
-    asked: Sequence[str] = ()
-    found_runs: Sequence[str] = ()
+@dataclass
+class Tracking(FakeSource):
+    """Finds some of the runs it is asked for."""
 
-    def only_runs(self, run_ids: Sequence[str]) -> None:
-        self.asked = run_ids
+    capabilities: ClassVar = frozenset({Capability.RUNS})
+    holds: frozenset[str] = frozenset()
+    scopes: list[Scope] = field(default_factory=list)
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        self.scopes.append(request.scope)
+        assert isinstance(request.scope, Runs)
+        yield Finished(found_ids=self.holds.intersection(request.scope.ids))
 
 
-def test_runs_are_asked_for_and_stores_read_for_their_index_alone() -> None:
-    store, runs = Store(), Runs()
-    [index_only, chosen] = named_sources([store, runs, FakeSource()], ["r1"])
-    assert chosen is runs
-    assert runs.asked == ["r1"]
-    assert isinstance(index_only, KeepsIndex)
-    memory = Forgetful()
-    assert [one for page in index_only.read(memory) for one in page] == []
-    assert store.read_with != [memory]
-    assert index_only.index is store.index
-    assert (index_only.requests_made(), list(index_only.check())) == (2, [])
-    assert (index_only.trace(None), list(index_only.map(None))) == (None, [])
-    index_only.close()
-    assert store.closed == 1
+def test_of_a_feature_store_only_the_index_is_read() -> None:
+    state = NullState()
+    assert request_for(Store(), Runs(["r1"]), state) == ReadRequest(FeaturesOnly(), state)
+    assert request_for(Store(), Changes(), state) == ReadRequest(Changes(), state)
+    assert request_for(Tracking(), Runs(["r1"]), state) == ReadRequest(Runs(["r1"]), state)
+
+
+def test_a_run_tells_which_ids_its_sources_found() -> None:
+    sources = [Tracking(holds=frozenset({"r1", "r4"})), Tracking(holds=frozenset({"r2"}))]
+    run = Run(sources, FakeSink(), RunOptions("r", scope=Runs(["r1", "r2", "r3"])))
+    assert run.execute().exit_code == 0
+    assert run.found_ids == {"r1", "r2"}
+    assert [one.scopes for one in sources] == [[Runs(["r1", "r2", "r3"])]] * 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "needs"),
+    [(Shards(["1"]), "SHARDS"), (Rest(), "SHARDS"), (Runs(["r"]), "RUNS")],
+)
+def test_a_scope_that_a_source_does_not_declare_ends_the_run(scope: Any, needs: str) -> None:
+    source = FakeSource(pages=[["never read"]])
+    report = Run([source], FakeSink(), RunOptions("r", scope=scope)).execute()
+    assert (report.exit_code, source.requests) == (2, 0)
+    said = f"FakeSource cannot read {type(scope).__name__} (its `capabilities` lack Capability."
+    assert report.failure is not None
+    assert f"{said}{needs})" in str(report.failure)
+    with pytest.raises(RecipeError):
+        request_for(source, FeaturesOnly(), NullState())
+    for read in (Changes(), Everything()):
+        assert request_for(source, read, NullState()).scope == read

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.pipeline import Pipeline, memory_of
 from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.base import Memory
+from mlcat_ingest.sources.base import Capability, ReadRequest
 from support.fakes import FakeSink, FakeSource, model_urn
 
 
@@ -77,15 +77,17 @@ def test_the_recipe_says_where_dead_letters_go(tmp_path: Path) -> None:
 
 
 def test_sources_of_features_are_read_first() -> None:
-    order = []
+    order: list[FakeSource] = []
 
     class Noting(FakeSource):
-        def read(self, memory: Memory) -> Any:
+        def read(self, request: ReadRequest) -> Any:
             order.append(self)
-            return super().read(memory)
+            return super().read(request)
 
-    runs, features, more = Noting(), Noting(), Noting()
-    features.reads_features = True  # type: ignore[attr-defined]
+    class Store(Noting):
+        capabilities: ClassVar = frozenset({Capability.FEATURES})
+
+    runs, features, more = Noting(), Store(), Noting()
     Pipeline(resolved("", FakeSink(), runs, features, more)).run()
     assert order == [features, runs, more]
 

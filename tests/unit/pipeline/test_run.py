@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
 from mlcat_ingest.pipeline.weight import HEAVIEST
 from mlcat_ingest.sinks.base import Evaluation
+from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Record, Source
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
 GROUP = group_urn("g")
@@ -42,7 +44,7 @@ def models(count: int, *, start: int = 0) -> list[Entity]:
 
 
 def run(
-    source: FakeSource | Sequence[FakeSource],
+    source: Source[Any] | Sequence[Source[Any]],
     sink: FakeSink,
     *,
     evaluate: EvaluateOptions = EVALUATE,
@@ -50,7 +52,7 @@ def run(
     mask: Callable[[str], str] = str,
     progress: OnProgress | None = None,
 ) -> Report:
-    sources = [source] if isinstance(source, FakeSource) else source
+    sources = [source] if isinstance(source, Source) else source
     options = RunOptions("test", evaluate, max_new_entities, mask=mask)
     return Run(sources, sink, options).execute(progress)
 
@@ -273,14 +275,30 @@ def test_memory_does_not_hold_what_was_written() -> None:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Record):
     run_id: str
 
 
+@dataclass
+class Rows(Source[Row]):
+    rows: Sequence[Row]
+    mapping: Callable[[Row], Iterable[Entity]]
+
+    def read(self, request: ReadRequest) -> Iterator[Page[Row] | Finished]:
+        del request
+        yield Page(self.rows)
+
+    def map(self, record: Row) -> Iterable[Entity]:
+        return self.mapping(record)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def test_a_record_that_cannot_be_mapped_is_counted_and_the_rest_arrives() -> None:
-    def mapping(record: object) -> list[Entity]:
+    def mapping(record: Row) -> list[Entity]:
         match record:
-            case "bad":
+            case Row("bad"):
                 raise RecordError("has no name", record_ref="row 2")
             case Row("buggy"):
                 raise KeyError("oops")
@@ -288,7 +306,7 @@ def test_a_record_that_cannot_be_mapped_is_counted_and_the_rest_arrives() -> Non
                 return models(1)
 
     sink = FakeSink()
-    report = run(FakeSource([["bad", Row("buggy"), "fine", Row("")]], mapping), sink)
+    report = run(Rows([Row("bad"), Row("buggy"), Row("fine"), Row("")], mapping), sink)
     assert report.exit_code == 4
     assert report.failed_records == 2
     assert [(one.reference, one.reason) for one in report.failed_examples] == [
@@ -303,7 +321,7 @@ def test_a_record_without_a_name_is_named_by_its_class() -> None:
         raise ValueError("no")
 
     report = run(FakeSource([[7]], mapping), FakeSink())
-    assert report.failed_examples[0].reference == "int"
+    assert report.failed_examples[0].reference == "FakeRecord"
 
 
 def test_examples_are_the_first_few_and_the_numbers_count_all() -> None:

@@ -17,8 +17,8 @@ from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
-from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 
 GROUP = group_urn("g")
 
@@ -198,19 +198,14 @@ class Checkpointed(FakeSource):
     """A source that reads `records` and tells each by its name."""
 
     records: list[Entity] = field(default_factory=list)
-    state: PartState | None = None
     checkpoints: list[Any] = field(default_factory=list)
 
-    def read(self, memory: Memory) -> Iterator[list[Entity]]:
-        self.state = memory.part(Part("fake:0:default", "", {"thing": "urn"}, "s"))
-        self.checkpoints.append(self.state.checkpoint)
-        yield self.records
-        self.state.finish({"at": len(self.records)}, complete=True)
-
-    def trace(self, record: object) -> Trace | None:
-        assert self.state is not None
-        assert isinstance(record, Entity)
-        return Trace(self.state, "thing", record.urn)
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        partition = request.state.partition(Partition("fake:0:default", "", {"thing": "urn"}, "s"))
+        self.checkpoints.append(partition.checkpoint)
+        records = [FakeRecord(one, RecordVersion("thing", one.urn)) for one in self.records]
+        yield Page(records, partition)
+        yield Finished(partition, {"at": len(self.records)}, complete=True)
 
 
 def test_a_plan_reads_what_the_next_run_would_read_and_remembers_nothing(sides: Sides) -> None:

@@ -26,8 +26,8 @@ from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.sinks.base import Owned
-from mlcat_ingest.sources.base import Memory, Part
-from support.fakes import FakeSink, FakeSource, model_urn
+from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
+from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
 PLACE = "fake://catalog"
 KEY = PartKey("r", PLACE, "fake:0:default", "")
@@ -43,9 +43,9 @@ class Unsearchable(FakeSink):
 class Named(FakeSource):
     """A source that says what it is called, as it does when it is read."""
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        memory.part(Part(KEY.source, "", {}, "s"))
-        yield []
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        request.state.partition(Partition(KEY.source, "", {}, "s"))
+        yield Page([])
         self.requests += 1
 
 

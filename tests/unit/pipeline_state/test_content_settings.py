@@ -12,7 +12,7 @@ from mlcat_ingest.sources.definitions.file_config import DefinitionsConfig
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.traces import part_of
+from mlcat_ingest.sources.mlflow.source import partition_of
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from support.mlflow_records import a_scope
 
@@ -101,7 +101,7 @@ def recipe_settings(**changed: Any) -> str:
 
 
 def mlflow_settings(**changed: Any) -> str:
-    return part_of(
+    return partition_of(
         MlflowConfig.model_validate(
             {"tracking_uri": "http://m", "client_cert": "c.pem", **changed}
         ),
@@ -112,7 +112,7 @@ def mlflow_settings(**changed: Any) -> str:
 def feast_settings(**changed: Any) -> str:
     given = {"registry": "registry.db", "server_id": "here", **changed}
     source = FeastSource(FeastConfig.model_validate(given))
-    return source._as_part(source._scope_now).settings
+    return source._partition(source._scope_now).settings
 
 
 def test_every_key_is_in_one_of_the_tables() -> None:

@@ -17,8 +17,8 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.sinks.base import Evaluation
-from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
-from support.fakes import FakeSink, FakeSource, model_urn
+from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
 OWNED, NAMED = "urn:li:test:owned", "urn:li:test:named"
 PLACE = "fake://catalog"
@@ -30,24 +30,22 @@ class Models(FakeSource):
 
     values: dict[str, str] = field(default_factory=dict)
     gone: Sequence[str] = ()
-    state: PartState | None = None
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        self.state = memory.part(Part("fake:1", "", {"thing": model_urn("0")}, ""))
-        yield list(self.values)
-        self.state.finish({"read": True}, complete=True)
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        identity = {"thing": model_urn("0")}
+        partition = request.state.partition(Partition("fake:1", "", identity, ""))
+        records = [
+            FakeRecord(name, RecordVersion("thing", name, f"{value}{name in self.gone}"))
+            for name, value in self.values.items()
+        ]
+        yield Page(records, partition)
+        yield Finished(partition, {"read": True}, complete=True)
 
-    def trace(self, record: object) -> Trace | None:
-        assert isinstance(record, str)
-        assert self.state is not None
-        digest = f"{self.values[record]}{record in self.gone}"
-        return Trace(self.state, "thing", record, digest, "", "")
-
-    def map(self, record: object) -> list[Entity]:
-        assert isinstance(record, str)
-        properties = {"name": self.values[record]}
-        status = {"removed": record in self.gone}
-        return [Entity(model_urn(record), {"mlModelProperties": properties, "status": status})]
+    def map(self, record: FakeRecord) -> list[Entity]:
+        name = record.value
+        properties = {"name": self.values[name]}
+        status = {"removed": name in self.gone}
+        return [Entity(model_urn(name), {"mlModelProperties": properties, "status": status})]
 
 
 @dataclass

@@ -22,13 +22,14 @@ from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state import memory as memory_module
 from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass
+from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
+from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.summary import PartSummary, summary
 from mlcat_ingest.sinks.base import Evaluation
-from mlcat_ingest.sources.base import Memory, Part, PartState, Trace
-from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 
 PLACE = "fake://catalog"
 DAY_S = 86_400.0
@@ -44,6 +45,13 @@ class Record:
     mark: str = ""
     joined: str = ""
 
+    @property
+    def record_version(self) -> RecordVersion | None:
+        if not self.name:
+            return None
+        digest = self.value if self.digest == "" else self.digest
+        return RecordVersion("thing", self.name, digest, self.mark, self.joined)
+
 
 @dataclass
 class Remembering(FakeSource):
@@ -56,28 +64,22 @@ class Remembering(FakeSource):
     settings: str = ""
     complete: bool = True
     checkpoints: list[Any] = field(default_factory=list)
-    state: PartState | None = None
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        self.state = memory.part(Part(self.key, self.instance, self.identity, self.settings))
-        self.checkpoints.append(self.state.checkpoint)
-        yield self.records
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        partition = request.state.partition(
+            Partition(self.key, self.instance, self.identity, self.settings)
+        )
+        self.checkpoints.append(partition.checkpoint)
+        yield Page([FakeRecord(one, one.record_version) for one in self.records], partition)
         if self.error is not None:
             raise self.error
-        self.state.finish({"read": len(self.records)}, complete=self.complete)
+        yield Finished(partition, {"read": len(self.records)}, complete=self.complete)
 
-    def trace(self, record: object) -> Trace | None:
-        assert isinstance(record, Record)
-        if self.state is None or not record.name:
-            return None
-        digest = record.value if record.digest == "" else record.digest
-        return Trace(self.state, "thing", record.name, digest, record.mark, record.joined)
-
-    def map(self, record: object) -> list[Entity]:
-        assert isinstance(record, Record)
-        if record.value == "bad":
-            raise RecordError("cannot be used", record_ref=record.name)
-        return [Entity(model_urn(record.name), {"mlModelProperties": {"name": record.value}})]
+    def map(self, record: FakeRecord) -> list[Entity]:
+        thing = record.value
+        if thing.value == "bad":
+            raise RecordError("cannot be used", record_ref=thing.name)
+        return [Entity(model_urn(thing.name), {"mlModelProperties": {"name": thing.value}})]
 
 
 @dataclass
@@ -242,9 +244,9 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     assert (world.part().records, world.part().dirty) == ({"thing": 3}, {"thing": 1})
     source = Remembering(records=things(3))
     assert world.run(source).exit_code == 4
-    assert isinstance(source.state, PartPass)
     engine = open_state(world.url)
-    assert list(rows.column_of(engine, source.state.part_id, "thing", "reason")) == ["t1"]
+    part_id = PartKey("r", PLACE, source.key, source.instance).id
+    assert list(rows.column_of(engine, part_id, "thing", "reason")) == ["t1"]
     engine.dispose()
     world.sink.refuse = []
     assert world.ingest(*things(3)).entities["mlModel"] == EntityCounts(3, created=1, unchanged=2)
@@ -280,7 +282,7 @@ def test_a_refused_reference_makes_the_next_pass_full(world: World) -> None:
     tag = Entity("urn:li:tag:t", {"tagProperties": {"name": "t"}}, only_if_absent=True)
 
     class Tagging(Remembering):
-        def map(self, record: object) -> list[Entity]:
+        def map(self, record: FakeRecord) -> list[Entity]:
             return [tag, *super().map(record)]
 
     source = Tagging(records=things(1))
@@ -299,7 +301,7 @@ def test_a_refused_reference_makes_the_next_pass_full_also_after_one_over_change
     tag = Entity("urn:li:tag:t", {"tagProperties": {"name": "t"}}, only_if_absent=True)
 
     class Tagging(Remembering):
-        def map(self, record: object) -> list[Entity]:
+        def map(self, record: FakeRecord) -> list[Entity]:
             return [tag, *super().map(record)]
 
     world.ingest(*things(1))
@@ -316,7 +318,7 @@ def test_a_refused_reference_makes_the_next_pass_full_also_after_one_over_change
 
 def test_a_record_with_many_entities_is_known_once_all_of_them_are_there(world: World) -> None:
     class Twofold(Remembering):
-        def map(self, record: object) -> list[Entity]:
+        def map(self, record: FakeRecord) -> list[Entity]:
             return [
                 *super().map(record),
                 Entity(group_urn("g"), {"mlModelGroupProperties": {"name": "g"}}),
@@ -336,9 +338,9 @@ def test_a_record_with_many_entities_is_known_once_all_of_them_are_there(world: 
 
 def test_two_records_of_one_entity_are_never_passed_over_halfway(world: World) -> None:
     class Shared(Remembering):
-        def map(self, record: object) -> list[Entity]:
-            assert isinstance(record, Record)
-            return [Entity(model_urn("one"), {"mlModelProperties": {record.name: record.value}})]
+        def map(self, record: FakeRecord) -> list[Entity]:
+            thing = record.value
+            return [Entity(model_urn("one"), {"mlModelProperties": {thing.name: thing.value}})]
 
     pair = [Record("a"), Record("b")]
     world.run(Shared(records=pair))
@@ -480,8 +482,8 @@ def test_a_database_that_fails_in_the_middle_costs_no_run(
 class Unreachable(FakeSource):
     """Is gone before it asks what is remembered of it."""
 
-    def read(self, memory: Memory) -> Iterator[Sequence[object]]:
-        del memory
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        del request
         raise SourceUnavailableError("gone")
 
 

@@ -19,7 +19,7 @@ from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
-from mlcat_ingest.sources.base import KeepsIndex, Missing, Source, TellsMissing
+from mlcat_ingest.sources.base import Capability, Missing, Source
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Removal:
         Raises:
             LimitError: it would be too many; nothing was yielded. What `Source.read` raises.
 
-        Cost: see `Candidates`; of the source what `TellsMissing.missing` asks, and one request for
+        Cost: see `Candidates`; of the source what `Source.missing` asks, and one request for
         each that is removed.
         """
         waiting = self._withheld.urns
@@ -96,7 +96,7 @@ class Removal:
     def _missing(
         self, source: Source[Any], passes: Sequence[PartPass], waiting: Sequence[str]
     ) -> Iterator[_Gone]:
-        if not isinstance(source, TellsMissing):
+        if Capability.MISSING not in source.capabilities:
             return
         if not (passes and self._tracker.remembers):
             self._note_without_state(source)
@@ -115,7 +115,7 @@ class Removal:
                     yield _Gone(part, missing, label_of(properties.get(missing.urn)))
 
     def _note_without_state(self, source: Source[Any]) -> None:
-        if isinstance(source, KeepsIndex) and self._sink.address() is not None:
+        if Capability.FEATURES in source.capabilities and self._sink.address() is not None:
             self._note("removal_without_state", "nothing is removed without the state database")
 
     def _confirmed(self, found: Sequence[_Gone], passes: Sequence[PartPass]) -> list[_Gone]:

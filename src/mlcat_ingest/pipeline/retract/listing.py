@@ -16,7 +16,13 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
-from mlcat_ingest.sources.base import Forgetful, Part, PartState, Source
+from mlcat_ingest.sources.base import (
+    NullState,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    Source,
+)
 
 log = logging.getLogger(__name__)
 
@@ -95,17 +101,17 @@ def _keys_of(sources: Sequence[Source[Any]]) -> list[str]:
     names = _Names()
     for source in sources:
         with closing(source):
-            for _ in source.read(names):
-                pass  # further parts may come with further pages
+            for _ in source.read(ReadRequest(state=names)):
+                pass  # further partitions may come with further pages
     return list(dict.fromkeys(names.keys))
 
 
-class _Names(Forgetful):
-    """A memory that only takes note of what the parts of sources are called."""
+class _Names(NullState):
+    """A state that only takes note of the keys of the partitions that sources read."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
 
-    def part(self, part: Part) -> PartState:
-        self.keys.append(part.key)
-        return super().part(part)
+    def partition(self, partition: Partition) -> PartitionState:
+        self.keys.append(partition.key)
+        return super().partition(partition)

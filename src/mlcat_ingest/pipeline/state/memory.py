@@ -17,7 +17,7 @@ from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import translate_errors
 from mlcat_ingest.pipeline.state.parts import PartKey, PartRow
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Part
+from mlcat_ingest.sources.base import Partition
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ class MemoryOptions:
 
 
 class PartPass:
-    """One pass over a part: a `sources.base.PartState` that also says how it is to be read."""
+    """One pass over a partition: a `PartitionState` that also says how it is to be read."""
 
-    def __init__(self, engine: Engine, part: Part, row: PartRow, full: str | None) -> None:
+    def __init__(self, engine: Engine, part: Partition, row: PartRow, full: str | None) -> None:
         """Read everything if `full` gives a reason."""
         self._engine = engine
         self._part = part
@@ -92,12 +92,12 @@ class PartPass:
         """What `finish` was given after the last pass; None: everything has to be read."""
         return None if self.full else self._row.checkpoint
 
-    def marks(self, kind: str) -> Mapping[str, str]:
-        """Return the marks of records of a kind that have one."""
+    def fingerprints(self, kind: str) -> Mapping[str, str]:
+        """Return the fingerprints of records of a kind that have one."""
         return self._column(kind, "mark")
 
-    def joins(self, kind: str) -> Mapping[str, str]:
-        """Return the join digests of records of a kind that have one."""
+    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
+        """Return the joined fingerprints of records of a kind that have one."""
         return self._column(kind, "joined")
 
     def dirty(self, kind: str) -> Sequence[str]:
@@ -133,7 +133,7 @@ class PartPass:
 
 
 class StateMemory:
-    """A `sources.base.Memory` in a database, of one run of one recipe into one catalog."""
+    """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
 
     def __init__(self, engine: Engine, sink: Sink, address: str, options: MemoryOptions) -> None:
         """Remember for the catalog at `address`, which `sink` reads."""
@@ -148,25 +148,25 @@ class StateMemory:
         """The parts of this run so far."""
         return list(self._passes.values())
 
-    def part(self, part: Part) -> PartPass:
-        """Return a pass over `part`.
+    def partition(self, partition: Partition) -> PartPass:
+        """Return a pass over `partition`.
 
         Raises:
             RecipeError: the URNs of its entities would change.
 
         Cost: a few statements, and one read request an entity type of the catalog.
         """
-        key = self._key(part)
-        settings = content_hash([self._options.settings, part.settings, part.identity])
+        key = self._key(partition)
+        settings = content_hash([self._options.settings, partition.settings, partition.identity])
         with translate_errors(self._engine.url):
-            self._pin(key, part.identity)
+            self._pin(key, partition.identity)
             row = parts.begin(self._engine, key, settings)
-            one = PartPass(self._engine, part, row, self._why_full(row))
+            one = PartPass(self._engine, partition, row, self._why_full(row))
         log.info("%s: reading %s", key.source, one.why)
         self._passes[key] = one
         return one
 
-    def _key(self, part: Part) -> PartKey:
+    def _key(self, part: Partition) -> PartKey:
         recipe, address = self._options.recipe, self._address
         key = PartKey(recipe, address, part.key, part.instance)
         again = 1

@@ -25,7 +25,7 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass, StateMem
 from mlcat_ingest.pipeline.state.parts import PartRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sinks.base import Sink
-from mlcat_ingest.sources.base import Forgetful, Part, PartState
+from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 
 _NAMES_TIMEOUT_S: Final = 10.0
 _UNREAD: Final = "not read: the run ended before it"
@@ -53,7 +53,7 @@ class StatePolicy(Enum):
 
 
 class StateSession:
-    """The state of a recipe for one catalog, as one run uses it: a `sources.base.Memory`.
+    """The state of a recipe for one catalog, as one run uses it: a `sources.base.RunState`.
 
     Nothing is remembered before `open`, and nothing for a sink that keeps none.
     """
@@ -139,16 +139,16 @@ class StateSession:
         self._held.callback(engine.dispose)
         return engine
 
-    def part(self, part: Part) -> PartState:
-        """Return what is remembered of `part`.
+    def partition(self, partition: Partition) -> PartitionState:
+        """Return what is remembered of `partition`.
 
         Raises:
             RecipeError: the URNs of its entities would change.
         """
         if self._memory is not None:
-            return self._memory.part(part)
-        before = self._names.get(part.key, {})
-        for kind, urn in part.identity.items():
+            return self._memory.partition(partition)
+        before = self._names.get(partition.key, {})
+        for kind, urn in partition.identity.items():
             if before.get(kind, urn) != urn:
                 raise RecipeError(
                     f"the recipe {self._options.recipe!r} names things another way than before, "
@@ -156,10 +156,10 @@ class StateSession:
                     hint="undo the change of `naming`, `env` or `instance`, or run the recipe once "
                     "with --accept-renaming",
                 )
-        return Forgetful()
+        return NullState()
 
     def parts(self) -> Sequence[PartPass]:
-        """Return the parts that sources asked for so far, in that order."""
+        """Return the passes over the partitions that sources asked for so far, in that order."""
         return () if self._memory is None else self._memory.passes
 
     def passes(self, *, failed: bool = False) -> list[PassSummary]:

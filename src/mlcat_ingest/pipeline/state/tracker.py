@@ -16,7 +16,7 @@ from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.rows import Known, Row
-from mlcat_ingest.sources.base import Source, Trace
+from mlcat_ingest.sources.base import Page, RecordVersion
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,20 @@ REASON_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
+class Tracked:
+    """A record that is remembered: where, as what, and what is known of it."""
+
+    part: PartPass
+    version: RecordVersion
+    known: Known | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Traced:
-    """A record that has to be mapped, and what is known of it; no trace: it is not remembered."""
+    """A record that has to be mapped; one that is not remembered is not `tracked`."""
 
     record: Any
-    trace: Trace | None = None
-    known: Known | None = None
+    tracked: Tracked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class _Pending:
     """A record whose entities are on their way to the catalog."""
 
     part: PartPass
-    trace: Trace
+    version: RecordVersion
     digest: str
     urns: tuple[str, ...]
     left: set[str]
@@ -60,13 +68,13 @@ class _Pending:
     def row(self) -> Row:
         return Row(
             part_id=self.part.part_id,
-            kind=self.trace.kind,
-            id=self.trace.id,
+            kind=self.version.kind,
+            id=self.version.id,
             # Refused, it equals nothing, and so is merged again by whichever pass lists it.
             digest="" if self.reason else self.digest,
             urns="\n".join(self.urns),
-            mark=self.trace.mark,
-            joined=self.trace.joined,
+            mark=self.version.fingerprint,
+            joined=self.version.joined_fingerprint,
             reason=self.reason[:REASON_CHARS],
             seen_in_pass=self.part.number,
         )
@@ -102,51 +110,52 @@ class Tracker:
         self.flush()
         self._database.stop()
 
-    def sort(self, source: Source[Any], page: Sequence[Any]) -> Sorted:
+    def sort(self, page: Page[Any]) -> Sorted:
         """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
 
         Cost: two statements for each 500 records.
         """
-        if not self.remembers:
-            return Sorted([Traced(record) for record in page])
-        traced = [(record, source.trace(record)) for record in page]
-        groups: dict[tuple[PartPass, str], list[str]] = {}
-        for _, trace in traced:
-            if trace is not None and isinstance(trace.part, PartPass):
-                groups.setdefault((trace.part, trace.kind), []).append(trace.id)
-        known = {group: self._known(*group, ids) for group, ids in groups.items()}
+        part = page.partition
+        if not self.remembers or not isinstance(part, PartPass):
+            return Sorted([Traced(record) for record in page.records])
+        versions = [(record, record.record_version) for record in page.records]
+        ids: dict[str, list[str]] = {}
+        for _, version in versions:
+            if version is not None:
+                ids.setdefault(version.kind, []).append(version.id)
+        known = {kind: self._known(part, kind, some) for kind, some in ids.items()}
         changed: list[Traced] = []
-        same: dict[tuple[PartPass, str], list[str]] = {}
+        same: dict[str, list[str]] = {}
         urns: list[str] = []
-        for record, trace in traced:
-            if trace is None or not isinstance(trace.part, PartPass):
+        for record, version in versions:
+            if version is None:
                 changed.append(Traced(record))
                 continue
-            group = (trace.part, trace.kind)
-            found = known[group].get(trace.id)
-            if found is not None and _unchanged(trace.part, trace, found, trace.digest):
-                same.setdefault(group, []).append(trace.id)
+            found = known[version.kind].get(version.id)
+            if found is not None and _unchanged(part, version, found, version.digest):
+                same.setdefault(version.kind, []).append(version.id)
                 urns.extend(found.urns)
             else:
-                changed.append(Traced(record, trace, found))
-        for (part, kind), ids in same.items():
-            self._touch(part, kind, ids)
+                changed.append(Traced(record, Tracked(part, version, found)))
+        for kind, some in same.items():
+            self._touch(part, kind, some)
         return Sorted(changed, urns)
 
     def track(self, traced: Traced, entities: Sequence[Entity]) -> bool:
         """Take note of what became of a record; return whether its entities have to be merged."""
-        trace = traced.trace
-        if not self.remembers or trace is None or not isinstance(trace.part, PartPass):
+        one = traced.tracked
+        if not self.remembers or one is None:
             return True
-        digest = trace.digest or _digest_of(entities)
-        if traced.known is not None and _unchanged(trace.part, trace, traced.known, digest):
-            self._touch(trace.part, trace.kind, [trace.id])
+        part, version, known = one.part, one.version, one.known
+        digest = version.digest or _digest_of(entities)
+        if known is not None and _unchanged(part, version, known, digest):
+            self._touch(part, version.kind, [version.id])
             return False
         urns = tuple(dict.fromkeys(one.urn for one in entities if not one.only_if_absent))
-        if traced.known is not None:
-            before = [urn for urn in traced.known.urns if urn not in urns]
-            self._renamed.setdefault(trace.part, []).extend(before)
-        pending = _Pending(trace.part, trace, digest, urns, set(urns))
+        if known is not None:
+            before = [urn for urn in known.urns if urn not in urns]
+            self._renamed.setdefault(part, []).extend(before)
+        pending = _Pending(part, version, digest, urns, set(urns))
         with self._lock:
             for urn in urns:
                 self._pending.setdefault(urn, []).append(pending)
@@ -156,18 +165,18 @@ class Tracker:
 
     def seen(self, traced: Traced, entities: Sequence[Entity]) -> None:
         """Keep that a record is listed, of which there is nothing to write."""
-        trace = traced.trace
-        if self.remembers and trace is not None and isinstance(trace.part, PartPass):
-            urns = tuple(dict.fromkeys(one.urn for one in entities))
-            self._keep([_Pending(trace.part, trace, "", urns, set()).row()])
+        one = traced.tracked
+        if self.remembers and one is not None:
+            urns = tuple(dict.fromkeys(entity.urn for entity in entities))
+            self._keep([_Pending(one.part, one.version, "", urns, set()).row()])
 
     def failed(self, traced: Traced, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
-        trace = traced.trace
-        if trace is not None and isinstance(trace.part, PartPass):
-            urns = traced.known.urns if traced.known is not None else ()
+        one = traced.tracked
+        if one is not None:
+            urns = one.known.urns if one.known is not None else ()
             masked = self._mask(reason) or "not usable"
-            self._keep([_Pending(trace.part, trace, "", urns, set(), masked).row()])
+            self._keep([_Pending(one.part, one.version, "", urns, set(), masked).row()])
 
     def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
         """Keep the records whose last entity is among `urns`, done with by the catalog.
@@ -290,11 +299,12 @@ class Tracker:
         )
 
 
-def _unchanged(part: PartPass, trace: Trace, known: Known, digest: str | None) -> bool:
+def _unchanged(part: PartPass, version: RecordVersion, known: Known, digest: str | None) -> bool:
     return (
         part.full is None
         and bool(digest)
-        and (known.digest, known.mark, known.joined) == (digest, trace.mark, trace.joined)
+        and (known.digest, known.mark, known.joined)
+        == (digest, version.fingerprint, version.joined_fingerprint)
     )
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
+from urllib.parse import quote
 
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Note
+from mlcat_ingest.sources.base import RecordVersion
 
 
 class DatasetPlace(NamedTuple):
@@ -20,6 +22,9 @@ DatasetSource = DatasetPlace | str
 
 LABEL_VIEW: Final = "Label View"
 """The kind of a table of labels, which no model has as inputs."""
+
+TABLE: Final = "table"
+"""The kind of record that a definition is, in what is remembered."""
 
 
 Unread = Literal["description", "owners", "tags"]
@@ -86,6 +91,11 @@ class FeatureTable:
     unread: frozenset[Unread] = frozenset()
     notes: tuple[Note, ...] = ()
 
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the table."""
+        return _version(self.namespace, self.name)
+
 
 class FeatureRef(NamedTuple):
     """A feature by the names that its store gives it, within one namespace."""
@@ -114,6 +124,20 @@ class Broken:
     namespace: str | None
     name: str
     reason: str
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the definition, None where it is not told which it is."""
+        return _version(self.namespace, self.name)
+
+
+def _version(namespace: str | None, name: str) -> RecordVersion | None:
+    if not name:
+        return None
+    names = [name] if namespace is None else [namespace, name]
+    return RecordVersion(
+        TABLE, "/".join(quote(one, safe=" ", errors="surrogatepass") for one in names)
+    )
 
 
 Definition = FeatureTable | FeatureSet | Broken

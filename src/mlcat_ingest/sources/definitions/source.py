@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version as installed
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 from urllib.parse import quote
 
 from mlcat_ingest.awaiting import Awaited, longest_awaited
@@ -17,13 +17,15 @@ from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
     PROGRAM,
+    Capability,
     ComingTable,
-    Forgetful,
-    Memory,
+    FeaturesOnly,
+    Finished,
     Missing,
-    Part,
-    PartState,
-    Trace,
+    Page,
+    Partition,
+    ReadRequest,
+    Source,
     Unlisted,
 )
 from mlcat_ingest.sources.datasets import Datasets
@@ -31,6 +33,7 @@ from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.definitions.indexing import index_labels, index_set, index_table
 from mlcat_ingest.sources.definitions.mapping import map_table
 from mlcat_ingest.sources.definitions.model import (
+    TABLE,
     Broken,
     Definition,
     FeatureSet,
@@ -46,8 +49,6 @@ PAGE_COLUMNS: Final = 1_000
 
 HELD_COLUMNS: Final = 20_000
 """Features and keys up to which the definitions of a store are held, to be read once only."""
-
-_TABLE: Final = "table"
 
 
 class DefinitionReader(Protocol):
@@ -77,14 +78,14 @@ class DefinitionReader(Protocol):
         ...
 
 
-class FeatureSource:
-    """Reads one feature store; see `sources.base.Source`.
+class FeatureSource(Source[FeatureTable | Broken]):
+    """Reads one feature store.
 
     Subclasses say which platform it is, and make the reader. Where the platform instance is known
     to the store only, they say so in `_instance`; where there are further filters, in `_takes`.
     """
 
-    reads_features: Final = True
+    capabilities: ClassVar = frozenset({Capability.FEATURES, Capability.MISSING})
 
     def __init__(self, config: FeatureStoreConfig, platform: str, reader: DefinitionReader) -> None:
         """Keep the configuration and the reader; nothing is contacted.
@@ -101,9 +102,7 @@ class FeatureSource:
         self._named(config.instance)
         self._held: list[Definition] | None = None
         self._scope: FeatureScope | None = None
-        self._part: PartState = Forgetful()
         self._there: set[str] | None = None
-        self.index = FeatureIndex()
 
     def _named(self, instance: str | None) -> Naming:
         config = self._config
@@ -121,7 +120,7 @@ class FeatureSource:
         return isinstance(definition, Broken) or self._config.tables.allows(definition.name)
 
     def coming_tables(self) -> Iterator[ComingTable]:
-        """Yield every table that `read` is going to yield; see `TellsTables`."""
+        """Yield every table that `read` is going to yield; see `Source.coming_tables`."""
         scope = self._scope_now
         held: list[Definition] = []
         columns = 0
@@ -139,15 +138,28 @@ class FeatureSource:
         held, self._held = self._held, None
         return self._reader.read() if held is None else iter(held)
 
-    def read(self, memory: Memory) -> Iterator[Sequence[FeatureTable | Broken]]:
+    def read(self, request: ReadRequest) -> Iterator[Page[FeatureTable | Broken] | Finished]:
         """Yield the tables of the store in pages of about 1,000 features and keys."""
-        scope = self._scope_now
-        self._part = memory.part(self._as_part(scope))
-        self.index = FeatureIndex()
+        scope, index = self._scope_now, FeatureIndex()
+        if isinstance(request.scope, FeaturesOnly):
+            for _ in self._pages(scope, index, set()):
+                yield Page(())
+            yield Finished(index=index)
+            return
+        partition = request.state.partition(self._partition(scope))
         left_out: set[str] = set()
+        for records in self._pages(scope, index, left_out):
+            yield Page(records, partition)
+        # What could not be read may be what seems to be gone.
+        self._there = left_out if index.complete else None
+        yield Finished(partition, {}, complete=True, index=index)
+
+    def _pages(
+        self, scope: FeatureScope, index: FeatureIndex, left_out: set[str]
+    ) -> Iterator[Sequence[FeatureTable | Broken]]:
         page: list[FeatureTable | Broken] = []
         columns = pages = 0
-        for definition in self._taken(scope, left_out):
+        for definition in self._taken(scope, index, left_out):
             page.append(definition)
             columns += 0 if isinstance(definition, Broken) else _columns(definition)
             if columns >= PAGE_COLUMNS:
@@ -156,27 +168,26 @@ class FeatureSource:
         if not (page or pages):
             log.warning("%s: there is no table, or none that the recipe takes", scope.source_key)
         yield page
-        # What could not be read may be what seems to be gone.
-        self._there = left_out if self.index.complete else None
-        self._part.finish({}, complete=True)
 
-    def _taken(self, scope: FeatureScope, left_out: set[str]) -> Iterator[FeatureTable | Broken]:
+    def _taken(
+        self, scope: FeatureScope, index: FeatureIndex, left_out: set[str]
+    ) -> Iterator[FeatureTable | Broken]:
         """Yield what the recipe takes, and index all; URNs of other tables go to `left_out`."""
         for definition in self._definitions():
             match definition:
                 case FeatureSet():
-                    index_set(self.index, definition)
+                    index_set(index, definition)
                     continue
                 case Broken():
-                    self.index.add_unreadable()
+                    index.add_unreadable()
                     if not self._takes(definition):
                         continue
                 case FeatureTable() if not self._takes(definition):
                     left_out.update(self._urns(definition))
-                    index_labels(self.index, scope, definition)
+                    index_labels(index, scope, definition)
                     continue
                 case FeatureTable():
-                    index_table(self.index, scope, definition)
+                    index_table(index, scope, definition)
             yield definition
 
     def _scoped(self) -> FeatureScope:
@@ -184,16 +195,16 @@ class FeatureSource:
         key = f"{self._platform}:{server}:default"
         return FeatureScope(self._named(self._instance()), key, self._owners, self._datasets)
 
-    def _as_part(self, scope: FeatureScope) -> Part:
+    def _partition(self, scope: FeatureScope) -> Partition:
         naming = scope.naming
         table = naming.feature_table("0", "0")
         settings = comparable(content_of(self._config))
         owners = self._config.owners.map_digest()
-        return Part(
+        return Partition(
             key=scope.source_key,
             instance=naming.instance or "",
             identity={
-                _TABLE: table.urn,
+                TABLE: table.urn,
                 "feature": naming.feature(table, "0").urn,
                 "key": naming.primary_key(table, "0").urn,
             },
@@ -213,14 +224,6 @@ class FeatureSource:
             self._scope = self._scoped()
         return self._scope
 
-    def trace(self, record: FeatureTable | Broken) -> Trace | None:
-        """Return what to remember of `record`; pure."""
-        if not record.name:
-            return None
-        names = [record.name] if record.namespace is None else [record.namespace, record.name]
-        id_ = "/".join(quote(name, safe=" ", errors="surrogatepass") for name in names)
-        return Trace(self._part, _TABLE, id_)
-
     def map(self, record: FeatureTable | Broken) -> Iterable[Entity]:
         """Return the entities that `record` says something about; pure.
 
@@ -232,13 +235,13 @@ class FeatureSource:
             raise RecordError(record.reason, record_ref=record.name)
         return map_table(self._scope_now, record)
 
-    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that the store did not list; see `TellsMissing`.
+    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield those of `unlisted` that the store did not list; see `Source.missing`.
 
         A file may be cut off where an object ends, and then reads as a smaller store: one pass is
         no proof. Nothing is yielded where something in the store could not be read.
         """
-        del part
+        del partition
         there = self._there
         if there is None:
             return
@@ -247,7 +250,7 @@ class FeatureSource:
                 yield Missing(one.urn, lambda: True, second_pass=True)
 
     def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
+        """Return the request that waits longest for its answer."""
         return longest_awaited(self._reader)
 
     def requests_made(self) -> int:

@@ -35,10 +35,10 @@ class FeastSource(FeatureSource):
             return config.label_views and super()._takes(definition)
         return super()._takes(definition)
 
-    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that the registry has no more; see `TellsMissing`.
+    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield those of `unlisted` that the registry has no more; see `Source.missing`.
 
         A server that knows who asks leaves out what that user may not see, so that what it does
         not list may still be there.
         """
-        return () if may_hide(self._feast) else super().missing(part, unlisted)
+        return () if may_hide(self._feast) else super().missing(partition, unlisted)

@@ -18,7 +18,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mlcat_ingest.sources.base import PartState
+from mlcat_ingest.sources.base import PartitionState
+from mlcat_ingest.sources.mlflow.fingerprints import (
+    EXPERIMENT,
+    OPEN,
+    RUN,
+    TRASH,
+    VERSION,
+    experiment_fingerprint,
+    names_fingerprint,
+    version_fingerprint,
+    version_id,
+)
 from mlcat_ingest.sources.mlflow.joins import SAFE_ID, Versions, logged_model_id
 from mlcat_ingest.sources.mlflow.listing import chunks
 from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
@@ -28,17 +39,6 @@ from mlcat_ingest.sources.mlflow.records import (
     ModelVersion,
     RegisteredModel,
     Run,
-)
-from mlcat_ingest.sources.mlflow.traces import (
-    EXPERIMENT,
-    OPEN,
-    RUN,
-    TRASH,
-    VERSION,
-    digest_of,
-    digest_of_names,
-    experiment_mark,
-    version_id,
 )
 
 log = logging.getLogger(__name__)
@@ -66,14 +66,16 @@ class Since:
         return self.last_ms - self.overlap_ms
 
 
-class Changes:
+class ChangedRuns:
     """The runs and versions of one workspace that one pass reads again.
 
     Cost: four listings that are short where little changed, and a request for each 100 runs that
     are asked for by id. Memory for the ids of the runs that are read again.
     """
 
-    def __init__(self, reader: Reader, state: PartState, only: RunFilter, since: Since) -> None:
+    def __init__(
+        self, reader: Reader, state: PartitionState, only: RunFilter, since: Since
+    ) -> None:
         """Read what `only` lets through and changed `since` the pass that `state` remembers."""
         self._reader = reader
         self._state = state
@@ -82,7 +84,7 @@ class Changes:
         self._seen: set[str] = set()
         self._stale: list[ModelVersion] = []
         self._runs_of_models: set[str] = set()
-        self._marks = state.marks(RUN)
+        self._fingerprints = state.fingerprints(RUN)
 
     def runs(
         self,
@@ -110,7 +112,7 @@ class Changes:
 
     def models(self, versions: Versions) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""
-        read = self._state.joins(RUN)
+        read = self._state.joined_fingerprints(RUN)
         for run_id, found in versions.by_run().items():
             if run_id in read:
                 yield from (version.name for version in found)
@@ -128,12 +130,12 @@ class Changes:
         ids = list(experiments)
         touched = self._models(ids, ModelFilter(updated_since_ms=self._since.start_ms))
         touched_models = self._add_runs_of(touched)
-        before, dirty = self._state.joins(VERSION), set(self._state.dirty(VERSION))
+        before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
         for version in versions.every():
             name = version_id(version)
             if (
                 name in dirty
-                or before.get(name) != digest_of(version, registered.get(version.name))
+                or before.get(name) != version_fingerprint(version, registered.get(version.name))
                 or logged_model_id(version) in touched_models
             ):
                 self._stale.append(version)
@@ -151,9 +153,11 @@ class Changes:
                 yield fresh
 
     def _moved(self, experiments: Mapping[str, Experiment]) -> list[str]:
-        marks = self._state.marks(EXPERIMENT)
+        before = self._state.fingerprints(EXPERIMENT)
         return [
-            one for one, found in experiments.items() if marks.get(one) != experiment_mark(found)
+            one
+            for one, found in experiments.items()
+            if before.get(one) != experiment_fingerprint(found)
         ]
 
     def _trash(self, ids: Sequence[str], restored: set[str]) -> Iterator[list[Run]]:
@@ -169,13 +173,13 @@ class Changes:
             restored |= self._in_trash() - listed
 
     def _in_trash(self) -> set[str]:
-        return {one for one, mark in self._marks.items() if mark == TRASH}
+        return {one for one, found in self._fingerprints.items() if found == TRASH}
 
     def _open(self) -> list[str]:
-        marks = self._marks
+        fingerprints = self._fingerprints
         unended = sorted(
-            (one for one, mark in marks.items() if mark.startswith(OPEN)),
-            key=lambda one: marks[one],
+            (one for one, found in fingerprints.items() if found.startswith(OPEN)),
+            key=lambda one: fingerprints[one],
             reverse=True,
         )
         if len(unended) > OPEN_RUNS:
@@ -184,10 +188,10 @@ class Changes:
 
     def _registered_anew(self, versions: Versions) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        before, now = self._state.joins(RUN), versions.by_run()
+        before, now = self._state.joined_fingerprints(RUN), versions.by_run()
         yield from (one.run_id for one in self._stale if one.run_id)
         for run_id in before.keys() & now.keys():
-            if digest_of_names(now[run_id]) != before[run_id]:
+            if names_fingerprint(now[run_id]) != before[run_id]:
                 yield run_id
         yield from before.keys() - now.keys()
 

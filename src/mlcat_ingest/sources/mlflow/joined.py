@@ -9,9 +9,24 @@ from typing import Final
 
 from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.naming import Name, Naming
+from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.mlflow.fingerprints import (
+    EXPERIMENT,
+    OPEN,
+    REGISTERED,
+    RUN,
+    TRASH,
+    VERSION,
+    experiment_fingerprint,
+    names_fingerprint,
+    storable,
+    version_fingerprint,
+    version_id,
+)
 from mlcat_ingest.sources.mlflow.names import HISTORY_TAG
 from mlcat_ingest.sources.mlflow.records import (
+    UNENDED,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -115,6 +130,15 @@ class JoinedExperiment:
     scope: Scope
     experiment: Experiment
 
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the experiment, None where nothing tells it from others."""
+        found = self.experiment
+        if not found.experiment_id:
+            return None
+        fingerprint = experiment_fingerprint(found)
+        return RecordVersion(EXPERIMENT, found.experiment_id, fingerprint=fingerprint)
+
 
 @dataclass(frozen=True, slots=True)
 class JoinedRegisteredModel:
@@ -123,6 +147,11 @@ class JoinedRegisteredModel:
     scope: Scope
     model: RegisteredModel
     versions: tuple[str, ...] = ()
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the registered model."""
+        return RecordVersion(REGISTERED, storable(self.model.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +179,8 @@ class JoinedRun:
     """A run, its experiment, every registered version made from it, and the logged models it names.
 
     `children` counts the child runs that a recipe collapses into this one; None where it does not.
-    A run is `abandoned` if it has not ended for longer than the recipe gives it.
+    A run is `abandoned` if it has not ended for longer than the recipe gives it. Of one that is
+    `listed_only` no more is mapped than that it is there, or is removed.
     """
 
     scope: Scope
@@ -161,11 +191,27 @@ class JoinedRun:
     children: int | None = None
     abandoned: bool = False
     files: RunFiles = NO_FILES
+    listed_only: bool = False
 
     @property
     def run_id(self) -> str:
         """The id of the run, which names it in messages."""
         return self.run.run_id
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the run, None where nothing tells it from others."""
+        run, fingerprint = self.run, ""
+        if not run.run_id:
+            return None
+        if self.is_removed:
+            fingerprint = TRASH
+        elif run.status in UNENDED and not self.abandoned:
+            fingerprint = f"{OPEN}{run.start_time_ms or 0:020d}"
+        # Versions that name no run are found by their logged models only where these are read.
+        named = [one for one in self.versions if one.run_id]
+        joined = names_fingerprint(named) if named else ""
+        return RecordVersion(RUN, run.run_id, None, fingerprint, joined)
 
     @property
     def is_removed(self) -> bool:
@@ -194,6 +240,12 @@ class JoinedVersion:
     registered: RegisteredModel | None = None
     model: LoggedModel | None = None
     run: JoinedRun | None = None
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """What to remember of the version."""
+        joined = version_fingerprint(self.version, self.registered)
+        return RecordVersion(VERSION, version_id(self.version), joined_fingerprint=joined)
 
 
 JoinedRecord = JoinedExperiment | JoinedRegisteredModel | JoinedRun | JoinedVersion

@@ -13,7 +13,7 @@ from mlcat_ingest.sources.mlflow.select import Selection
 
 
 class NamedRuns:
-    """The runs of one workspace that have one of some ids, as `Changes` are those that changed.
+    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
 
     Cost: a request for each 100 ids.
     """
@@ -56,6 +56,8 @@ class NamedReading(WorkspaceReading):
 
     So do the versions made from them, each after all lower ones of its registered model.
 
+    `found_ids` are those of the runs that were read.
+
     Cost: the listings of experiments, registered models and versions, and of the runs see
     `NamedRuns`; all runs are listed too where children are collapsed into their parents.
     """
@@ -65,6 +67,7 @@ class NamedReading(WorkspaceReading):
     ) -> None:
         """Contact nothing yet."""
         super().__init__(reader, scope, selection, NamedRuns(reader, selection.listing(), run_ids))
+        self.found_ids: set[str] = set()
 
     def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the records in pages, groups before what belongs to them."""
@@ -75,6 +78,8 @@ class NamedReading(WorkspaceReading):
         self.read_registry()
         self._unsaid = dict(self._registered)
         for page in self.read_runs() if unsaid else ():
-            ids = {one.run.experiment_id for one in page if isinstance(one, JoinedRun)}
+            runs = [one.run for one in page if isinstance(one, JoinedRun)]
+            self.found_ids.update(one.run_id for one in runs)
+            ids = {one.experiment_id for one in runs}
             yield [*(unsaid.pop(one) for one in sorted(ids & unsaid.keys())), *page]
         yield from self._versions_left(())

@@ -67,8 +67,8 @@ class WorkspaceReading:
 
     With `changes`, experiments and registered models are read whole, and of runs what they say.
     With `only`, which holds ids of experiments, the runs of these are read and nothing else is
-    told. A registered model is read with all its versions: each whose run is not read comes
-    without it.
+    told. With `listed_only`, the records of runs say that no more is mapped of them. A registered
+    model is read with all its versions: each whose run is not read comes without it.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
     names, the registered models, the versions and logged models whose run was not read yet, and
@@ -83,9 +83,11 @@ class WorkspaceReading:
         changes: SomeRuns | None = None,
         *,
         only: Collection[str] | None = None,
+        listed_only: bool = False,
     ) -> None:
         """Contact nothing yet."""
         self._only = only
+        self._listed_only = listed_only
         self.runs_read = 0
         self._changes = changes
         self._reader = reader
@@ -207,6 +209,7 @@ class WorkspaceReading:
             models=self._models.of(run),
             children=children.get(run.run_id),
             abandoned=self._selection.abandoned(run, self._reader.clock_ms),
+            listed_only=self._listed_only,
         )
         return self._files.with_files(record)
 

@@ -7,7 +7,7 @@ Times are epoch milliseconds UTC. Source: MLflow REST API 2.0 (`runs/search`,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Metric(NamedTuple):
@@ -122,6 +122,10 @@ class Run:
     datasets: tuple[DatasetInput, ...] = ()
     model_inputs: tuple[str, ...] = ()
     model_outputs: tuple[ModelOutput, ...] = ()
+
+
+UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
+"""The states of runs that have not ended."""
 
 
 def number_of(version: str) -> tuple[int, str]:

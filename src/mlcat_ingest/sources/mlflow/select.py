@@ -3,15 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.names import HISTORY_TAG, PARENT_TAG
 from mlcat_ingest.sources.mlflow.reader import RunFilter
-from mlcat_ingest.sources.mlflow.records import Experiment, Run
-
-UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
-"""The states of runs that have not ended."""
+from mlcat_ingest.sources.mlflow.records import UNENDED, Experiment, Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,31 +2,43 @@
 
 import logging
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Final
+from importlib.metadata import version as installed
+from typing import ClassVar, Final
 from urllib.parse import quote
 
 from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.recipe.fields import content_of
+from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
-    Forgetful,
-    Memory,
+    PROGRAM,
+    Capability,
+    Changes,
+    Finished,
     Missing,
-    PartState,
-    Trace,
+    Page,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    Rest,
+    Runs,
+    Shards,
+    Source,
     Unit,
     Unlisted,
 )
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.changes import Changes, Since
+from mlcat_ingest.sources.mlflow.changes import ChangedRuns, Since
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.fingerprints import EXPERIMENT, REGISTERED, RUN, VERSION
 from mlcat_ingest.sources.mlflow.joined import (
     JoinedRecord,
-    JoinedRun,
     MappingOptions,
     Scope,
 )
@@ -37,9 +49,8 @@ from mlcat_ingest.sources.mlflow.opening import open_reader
 from mlcat_ingest.sources.mlflow.reader import Reader
 from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
 from mlcat_ingest.sources.mlflow.select import Selection
-from mlcat_ingest.sources.mlflow.traces import part_of, trace_of
 from mlcat_ingest.sources.mlflow.ui_links import ui_links
-from mlcat_ingest.sources.mlflow.units import ids_in, refuse_to_split, rest_of, units_of
+from mlcat_ingest.sources.mlflow.units import ids_in, refuse_to_split, units_of
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)
@@ -50,8 +61,10 @@ _SINCE: Final = "since_ms"
 """What a checkpoint holds: when the pass began, by the server's clock."""
 
 
-class MlflowSource:
-    """Reads an MLflow server or store; see `sources.base.Source`."""
+class MlflowSource(Source[JoinedRecord]):
+    """Reads an MLflow server or store."""
+
+    capabilities: ClassVar = frozenset({Capability.MISSING, Capability.SHARDS, Capability.RUNS})
 
     def __init__(self, config: MlflowConfig, *, reader: Reader | None = None) -> None:
         """Keep the configuration; nothing is contacted. `reader` is opened by it if not given.
@@ -66,46 +79,29 @@ class MlflowSource:
         self._owners = Owners(config.owners)
         self._datasets = Datasets(config.datasets)
         self._links = config.features.options()
-        self._memory: Memory = Forgetful()
-        self._parts: dict[str, PartState] = {}
         self._places: dict[str, tuple[Reader, Scope]] = {}
-        self._units: Collection[str] | None = None
-        self._is_rest = False
-        self._named: Sequence[str] | None = None
-        self.found_runs: set[str] = set()
         self._naming(DEFAULT_WORKSPACE)
 
     def units(self) -> Iterator[Unit]:
-        """Yield every experiment that has runs; see `Splits`."""
+        """Yield every experiment that has runs; see `Source.units`."""
         refuse_to_split(self._config)
         reader = self._open()
         for name in filter(self._config.workspaces.allows, reader.workspaces()):
             yield from units_of(self._in(reader, name), self._selection)
 
-    def take_units(self, keys: Collection[str]) -> None:
-        """Let `read` yield the runs of these experiments; see `Splits`."""
-        self._units = keys
-
-    def take_rest(self) -> None:
-        """Let `map` tell groups, versions, and what is gone; see `Splits`."""
-        self._is_rest = True
-
-    def only_runs(self, run_ids: Sequence[str]) -> None:
-        """Let the next `read` be of these runs alone; see `ReadsNamedRuns`."""
-        self._named = run_ids
-
-    def read(self, memory: Memory) -> Iterator[Sequence[JoinedRecord]]:
+    def read(self, request: ReadRequest) -> Iterator[Page[JoinedRecord] | Finished]:
         """Yield the records of each workspace in turn, groups before what belongs to them.
 
         Connections are released with the last page, or when the caller lets go.
 
-        Cost: one request a page of each listing; see `WorkspaceReading` and `Changes`.
+        Cost: one request a page of each listing; see `WorkspaceReading` and `ChangedRuns`.
         """
-        self._memory = memory
         with closing(self._open()) as reader:
-            yield from self._read(reader)
+            yield from self._read(reader, request)
 
-    def _read(self, reader: Reader) -> Iterator[Sequence[JoinedRecord]]:
+    def _read(
+        self, reader: Reader, request: ReadRequest
+    ) -> Iterator[Page[JoinedRecord] | Finished]:
         limit, runs = self._config.limit, 0
         for name in reader.workspaces():
             if not self._config.workspaces.allows(name):
@@ -115,61 +111,61 @@ class MlflowSource:
             here = self._in(reader, name)
             scope = self._scope(reader, name)
             self._places[scope.source_key] = (here, scope)
-            runs += yield from self._read_workspace(here, scope, runs)
+            runs += yield from self._read_workspace(here, scope, request, runs)
 
     def _in(self, reader: Reader, workspace: str) -> Reader:
         return reader if workspace == reader.workspace else reader.in_workspace(workspace)
 
     def _read_workspace(
-        self, reader: Reader, scope: Scope, already_read: int
-    ) -> Generator[Sequence[JoinedRecord], None, int]:
+        self, reader: Reader, scope: Scope, request: ReadRequest, already_read: int
+    ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
-        if self._units is not None:
-            only = ids_in(self._units, reader.workspace)
-            if only:
-                reading = WorkspaceReading(reader, scope, self._selection, only=only)
-                yield from reading.pages()
+        if isinstance(request.scope, Shards):
+            ids = ids_in(request.scope.keys, reader.workspace)
+            if ids:
+                reading = WorkspaceReading(reader, scope, self._selection, only=ids)
+                yield from map(Page, reading.pages())
             return 0
-        part = self._memory.part(part_of(self._config, scope))
-        if self._named is not None:
-            yield from self._read_named(reader, scope, self._named)
+        partition = request.state.partition(partition_of(self._config, scope))
+        if isinstance(request.scope, Runs):
+            named = NamedReading(reader, scope, self._selection, request.scope.ids)
+            yield from map(Page, named.pages())
+            yield Finished(partition, found_ids=named.found_ids)
             return 0
-        self._parts[scope.source_key] = part
         checkpoint = {_SINCE: reader.clock_ms()}
-        since = self._since(part)
-        if since is not None:
-            changes = Changes(reader, part, self._selection.listing(), since)
-            try:
-                yield from WorkspaceReading(reader, scope, self._selection, changes).pages()
-            except ProtocolMismatchError as error:
-                log.warning("what changed cannot be listed, so everything is read: %s", error)
-            else:
-                part.finish(checkpoint, complete=False)
-                return 0
-        reading = WorkspaceReading(reader, scope, self._selection)
-        yield from reading.pages(already_read=already_read)
+        since = self._since(partition, request)
+        if since is not None and (yield from self._read_changes(reader, scope, partition, since)):
+            yield Finished(partition, checkpoint)
+            return 0
+        listed_only = isinstance(request.scope, Rest)
+        reading = WorkspaceReading(reader, scope, self._selection, listed_only=listed_only)
+        for records in reading.pages(already_read=already_read):
+            yield Page(records, partition)
         if self._config.limit is None:
-            part.finish(checkpoint, complete=True)
+            yield Finished(partition, checkpoint, complete=True)
         return reading.runs_read
 
-    def _read_named(
-        self, reader: Reader, scope: Scope, run_ids: Sequence[str]
-    ) -> Iterator[Sequence[JoinedRecord]]:
-        for page in NamedReading(reader, scope, self._selection, run_ids).pages():
-            self.found_runs.update(one.run.run_id for one in page if isinstance(one, JoinedRun))
-            yield page
+    def _read_changes(
+        self, reader: Reader, scope: Scope, partition: PartitionState, since: Since
+    ) -> Generator[Page[JoinedRecord], None, bool]:
+        """Yield what changed; return whether that could be listed."""
+        changes = ChangedRuns(reader, partition, self._selection.listing(), since)
+        try:
+            for records in WorkspaceReading(reader, scope, self._selection, changes).pages():
+                yield Page(records, partition)
+        except ProtocolMismatchError as error:
+            log.warning("what changed cannot be listed, so everything is read: %s", error)
+            return False
+        return True
 
-    def _since(self, part: PartState) -> Since | None:
+    def _since(self, partition: PartitionState, request: ReadRequest) -> Since | None:
         """Return from when on changes are enough, None where everything has to be read."""
-        last_ms = None if part.checkpoint is None else part.checkpoint.get(_SINCE)
+        if not isinstance(request.scope, Changes):
+            return None
+        last_ms = None if partition.checkpoint is None else partition.checkpoint.get(_SINCE)
         if last_ms is None or not self._selection.reads_changes:
             return None
         return Since(last_ms, 1000 * self._config.incremental.overlap.seconds)
-
-    def trace(self, record: JoinedRecord) -> Trace | None:
-        """Return what to remember of `record`; pure."""
-        part = self._parts.get(record.scope.source_key)
-        return None if part is None else trace_of(record, part)
 
     def map(self, record: JoinedRecord) -> Iterable[Entity]:
         """Return the entities that `record` says something about; pure.
@@ -177,16 +173,15 @@ class MlflowSource:
         Raises:
             RecordError, InvalidUrnError: the record cannot be mapped.
         """
-        entities = map_record(record)
-        return rest_of(entities) if self._is_rest and isinstance(record, JoinedRun) else entities
+        return map_record(record)
 
-    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that MLflow has no more; see `TellsMissing`."""
-        place = self._places.get(part)
+    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield those of `unlisted` that MLflow has no more; see `Source.missing`."""
+        place = self._places.get(partition)
         return () if place is None else missing(*place, unlisted)
 
     def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
+        """Return the request that waits longest for its answer."""
         return longest_awaited(self._reader)
 
     def requests_made(self) -> int:
@@ -240,3 +235,23 @@ class MlflowSource:
                 links=self._links,
             ),
         )
+
+
+def partition_of(config: MlflowConfig, scope: Scope) -> Partition:
+    """Return one workspace as it is remembered.
+
+    The program's version is among its settings, since the mapping is part of the program.
+    """
+    naming = scope.naming
+    settings = [comparable(content_of(config)), config.owners.map_digest(), installed(PROGRAM)]
+    return Partition(
+        key=scope.source_key,
+        instance=naming.instance or "",
+        identity={
+            RUN: naming.model("0").urn,
+            EXPERIMENT: naming.group("0").urn,
+            REGISTERED: naming.registered_group("0").urn,
+            VERSION: naming.version("0", "0").urn,
+        },
+        settings=content_hash(settings),
+    )

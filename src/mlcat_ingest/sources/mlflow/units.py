@@ -1,12 +1,11 @@
 """The units of an MLflow server: its experiments, each with about how many runs it has."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 from urllib.parse import quote
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
-from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Unit
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.reader import Reader
@@ -16,8 +15,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_STEP: Final = 32
 """Experiments with fewer runs than this are taken for equal."""
-
-_REMOVED: Final = {"removed": True}
 
 
 def refuse_to_split(config: MlflowConfig) -> None:
@@ -75,12 +72,3 @@ def ids_in(keys: Collection[str], workspace: str) -> frozenset[str]:
     """Return the ids of the experiments of a workspace that are among the units `keys`."""
     start = _key(workspace, "")
     return frozenset(key.removeprefix(start) for key in keys if key.startswith(start))
-
-
-def rest_of(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """Yield the entities of a run as what is there and needs no writing, or is to be removed."""
-    for one in entities:
-        if one.aspects.get("status") == _REMOVED:
-            yield one
-        elif not one.only_if_absent:
-            yield Entity(one.urn, {})

@@ -37,13 +37,13 @@ class SagemakerSource(FeatureSource):
         given = super()._instance()
         return given if given or self._is_compatible else str(self._sagemaker.place())
 
-    def missing(self, part: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield those of `unlisted` that are gone, once SageMaker says so by name.
 
         What Search finds is an index, which may lag behind.
         """
         columns = cache(self._sagemaker.columns_now)
-        for one in super().missing(part, unlisted):
+        for one in super().missing(partition, unlisted):
             yield replace(one, is_gone=partial(_is_gone, one.urn, columns))
 
 

@@ -9,7 +9,14 @@ from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.recipe.values import PatternFilter
-from mlcat_ingest.sources.base import Forgetful, Trace, Unlisted
+from mlcat_ingest.sources.base import (
+    FeaturesOnly,
+    NullState,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    Unlisted,
+)
 from mlcat_ingest.sources.definitions import source as module
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.definitions.mapping import map_table
@@ -24,6 +31,7 @@ from mlcat_ingest.sources.definitions.model import (
 )
 from mlcat_ingest.sources.definitions.scope import FeatureScope
 from mlcat_ingest.sources.definitions.source import FeatureSource
+from support.reading import finished_of, pages_of
 
 
 @dataclass
@@ -68,10 +76,10 @@ def urn(name: str) -> str:
 def test_a_store_without_a_table_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     for some in (source(), source(table("a"), tables={"deny": ["a"]})):
         caplog.clear()
-        assert list(some[0].read(Forgetful())) == [[]]
+        assert list(pages_of(some[0])) == [[]]
         assert "fake:a%2Cb%3Ac:default: there is no table" in caplog.text
     caplog.clear()
-    assert len(list(source(table("a", 2_000))[0].read(Forgetful()))) == 2
+    assert len(list(pages_of(source(table("a", 2_000))[0]))) == 2
     assert caplog.text == ""
 
 
@@ -79,11 +87,11 @@ def test_a_small_store_is_read_once_and_a_large_one_twice(monkeypatch: pytest.Mo
     small, reader = source(table("a"), table("b", 3))
     monkeypatch.setattr(module, "HELD_COLUMNS", 4)
     assert [one.urn for one in small.coming_tables()] == [urn("a"), urn("b")]
-    assert [len(page) for page in small.read(Forgetful())] == [2]
+    assert [len(page) for page in pages_of(small)] == [2]
     assert (reader.reads, small.requests_made()) == (1, 1)
     large, reader = source(table("a"), table("b", 4))
     assert len(list(large.coming_tables())) == 2
-    assert [len(page) for page in large.read(Forgetful())] == [2]
+    assert [len(page) for page in pages_of(large)] == [2]
     assert reader.reads == 2
 
 
@@ -98,7 +106,7 @@ def test_a_source_whose_name_has_commas_is_one_source() -> None:
 def test_a_table_that_can_have_no_name_does_not_come() -> None:
     broken, _ = source(table(""), table("a", 0, keys=(Key(name=""), Key(name="k"))))
     assert [one.column for one in broken.coming_tables()] == ["urn:li:mlPrimaryKey:(n.a,k)"]
-    ((record, *_),) = broken.read(Forgetful())
+    ((record, *_),) = pages_of(broken)
     with pytest.raises(InvalidUrnError):
         list(broken.map(record))
 
@@ -110,7 +118,7 @@ def test_an_instance_that_leaves_no_room_is_refused_at_once() -> None:
 
 def test_pages_end_after_so_many_columns() -> None:
     many, _ = source(*(table(f"t{i}", 400) for i in range(5)), FeatureSet(namespace="n", name="s"))
-    assert [len(page) for page in many.read(Forgetful())] == [3, 2]
+    assert [len(page) for page in pages_of(many)] == [3, 2]
 
 
 def unlisted(*names: str) -> list[Unlisted]:
@@ -120,7 +128,7 @@ def unlisted(*names: str) -> list[Unlisted]:
 def test_what_is_not_listed_is_gone_but_what_a_filter_leaves_out_is_not() -> None:
     narrow, _ = source(table("a"), table("b"), tables=PatternFilter(deny=("b",)))
     assert list(narrow.missing("", unlisted("b"))) == [], "nothing was read yet"
-    assert [[one.name for one in page] for page in narrow.read(Forgetful())] == [["a"]]
+    assert [[one.name for one in page] for page in pages_of(narrow)] == [["a"]]
     gone = list(narrow.missing("", unlisted("b", "c")))
     assert [one.urn for one in gone] == [urn("c")]
     assert gone[0].is_gone()
@@ -129,13 +137,27 @@ def test_what_is_not_listed_is_gone_but_what_a_filter_leaves_out_is_not() -> Non
 
 def test_where_something_is_broken_nothing_is_gone() -> None:
     broken, _ = source(table("a"), Broken(namespace="n", name="b", reason="torn"))
-    ((good, bad),) = broken.read(Forgetful())
+    ((good, bad),) = pages_of(broken)
     assert list(broken.missing("", unlisted("c"))) == []
     with pytest.raises(RecordError, match="torn"):
         list(broken.map(bad))
-    traces = [broken.trace(good), broken.trace(bad)]
-    assert [trace.id for trace in traces if isinstance(trace, Trace)] == ["n/a", "n/b"]
-    assert broken.trace(Broken(namespace=None, name="", reason="")) is None
+    versions = [good.record_version, bad.record_version]
+    assert [version.id for version in versions if version is not None] == ["n/a", "n/b"]
+    assert Broken(namespace=None, name="", reason="").record_version is None
+
+
+def test_a_reading_of_the_index_alone_has_no_records_and_asks_for_no_partition() -> None:
+    class NoState(NullState):
+        def partition(self, partition: Partition) -> PartitionState:
+            raise AssertionError(partition)
+
+    store, _ = source(table("a", 2_000), table("b"))
+    request = ReadRequest(FeaturesOnly(), NoState())
+    assert list(pages_of(store, request)) == [(), ()]
+    finished = finished_of(store, request)
+    assert (finished.partition, finished.checkpoint) == (None, None)
+    assert finished.index is not None
+    assert [one.table for one in finished.index.tables()] == ["a", "b"]
 
 
 def test_fields_that_could_not_be_read_are_not_told() -> None:

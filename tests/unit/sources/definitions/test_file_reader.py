@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
-from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.definitions import files
 from mlcat_ingest.sources.definitions.file_config import DefinitionsConfig
 from mlcat_ingest.sources.definitions.file_reader import FileReader
@@ -20,6 +19,7 @@ from mlcat_ingest.sources.definitions.model import (
     FeatureTable,
     Key,
 )
+from support.reading import pages_of
 
 RAW = "urn:li:dataset:(urn:li:dataPlatform:hive,raw.trips,PROD)"
 GOOD = f"""\
@@ -279,7 +279,7 @@ def test_each_file_says_which_platform_its_tables_are_of(folder: Path) -> None:
     (folder / "a.yml").write_text(headed("tables: [{name: t}]"))
     (folder / "b.yml").write_text("version: 1\nplatform: other\ntables: [{name: u}]")
     source = DefinitionsSource(DefinitionsConfig(path=folder, instance="eu"))
-    (page,) = source.read(Forgetful())
+    (page,) = pages_of(source)
     found = [entity for record in page for entity in source.map(record)]
     assert [entity.urn for entity in found] == [
         "urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,eu.t)",
@@ -304,7 +304,7 @@ def test_files_are_read_once_so_that_what_is_told_beforehand_is_what_comes(folde
     source = DefinitionsSource(DefinitionsConfig(path=folder / "a.yml"))
     (coming,) = source.coming_tables()
     (folder / "a.yml").unlink()
-    ((record,),) = source.read(Forgetful())
+    ((record,),) = pages_of(source)
     assert coming.urn == list(source.map(record))[-1].urn
     source.close()
     with pytest.raises(RecipeError, match="cannot be read"):

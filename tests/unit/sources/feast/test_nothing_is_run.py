@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.sources.base import Forgetful
 from mlcat_ingest.sources.feast.raw import split_registry
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import REGISTRY, config
+from support.reading import records_of
 
 
 class Harm:
@@ -67,12 +67,7 @@ def entities_of(registry: Path) -> list[str]:
     source = FeastSource(config(registry=str(registry)))
     with closing(source):
         list(source.check())
-        return [
-            entity.urn
-            for page in source.read(Forgetful())
-            for record in page
-            for entity in source.map(record)
-        ]
+        return [entity.urn for record in records_of(source) for entity in source.map(record)]
 
 
 def test_a_pickled_function_is_never_loaded(registry: Path, tmp_path: Path) -> None:
@@ -92,13 +87,14 @@ import sys
 before = set(sys.modules)
 events = []
 sys.addaudithook(lambda name, arguments: events.append((name, arguments)))
-from mlcat_ingest.sources.base import Forgetful
+from mlcat_ingest.sources.base import Page, ReadRequest
 from mlcat_ingest.sources.feast.source import FeastSource
 from mlcat_ingest.sources.feast.config import FeastConfig
 source = FeastSource(FeastConfig(registry=sys.argv[1]))
 list(source.check())
 begun = len(events)
-records = [one for page in source.read(Forgetful()) for one in page]
+pages = [one for one in source.read(ReadRequest()) if isinstance(one, Page)]
+records = [one for page in pages for one in page.records]
 entities = [entity for record in records for entity in source.map(record)]
 source.close()
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}

@@ -7,10 +7,11 @@ import pytest
 
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.base import Forgetful, Unlisted
+from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.definitions.model import Broken
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import config, registry
+from support.reading import records_of
 
 HEAD = "urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,"
 
@@ -22,10 +23,9 @@ def source_of(path: Path, content: bytes, **options: Any) -> FeastSource:
 
 def tables(source: FeastSource) -> list[str]:
     found: list[Entity] = []
-    for page in source.read(Forgetful()):
-        for record in page:
-            if not isinstance(record, Broken):
-                found.extend(source.map(record))
+    for record in records_of(source):
+        if not isinstance(record, Broken):
+            found.extend(source.map(record))
     return [one.urn[len(HEAD) : -1] for one in found if one.urn.startswith(HEAD)]
 
 
@@ -69,7 +69,7 @@ def test_the_tables_that_come_are_those_of_the_filters(tmp_path: Path) -> None:
 def test_nothing_is_gone_while_something_cannot_be_read(tmp_path: Path) -> None:
     bad = b"\x32\x0b\x0a\x09\x0a\x03bad\x12\x02\xff\xff"  # a view whose project is no text
     source = source_of(tmp_path / "registry.db", CONTENT + bad)
-    records = [record for page in source.read(Forgetful()) for record in page]
+    records = list(records_of(source))
     failures = [record for record in records if isinstance(record, Broken)]
     assert len(failures) == 1
     with pytest.raises(RecordError, match="cannot be decoded"):
@@ -80,7 +80,7 @@ def test_nothing_is_gone_while_something_cannot_be_read(tmp_path: Path) -> None:
 def test_what_is_broken_in_a_project_that_is_left_out_is_no_error(tmp_path: Path) -> None:
     bad = b"\x32\x12\x0a\x10\x0a\x03bad\x12\x05meals\x1a\x02\xff\xff"
     source = source_of(tmp_path / "registry.db", CONTENT + bad, projects={"allow": ["rides"]})
-    records = [record for page in source.read(Forgetful()) for record in page]
+    records = list(records_of(source))
     assert not [record for record in records if isinstance(record, Broken)]
     # It may have been there before the filter was.
     assert gone(source, "meals.bad") == []

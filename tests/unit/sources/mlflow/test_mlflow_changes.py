@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.base import Part, PartState
+from mlcat_ingest.sources.base import (
+    Changes,
+    Page,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    RecordVersion,
+)
 from mlcat_ingest.sources.mlflow import changes as changes_module
 from mlcat_ingest.sources.mlflow.joined import JoinedRecord, JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.reader import RunFilter
@@ -33,34 +40,45 @@ class Remembered:
     """A memory that believes all it was told, as if the catalog took everything."""
 
     checkpoint: Mapping[str, Any] | None = None
-    traces: dict[tuple[str, str], Any] = field(default_factory=dict)
+    versions: dict[tuple[str, str], RecordVersion] = field(default_factory=dict)
     refused: Sequence[str] = ()
     refused_kind: str = "run"
     finished: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
 
-    def part(self, part: Part) -> PartState:
-        assert part.key == "mlflow:0123456789ab:default"
+    def partition(self, partition: Partition) -> PartitionState:
+        assert partition.key == "mlflow:0123456789ab:default"
         return self
 
-    def marks(self, kind: str) -> Mapping[str, str]:
-        return {one: t.mark for (of, one), t in self.traces.items() if of == kind and t.mark}
+    def fingerprints(self, kind: str) -> Mapping[str, str]:
+        return {
+            one: version.fingerprint
+            for (of, one), version in self.versions.items()
+            if of == kind and version.fingerprint
+        }
 
-    def joins(self, kind: str) -> Mapping[str, str]:
-        return {one: t.joined for (of, one), t in self.traces.items() if of == kind and t.joined}
+    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
+        return {
+            one: version.joined_fingerprint
+            for (of, one), version in self.versions.items()
+            if of == kind and version.joined_fingerprint
+        }
 
     def dirty(self, kind: str) -> Sequence[str]:
         return self.refused if kind == self.refused_kind else ()
 
-    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
-        self.checkpoint = checkpoint
-        self.finished.append((checkpoint, complete))
-
     def pass_over(self, source: MlflowSource) -> list[JoinedRecord]:
-        records = [record for page in source.read(self) for record in page]
+        records: list[JoinedRecord] = []
+        for page in source.read(ReadRequest(Changes(), self)):
+            assert page.partition is self
+            if isinstance(page, Page):
+                records.extend(page.records)
+            elif page.checkpoint is not None:
+                self.checkpoint = page.checkpoint
+                self.finished.append((page.checkpoint, page.complete))
         for record in records:
-            trace = source.trace(record)
-            if trace is not None:
-                self.traces[trace.kind, trace.id] = trace
+            version = record.record_version
+            if version is not None:
+                self.versions[version.kind, version.id] = version
         return records
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mlcat_ingest.sources.base import Forgetful, ReadsNamedRuns
+from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Runs
 from mlcat_ingest.sources.mlflow.joined import (
     JoinedRecord,
     JoinedRun,
@@ -25,14 +25,16 @@ def a_store() -> FakeStore:
 
 def read(reader: FakeReader, run_ids: Sequence[str], **config: Any) -> list[str]:
     source = a_source(reader, **config)
-    assert isinstance(source, ReadsNamedRuns)
-    source.only_runs(run_ids)
-    pages = list(source.read(Forgetful()))
-    assert all(source.trace(one) is None for page in pages for one in page)
-    assert source.found_runs == {
-        one.run.run_id for page in pages for one in page if isinstance(one, JoinedRun)
+    found = list(source.read(ReadRequest(Runs(run_ids))))
+    pages = [one for one in found if isinstance(one, Page)]
+    assert {page.partition for page in pages} <= {None}, "nothing is remembered of the records"
+    records = [one for page in pages for one in page.records]
+    ends = [one for one in found if isinstance(one, Finished)]
+    assert all(one.checkpoint is None and not one.complete for one in ends)
+    assert {run_id for one in ends for run_id in one.found_ids} == {
+        one.run_id for one in records if isinstance(one, JoinedRun)
     }
-    return [_with_versions(one) for page in pages for one in page]
+    return [_with_versions(one) for one in records]
 
 
 def _with_versions(record: JoinedRecord) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.base import Forgetful, Source
+from mlcat_ingest.sources.base import ReadRequest, Rest, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.joined import (
@@ -24,6 +24,7 @@ from mlcat_ingest.sources.mlflow.records import (
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from support.fake_mlflow import FakeReader, FakeStore, a_source, entities_of, read_all, shown
 from support.mlflow_records import a_run, an_experiment
+from support.reading import pages_of, records_of
 
 DAY_MS = 86_400_000
 
@@ -66,7 +67,7 @@ def test_nothing_is_contacted_before_read() -> None:
     reader = FakeReader({"default": a_store()})
     source: Source[JoinedRecord] = a_source(reader)
     assert source.requests_made() == 0
-    iterator = source.read(Forgetful())
+    iterator = source.read(ReadRequest())
     assert reader.calls == []
     next(iterator)
     assert reader.calls == [("default", "experiments")]
@@ -296,7 +297,7 @@ def test_a_version_made_from_a_logged_model_joins_the_run_that_made_it() -> None
 def test_long_lists_of_groups_and_versions_come_in_pages() -> None:
     models = [RegisteredModel(f"m{n}") for n in range(1100)]
     store = FakeStore(registered=models, versions=[ModelVersion(m.name, "1") for m in models])
-    pages = [len(page) for page in a_source(FakeReader({"default": store})).read(Forgetful())]
+    pages = [len(page) for page in pages_of(a_source(FakeReader({"default": store})))]
     assert pages == [0, 500, 500, 100, 500, 500, 100]
 
 
@@ -348,7 +349,7 @@ def test_the_reader_is_opened_when_needed_and_closed_twice(
     source.close()
     assert reader.closed == 0
     assert [finding.what for finding in source.check()] == ["the MLflow server"]
-    list(source.read(Forgetful()))
+    list(records_of(source))
     assert source.requests_made() == 3
     assert reader.closed == 1, "what a database holds for the reading ends with it"
     source.close()
@@ -359,10 +360,10 @@ def test_the_reader_is_opened_when_needed_and_closed_twice(
 def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
     # Shards work side by side, and versions of one model are written in ascending order.
     shard = a_source(FakeReader({"default": a_store()}))
-    shard.take_units([unit.key for unit in a_source(FakeReader({"default": a_store()})).units()])
-    assert [shown(one) for one in read_all(shard)] == ["run r1", "run r2", "run r3"]
-    rest = a_source(FakeReader({"default": a_store()}))
-    rest.take_rest()
-    written = {urn for urn, one in entities_of(rest).items() if "versionProperties" in one.aspects}
+    units = a_source(FakeReader({"default": a_store()})).units()
+    runs = ReadRequest(Shards([unit.key for unit in units]))
+    assert [shown(one) for one in read_all(shard, runs)] == ["run r1", "run r2", "run r3"]
+    rest = entities_of(a_source(FakeReader({"default": a_store()})), ReadRequest(Rest()))
+    written = {urn for urn, one in rest.items() if "versionProperties" in one.aspects}
     versions = ("m_1", "n_1", "n_2", "n_3")
     assert written == {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{n},PROD)" for n in versions}

@@ -10,6 +10,7 @@ from mlcat_ingest.sources.sagemaker.groups import About, GroupMapping
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
+from support.reading import records_of
 from support.sagemaker import ACCOUNT, REGION, Aws, arn, columns, group, offline
 
 ROOT = "s3://lake/features"
@@ -21,10 +22,7 @@ def table(name: str = "drivers", *told: str, **more: Any) -> FeatureTable:
 
 
 def mapped(aws: Aws) -> dict[str, Entity]:
-    from mlcat_ingest.sources.base import Forgetful
-
-    pages = aws.source.read(Forgetful())
-    return {one.urn: one for page in pages for record in page for one in aws.source.map(record)}
+    return {one.urn: one for record in records_of(aws.source) for one in aws.source.map(record)}
 
 
 def test_record_identifier_is_the_key_and_no_feature() -> None:

@@ -21,6 +21,7 @@ from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
+from support.reading import records_of
 from support.sagemaker import ACCOUNT, REGION, Aws, arn, columns, group
 
 PLACE = f"{ACCOUNT}_{REGION}"
@@ -228,9 +229,7 @@ def urns(*suffixes: str) -> list[Unlisted]:
 
 def test_a_thing_is_gone_once_sagemaker_says_so_by_name() -> None:
     aws = Aws(feature_metadata=False).first(group("kept")).groups(group("kept"))
-    from mlcat_ingest.sources.base import Forgetful
-
-    list(aws.source.read(Forgetful()))
+    list(records_of(aws.source))
     asked = urns("table:gone", "feature:gone:rate", "table:lag", "feature:lag:rate")
     asked += urns("feature:lag:dropped", "key:lag:id", "key:lag:rate", "table:denied")
     aws.refuses("describe_feature_group", "ResourceNotFound").described(group("lag"))

@@ -1,5 +1,8 @@
 """The mapping of MLflow: from joined records to entities, pure."""
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
@@ -12,6 +15,8 @@ from mlcat_ingest.sources.mlflow.mapping.group import map_experiment, map_regist
 from mlcat_ingest.sources.mlflow.mapping.model import map_run
 from mlcat_ingest.sources.mlflow.mapping.version import map_version
 
+_REMOVED: Final = {"removed": True}
+
 
 def map_record(record: JoinedRecord) -> list[Entity]:
     """Return the entities that one record says something about, in the order to write them.
@@ -21,10 +26,20 @@ def map_record(record: JoinedRecord) -> list[Entity]:
     """
     match record:
         case JoinedRun():
-            return map_run(record)
+            entities = map_run(record)
+            return list(_listed(entities)) if record.listed_only else entities
         case JoinedExperiment():
             return map_experiment(record)
         case JoinedRegisteredModel():
             return map_registered_model(record)
         case JoinedVersion():
             return map_version(record)
+
+
+def _listed(entities: Iterable[Entity]) -> Iterator[Entity]:
+    """Yield the entities of a run as what is there and needs no writing, or is to be removed."""
+    for one in entities:
+        if one.aspects.get("status") == _REMOVED:
+            yield one
+        elif not one.only_if_absent:
+            yield Entity(one.urn, {})
