@@ -8,8 +8,8 @@ from typing import Any
 
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sinks.base import Evaluation, Owned, StoredAspect, StoredEntity, TestOutcome
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source

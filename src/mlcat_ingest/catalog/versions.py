@@ -12,9 +12,9 @@ from typing import Any, Final
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.store.store import Store, now_ms
 from mlcat_ingest.catalog.store.values import UNKNOWN_ACTOR, Direction, Write
-from mlcat_ingest.metadata.entities import allows, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
+from mlcat_ingest.metadata.registry import allows, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.metadata.versions import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 
 _GENERATED: Final = "ALPHANUMERIC_GENERATED_BY_DATAHUB"
 _FIRST: Final = "AAAAAAAA"

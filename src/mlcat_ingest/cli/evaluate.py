@@ -61,7 +61,7 @@ def command(
 
 def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
     """Return those of `urns` that the catalog does not hold; removed ones it does."""
-    from mlcat_ingest.metadata.entities import key_aspect_name
+    from mlcat_ingest.metadata.registry import key_aspect_name
     from mlcat_ingest.metadata.urn import entity_type_of
 
     there: set[str] = set()

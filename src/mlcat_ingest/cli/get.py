@@ -38,7 +38,7 @@ def command(urn: str, aspect: str | None, server: str | None, token: str | None)
 
 
 def _aspects_of(urn: str) -> list[str]:
-    from mlcat_ingest.metadata.entities import ENTITIES
+    from mlcat_ingest.metadata.registry import ENTITIES
     from mlcat_ingest.metadata.urn import entity_type_of
 
     entity_type = entity_type_of(urn)

@@ -36,6 +36,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
@@ -53,9 +54,6 @@ _RESENDS: Final = 2
 
 RESEND_PAUSE_S: Final = 0.5
 """Seconds before that."""
-
-_COMPUTED: Final = ("versionProperties", "isLatest")
-"""The aspect and the field that only the service may set."""
 
 NOT_SENT: Final = 0
 """The status of a proposal that was refused on our side, since it has no faithful JSON form."""
@@ -304,8 +302,10 @@ def _refuses_content(reply: Reply) -> bool:
 
 
 def _sends_computed_field(groups: Sequence[_Group]) -> bool:
-    aspect, field = _COMPUTED
-    return any(one.aspect_name == aspect and field in one.aspect for one in _proposals(groups))
+    return any(
+        one.aspect_name == VERSION_PROPERTIES and IS_LATEST in one.aspect
+        for one in _proposals(groups)
+    )
 
 
 def _split(

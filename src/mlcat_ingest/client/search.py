@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.metadata.registry import ENTITIES
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
 Query = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -20,11 +21,8 @@ Scroll = Callable[[str, str, str | None], Mapping[str, Any] | None]
 the service has no such call."""
 
 SEARCHABLE: Final[Mapping[str, str]] = {
-    "mlModel": "MLMODEL",
-    "mlModelGroup": "MLMODEL_GROUP",
-    "mlFeatureTable": "MLFEATURE_TABLE",
-    "mlFeature": "MLFEATURE",
-    "mlPrimaryKey": "MLPRIMARY_KEY",
+    entity_type: ENTITIES[entity_type].enum
+    for entity_type in ("mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey")
 }
 """Entity types that a source owns, and what GraphQL calls them."""
 

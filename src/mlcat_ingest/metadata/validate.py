@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_ori
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
-from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, allows
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
 from mlcat_ingest.metadata.shapes import Field, bare, fields
 from mlcat_ingest.metadata.urn import MAX_URN_BYTES, check, entity_type_of
 

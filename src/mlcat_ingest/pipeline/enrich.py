@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.metadata.entities import allows
+from mlcat_ingest.metadata.aspects.governance import DOMAINS, GLOSSARY_TERMS, STRUCTURED_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge import UNION, merge_aspect, properties_aspect
 from mlcat_ingest.recipe.enrich import EnrichRule, Match, OwnerRule
@@ -18,9 +19,8 @@ Facts = tuple[str, Entity]
 _NO_TIME: Final = {"time": 0, "actor": "urn:li:corpuser:unknown"}
 
 _ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
-    "glossaryTerms": {"terms": []},
-    "domains": {"domains": []},
-    "structuredProperties": {"properties": []},
+    name: {ASPECTS[name].curated or "": []}
+    for name in (GLOSSARY_TERMS, DOMAINS, STRUCTURED_PROPERTIES)
 }
 """Aspects that no source says anything about: without a rule for them they are empty."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sinks.base import Sink

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.metadata.entities import key_aspect_name
-from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import KINDS, Part, entity_type_of
 from mlcat_ingest.pipeline.merge import MergedEntity, without_computed
 from mlcat_ingest.pipeline.queues import Gate

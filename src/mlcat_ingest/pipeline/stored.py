@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.sinks.base import Sink, StoredEntity

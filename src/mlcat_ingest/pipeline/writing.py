@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.versions import VERSION_PROPERTIES
 from mlcat_ingest.pipeline.delivery import Delivers
 from mlcat_ingest.pipeline.evaluate import Evaluator
 from mlcat_ingest.pipeline.merge import MergedEntity, version_set_of

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator
 
-from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.recipe.fields import PublicStr
 

@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 from pydantic import AfterValidator, Field
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.common import OwnershipType
+from mlcat_ingest.metadata.aspects.governance import OwnershipType
 from mlcat_ingest.metadata.urn import FABRICS, PREFIX, build, check, entity_type_of
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 

@@ -9,9 +9,8 @@ from datahub.metadata.schema_classes import ASPECT_NAME_MAP, KEY_ASPECTS
 from datahub.metadata.urns import Urn
 
 from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
-from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, key_aspect
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.metadata.record_names import OPEN_RECORDS
+from mlcat_ingest.metadata.registry import ASPECTS, DECLARED, ENTITIES, key_aspect
 from mlcat_ingest.metadata.shapes import Field, bare, fields
 from mlcat_ingest.metadata.urn import KINDS, build
 from support.sdk_schema import aspects_of, assert_valid_for_sdk
@@ -41,7 +40,7 @@ def test_aspects_of_open_types_have_the_record_names_of_the_model() -> None:
         name: cls.RECORD_SCHEMA.fullname.replace(".pegasus2avro.", ".")
         for name, cls in ASPECT_NAME_MAP.items()
     }
-    assert {**OPEN_RECORDS, **{name: spec.record for name, spec in ASPECTS.items()}} == names
+    assert {name: spec.record for name, spec in DECLARED.items()} == names
 
 
 @pytest.mark.parametrize("entity_type", sorted(ENTITIES))

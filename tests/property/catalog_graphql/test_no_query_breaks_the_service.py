@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.graphql.schema import executable_schema
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES
 from support.asgi import call
 from support.catalog_store import feature, group, model, put, table
 from support.graphql_fuzz import Queries

@@ -4,7 +4,7 @@ import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata import urn as urns
-from mlcat_ingest.metadata.aspects import FabricType
+from mlcat_ingest.metadata.aspects.common import FabricType
 from mlcat_ingest.metadata.urn import Part, Urn, build, check, encoded_bytes, parse, raw_parts
 
 MLFLOW = "urn:li:dataPlatform:mlflow"

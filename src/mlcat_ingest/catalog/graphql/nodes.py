@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mlcat_ingest.catalog.graphql.kinds import Kind, kind_of
+from mlcat_ingest.catalog.graphql.kinds import kind_of
 from mlcat_ingest.catalog.graphql.loader import Cohort, Pick
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.registry import EntityType
 from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
 
 
@@ -14,7 +15,7 @@ class Node:
 
     __slots__ = ("_parts", "cohort", "kind", "urn")
 
-    def __init__(self, urn: str, kind: Kind, cohort: Cohort) -> None:
+    def __init__(self, urn: str, kind: EntityType, cohort: Cohort) -> None:
         """Stand for the entity `urn`, found among `cohort`."""
         self.urn = urn
         self.kind = kind

@@ -25,7 +25,7 @@ from mlcat_ingest.catalog.rest.proposals import read_proposal
 from mlcat_ingest.catalog.rest.writes import placed
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.metadata.entities import record_name
+from mlcat_ingest.metadata.registry import record_name
 
 
 class Aspects:

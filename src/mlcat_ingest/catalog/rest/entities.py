@@ -36,7 +36,7 @@ from mlcat_ingest.catalog.store.references import delete_references, find_refere
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, delete_events
 from mlcat_ingest.catalog.store.values import StoredAspect
-from mlcat_ingest.metadata.entities import key_aspect
+from mlcat_ingest.metadata.registry import key_aspect
 
 
 class Entities:

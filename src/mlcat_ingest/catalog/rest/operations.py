@@ -37,7 +37,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.entities import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS
 
 _TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
 _MAX_TASK_ID: Final = 2**63 - 1

@@ -12,7 +12,7 @@ from mlcat_ingest.catalog.rest.writes import make_write, patch_of
 from mlcat_ingest.catalog.store.values import Change, Write
 from mlcat_ingest.errors import CodecError, InvalidUrnError
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.entities import ASPECTS, implied_aspect
+from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 
 _CHANGES: Final[Mapping[str, Change]] = {change: change for change in get_args(Change)}

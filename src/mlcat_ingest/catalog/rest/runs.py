@@ -25,7 +25,7 @@ from mlcat_ingest.catalog.store.rollback import plan_rollback, roll_back
 from mlcat_ingest.catalog.store.runs import describe_run, list_runs
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import RunRow
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 
 

@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.entities import allows, key_aspect
+from mlcat_ingest.metadata.registry import allows, key_aspect
 
 _SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
 

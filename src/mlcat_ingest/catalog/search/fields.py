@@ -5,8 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.identity import PLATFORM, Identity
 from mlcat_ingest.catalog.store.virtual import default_aspect
+from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, SOURCE_KEY
-from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
 NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)
 COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
@@ -54,27 +55,17 @@ _BODY: Final = (
     _Rule(("env",), "origin", None, keyword=True),
 )
 _ASPECTS: Final[Mapping[str, tuple[_Rule, ...]]] = {
-    "globalTags": (_Rule(("tags", "tag"), "tags", TAGS, keyword=True),),
-    "glossaryTerms": (_Rule(("terms", "urn"), "glossaryTerms", TAGS, keyword=True),),
-    "ownership": (_Rule(("owners", "owner"), "owners", TAGS, keyword=True),),
-    "domains": (_Rule(("domains",), "domains", TAGS, keyword=True),),
-    "subTypes": (_Rule(("typeNames",), "typeNames", TAGS, keyword=True),),
-    "container": (
-        _Rule(("container",), "container", None, keyword=True),
-        _Rule(("container",), "browsePathV2", None, keyword=True),
-    ),
-    "browsePathsV2": (
-        _Rule(("path", "urn"), "browsePathV2", None, keyword=True),
-        _Rule(("path", "id"), "browsePathV2", None, keyword=True),
-    ),
-    "dataPlatformInstance": (
-        _Rule(("platform",), "platform", None, keyword=True),
-        _Rule(("instance",), "platformInstance", None, keyword=True),
-    ),
-    "documentation": (_Rule(("documentations", "documentation"), "description", DESCRIPTION),),
-    "institutionalMemory": (_Rule(("elements", "description"), "links", DESCRIPTION),),
-    "status": (_Rule(("removed",), "removed", None, keyword=True),),
-    "deprecation": (_Rule(("deprecated",), "deprecated", None, keyword=True),),
+    name: tuple(
+        _Rule(
+            tuple(one.path.split(".")),
+            one.field,
+            None if one.column is None else COLUMNS.index(one.column),
+            one.keyword,
+        )
+        for one in spec.searched
+    )
+    for name, spec in ASPECTS.items()
+    if spec.searched
 }
 ASPECT_NAMES: Final = frozenset(_ASPECTS)
 """Aspects whose fields are in the table by name; others are searched by how their names end."""

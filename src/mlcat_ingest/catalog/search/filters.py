@@ -16,7 +16,13 @@ from sqlalchemy import (
 )
 
 from mlcat_ingest.catalog.search.compare import EXACT, begins_with, figure_compares, text_compares
-from mlcat_ingest.catalog.search.fields import DESCRIPTION, KEYWORD_FIELDS, NAME, PROPERTIES
+from mlcat_ingest.catalog.search.fields import (
+    BODY_ENDINGS,
+    DESCRIPTION,
+    KEYWORD_FIELDS,
+    NAME,
+    PROPERTIES,
+)
 from mlcat_ingest.catalog.search.leaves import (
     NOWHERE,
     Always,
@@ -33,7 +39,10 @@ from mlcat_ingest.catalog.search.tables import figure, keyword, searched
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.catalog.search.words import phrase
 from mlcat_ingest.catalog.store.tables import edge, entity
+from mlcat_ingest.metadata.aspects.markers import Edge
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.shapes import fields
 
 MAX_TOKENS: Final = 200
 """Most keywords that are looked for as tokens of the full-text index; more are looked up in SQL."""
@@ -44,28 +53,31 @@ _TEXTS: Final = {"description": DESCRIPTION, "customProperties": PROPERTIES}
 _RELATIVES: Final = frozenset(
     {Condition.ANCESTORS_INCL, Condition.DESCENDANTS_INCL, Condition.RELATED_INCL}
 )
-_EDGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "groups": ("MemberOf",),
-    "mlFeatures": ("Consumes", "Contains"),
-    "mlPrimaryKeys": ("KeyedBy",),
-    "sources": ("DerivedFrom",),
-    "trainingJobs": ("TrainedBy",),
-    "downstreamJobs": ("UsedBy",),
-    "deployments": ("DeployedTo",),
-    "versionSet": ("VersionOf",),
-    "passingTests": ("IsPassing",),
-    "failingTests": ("IsFailing",),
-}
 _URN: Final = "urn:li:"
-# How a name that is no URN is spelled as one, in each field that holds URNs.
 _URN_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
-    "platform": ("urn:li:dataPlatform:",),
-    "tags": ("urn:li:tag:",),
-    "glossaryTerms": ("urn:li:glossaryTerm:",),
-    "owners": ("urn:li:corpuser:", "urn:li:corpGroup:"),
-    "domains": ("urn:li:domain:",),
-    "container": ("urn:li:container:",),
+    one.field: tuple(f"{_URN}{entity_type}:" for entity_type in one.entity_types)
+    for spec in ASPECTS.values()
+    for one in spec.searched
+    if one.entity_types
 }
+"""How a name that is no URN is spelled as one, in each field that holds URNs."""
+
+
+def _edge_fields() -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for name, spec in ASPECTS.items():
+        for field in () if spec.type is None else fields(spec.type).values():
+            for marker in field.markers:
+                if not isinstance(marker, Edge):
+                    continue
+                own = field.name if marker.at is None and name.endswith(BODY_ENDINGS) else None
+                if searched := marker.search or own:
+                    found.setdefault(searched, set()).add(marker.relationship)
+    return {field: tuple(sorted(relationships)) for field, relationships in found.items()}
+
+
+_EDGES: Final = _edge_fields()
+"""Searchable field to the relationships that it stands for."""
 
 
 def resolve(connection: Connection, criterion: Criterion) -> Part:

@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.search.tables import fts, profile, searched
 from mlcat_ingest.catalog.search.words import Term, all_of
 from mlcat_ingest.catalog.store.values import BACKGROUND_TYPES
-from mlcat_ingest.metadata.versions import IS_LATEST
+from mlcat_ingest.metadata.aspects.common import IS_LATEST
 
 FEW: Final = 20_000
 """Most entities that are looked at one by one; of more, only what the index says at once."""

@@ -41,7 +41,7 @@ from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets
 from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
-from mlcat_ingest.metadata.entities import ASPECTS, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 
 
 def _same(stored: str, text: str) -> bool:

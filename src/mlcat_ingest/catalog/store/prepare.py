@@ -12,30 +12,14 @@ from mlcat_ingest.catalog.store.patch.reading import Patch, read_patch
 from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.store.values import DEFAULT_RUN, Write
 from mlcat_ingest.errors import CodecError, InvalidUrnError
+from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.entities import ENTITIES, edges, key_aspect_name
+from mlcat_ingest.metadata.registry import ENTITIES, ENTITY_TYPES, edges, key_aspect_name
 from mlcat_ingest.metadata.urn import (
     check,
     entity_type_of,
 )
 from mlcat_ingest.metadata.validate import validate_aspect
-from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
-
-_OPEN_TYPES = (
-    "application assertion businessAttribute chart dashboard dataContract dataHubAccessToken "
-    "dataHubAction dataHubConnection dataHubExecutionRequest dataHubFile dataHubIngestionSource "
-    "dataHubOpenAPISchema dataHubPageModule dataHubPageTemplate dataHubPersona dataHubPolicy "
-    "dataHubRetention dataHubRole dataHubSecret dataHubStepState dataHubUpgrade dataHubView "
-    "dataProcess dataProduct dataType document entityType erModelRelationship form "
-    "globalSettings glossaryNode incident inviteToken notebook ownershipType platformResource "
-    "post query role schemaField subscription telemetry"
-)
-
-OPEN_TYPES: Final = frozenset(_OPEN_TYPES.split())
-"""Entity types that DataHub's clients write and whose aspects are kept whole, unchecked.
-
-Source: the entity registry of DataHub 1.x.
-"""
 
 _PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
 """The changes whose values are looked at before anything is compared with the stored state."""
@@ -77,7 +61,7 @@ def check_urn(urn: str) -> str:
         InvalidUrnError: it is no URN, breaks a rule of its kind, or names an unknown entity type.
     """
     entity_type = entity_type_of(urn)
-    if entity_type not in ENTITIES and entity_type not in OPEN_TYPES:
+    if entity_type not in ENTITY_TYPES:
         raise InvalidUrnError(_unknown_type(entity_type))
     check(urn)
     if "\x00" in urn:
@@ -86,7 +70,7 @@ def check_urn(urn: str) -> str:
 
 
 def _unknown_type(entity_type: str) -> str:
-    near = get_close_matches(entity_type, [*ENTITIES, *OPEN_TYPES], n=1)
+    near = get_close_matches(entity_type, ENTITY_TYPES, n=1)
     guess = f"; did you mean {near[0]!r}?" if near else ""
     return f"{entity_type!r} is not an entity type of this catalog{guess}"
 

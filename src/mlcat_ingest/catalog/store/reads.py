@@ -30,7 +30,7 @@ from mlcat_ingest.catalog.store.values import (
 )
 from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.entities import ENTITIES, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.registry import ENTITIES, key_aspect, key_aspect_name
 
 _VALUE_COLUMNS = (
     "value",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args, get_origin
 
 from mlcat_ingest.metadata.aspects.markers import Edge, UrnOf
-from mlcat_ingest.metadata.entities import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import bare, fields
 from mlcat_ingest.metadata.urn import entity_type_of
 

@@ -12,7 +12,7 @@ from mlcat_ingest.catalog.store.rows import CHUNK, Edges, Key, held_edges, repla
 from mlcat_ingest.catalog.store.tables import aspect, entity
 from mlcat_ingest.catalog.store.virtual import key_edges
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.entities import edges, key_aspect_name
+from mlcat_ingest.metadata.registry import edges, key_aspect_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from mlcat_ingest.catalog.store.values import (
     RunRow,
     Write,
 )
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 
 _AT_ONCE: Final = 500
 """Aspects or entities that change in one transaction, so that other writers get their turn."""

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.metadata.codec import canonical
-from mlcat_ingest.metadata.entities import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS
 
 _MOST_MS: Final = 2**63
 

@@ -30,7 +30,7 @@ from mlcat_ingest.catalog.store.values import (
 )
 from mlcat_ingest.catalog.store.writer import Writer
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sql.engine import database_url, open_engine, usable, write_transaction
 from mlcat_ingest.sql.migrations import migrate

@@ -10,7 +10,7 @@ from mlcat_ingest.catalog.store.series import moment_of
 from mlcat_ingest.catalog.store.values import DEFAULT_RUN
 from mlcat_ingest.catalog.store.virtual import key_edges
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 
 _SERIES = (
     "'dataProcessInstanceRunEvent', 'datasetProfile', 'datasetUsageStatistics', 'operation', "

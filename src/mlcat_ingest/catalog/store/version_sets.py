@@ -17,9 +17,13 @@ from sqlalchemy import Connection
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.store.prepare import Prepared
 from mlcat_ingest.catalog.store.values import Write
-from mlcat_ingest.metadata.entities import defaults, key_aspect
+from mlcat_ingest.metadata.aspects.common import (
+    IS_LATEST,
+    VERSION_PROPERTIES,
+    VERSION_SET_PROPERTIES,
+)
+from mlcat_ingest.metadata.registry import defaults, key_aspect
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 
 VERSION_ASPECTS: Final = frozenset({VERSION_PROPERTIES, VERSION_SET_PROPERTIES})
 """The aspects from which something else is computed."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.metadata.aspects.markers import Edge
-from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, edges, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, edges, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.shapes import fields
 
 DEFAULTED: Final = ("browsePathsV2", "dataPlatformInstance")

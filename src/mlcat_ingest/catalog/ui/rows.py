@@ -15,26 +15,15 @@ from mlcat_ingest.catalog.ui.text import (
     scalar,
     short_number,
 )
+from mlcat_ingest.metadata.registry import ENTITIES
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
 
 PROPERTIES: Final = {
-    "mlModel": "mlModelProperties",
-    "mlModelGroup": "mlModelGroupProperties",
-    "mlFeature": "mlFeatureProperties",
-    "mlFeatureTable": "mlFeatureTableProperties",
-    "mlPrimaryKey": "mlPrimaryKeyProperties",
-    "dataset": "datasetProperties",
-    "container": "containerProperties",
-    "tag": "tagProperties",
-    "glossaryTerm": "glossaryTermInfo",
-    "domain": "domainProperties",
-    "corpuser": "corpUserInfo",
-    "corpGroup": "corpGroupInfo",
-    "dataPlatform": "dataPlatformInfo",
-    "dataProcessInstance": "dataProcessInstanceProperties",
-    "test": "testInfo",
+    name: kind.properties
+    for name, kind in ENTITIES.items()
+    if kind.shows_properties and kind.properties is not None
 }
 """Entity type to the aspect that has its name and description."""
 

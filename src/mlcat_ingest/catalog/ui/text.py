@@ -6,29 +6,11 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
 
 KIND_LABELS: Final = {
-    "mlModel": "Model",
-    "mlModelGroup": "Model group",
-    "mlFeatureTable": "Feature table",
-    "mlFeature": "Feature",
-    "mlPrimaryKey": "Primary key",
-    "mlModelDeployment": "Deployment",
-    "dataset": "Dataset",
-    "test": "Metadata test",
-    "tag": "Tag",
-    "glossaryTerm": "Glossary term",
-    "domain": "Domain",
-    "container": "Container",
-    "corpuser": "User",
-    "corpGroup": "User group",
-    "dataPlatform": "Platform",
-    "dataPlatformInstance": "Platform instance",
-    "dataProcessInstance": "Process run",
-    "versionSet": "Version set",
-    "dataHubIngestionSource": "Ingestion source",
-    "dataHubExecutionRequest": "Ingestion run",
+    name: kind.label for name, kind in ENTITY_TYPES.items() if kind.label is not None
 }
 """Entity type to what a reader calls it; the ML ones first, in the order of the overview."""
 

@@ -1,31 +1,27 @@
-"""Aspects of what models are linked to: platforms, datasets, containers, tags, runs and tests.
+"""Aspects of what models are linked to: platforms, datasets, containers, tags and tests.
 
-Source: `com.linkedin.dataplatform.*`, `com.linkedin.dataprocess.*`, `com.linkedin.container.*`,
+Source: `com.linkedin.dataplatform.*`, `com.linkedin.container.*`,
 `com.linkedin.dataset.*`, `com.linkedin.tag.*`, `com.linkedin.test.*` of DataHub's metadata model.
 """
 
 # ruff: noqa: N815 - fields are spelled as on the wire
 
-from typing import Annotated, Literal, NotRequired, Required, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, Required, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import (
     AuditStamp,
     CustomProperties,
-    EdgeRecord,
     FabricType,
     TimeStamp,
 )
+from mlcat_ingest.metadata.aspects.declaration import ASSETS, aspect
 from mlcat_ingest.metadata.aspects.markers import (
     EMPTY_LIST,
     AnyUrn,
     Default,
-    DurationMillis,
     Edge,
-    Int32,
-    Millis,
     UrnOf,
 )
-from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
 
 class DataPlatformInfo(TypedDict):
@@ -42,12 +38,25 @@ class DataPlatformInfo(TypedDict):
     logical: NotRequired[bool]
 
 
+DATA_PLATFORM_INFO: Final = aspect(
+    "dataPlatformInfo", "dataplatform.DataPlatformInfo", DataPlatformInfo, "dataPlatform"
+)
+
+
 class DataPlatformInstanceProperties(CustomProperties, total=False):
     """One installation of a platform: name to show, description, address."""
 
     externalUrl: str
     name: str
     description: str
+
+
+DATA_PLATFORM_INSTANCE_PROPERTIES: Final = aspect(
+    "dataPlatformInstanceProperties",
+    "dataplatforminstance.DataPlatformInstanceProperties",
+    DataPlatformInstanceProperties,
+    "dataPlatformInstance",
+)
 
 
 _LineageMatch = Literal["EXACT", "NORMALIZED", "UNRESOLVED"]
@@ -92,24 +101,13 @@ class UpstreamLineage(TypedDict):
     ]
 
 
-class DataJobInputOutput(TypedDict):
-    """What a job reads and writes, and which jobs come before it."""
-
-    inputDatasets: Annotated[list[str], Edge("Consumes", "dataset")]
-    outputDatasets: Annotated[list[str], Edge("Produces", "dataset")]
-    inputDatasetEdges: NotRequired[
-        Annotated[list[EdgeRecord], Edge("Consumes", "dataset", at="destinationUrn")]
-    ]
-    outputDatasetEdges: NotRequired[
-        Annotated[list[EdgeRecord], Edge("Produces", "dataset", at="destinationUrn")]
-    ]
-    inputDatajobs: NotRequired[Annotated[list[str], Edge("DownstreamOf", "dataJob")]]
-    inputDatajobEdges: NotRequired[
-        Annotated[list[EdgeRecord], Edge("DownstreamOf", "dataJob", at="destinationUrn")]
-    ]
-    inputDatasetFields: NotRequired[Annotated[list[str], Edge("Consumes", "schemaField")]]
-    outputDatasetFields: NotRequired[Annotated[list[str], Edge("Produces", "schemaField")]]
-    fineGrainedLineages: NotRequired[list[FineGrainedLineage]]
+UPSTREAM_LINEAGE: Final = aspect(
+    "upstreamLineage",
+    "dataset.UpstreamLineage",
+    UpstreamLineage,
+    "dataset",
+    patch_keys={"upstreams": "dataset"},
+)
 
 
 class DatasetProperties(CustomProperties, total=False):
@@ -125,12 +123,20 @@ class DatasetProperties(CustomProperties, total=False):
     tags: Annotated[list[str], EMPTY_LIST]
 
 
+DATASET_PROPERTIES: Final = aspect(
+    "datasetProperties", "dataset.DatasetProperties", DatasetProperties, "dataset"
+)
+
+
 class TagProperties(TypedDict):
     """A tag: name to show, description, colour as `#rrggbb`."""
 
     name: str
     description: NotRequired[str]
     colorHex: NotRequired[str]
+
+
+TAG_PROPERTIES: Final = aspect("tagProperties", "tag.TagProperties", TagProperties, "tag")
 
 
 class ContainerProperties(CustomProperties, total=False):
@@ -145,114 +151,9 @@ class ContainerProperties(CustomProperties, total=False):
     lastModified: TimeStamp
 
 
-class DataProcessInstanceProperties(CustomProperties, total=False):
-    """One execution of a process: its name, when it began and who began it."""
-
-    externalUrl: str
-    name: Required[str]
-    type: Literal["BATCH_SCHEDULED", "BATCH_AD_HOC", "STREAMING"]
-    created: Required[AuditStamp]
-
-
-class DataProcessInstanceInput(TypedDict):
-    """What an execution read; `inputEdges` say the same with time and actor."""
-
-    inputs: Annotated[list[str], Edge("Consumes", "dataset", "mlModel")]
-    inputEdges: NotRequired[
-        Annotated[
-            list[EdgeRecord],
-            Edge(
-                "DataProcessInstanceConsumes",
-                "dataset",
-                "mlModel",
-                "dataProcessInstance",
-                at="destinationUrn",
-            ),
-        ]
-    ]
-
-
-class DataProcessInstanceOutput(TypedDict):
-    """What an execution made; `outputEdges` say the same with time and actor."""
-
-    outputs: Annotated[list[str], Edge("Produces", "dataset", "mlModel")]
-    outputEdges: NotRequired[
-        Annotated[
-            list[EdgeRecord],
-            Edge(
-                "DataProcessInstanceProduces",
-                "dataset",
-                "mlModel",
-                "dataProcessInstance",
-                at="destinationUrn",
-            ),
-        ]
-    ]
-
-
-class DataProcessInstanceRelationships(TypedDict):
-    """What an execution is an instance, a child and a follower of."""
-
-    upstreamInstances: Annotated[list[str], Edge("UpstreamOf", "dataProcessInstance")]
-    parentTemplate: NotRequired[
-        Annotated[str, Edge("InstanceOf", "dataJob", "dataFlow", "dataset")]
-    ]
-    parentInstance: NotRequired[Annotated[str, Edge("ChildOf", "dataProcessInstance")]]
-
-
-class TimeWindowSize(TypedDict):
-    """A length of time in calendar units."""
-
-    unit: Literal["SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
-    multiple: NotRequired[Annotated[Int32, Default("1")]]
-
-
-class TimeWindow(TypedDict):
-    """A stretch of time: its start and its length."""
-
-    startTimeMillis: Millis
-    length: TimeWindowSize
-
-
-class PartitionSpec(TypedDict):
-    """Which part of a dataset an event is about."""
-
-    partition: str
-    timePartition: NotRequired[TimeWindow]
-    type: NotRequired[
-        Annotated[Literal["FULL_TABLE", "QUERY", "PARTITION"], Default('"PARTITION"')]
-    ]
-
-
-class DataProcessInstanceRunResult(TypedDict):
-    """How an execution ended, in the model's words and in the source's (`nativeResultType`)."""
-
-    type: Literal["SUCCESS", "FAILURE", "SKIPPED", "UP_FOR_RETRY"]
-    nativeResultType: str
-
-
-class DataProcessInstanceRunEvent(TypedDict):
-    """That an execution began or ended; a series over time. `attempt` counts from 1."""
-
-    timestampMillis: Millis
-    status: Literal["STARTED", "COMPLETE"]
-    result: NotRequired[DataProcessInstanceRunResult]
-    attempt: NotRequired[Int32]
-    durationMillis: NotRequired[DurationMillis]
-    eventGranularity: NotRequired[TimeWindowSize]
-    partitionSpec: NotRequired[PartitionSpec]
-    messageId: NotRequired[str]
-    externalUrl: NotRequired[str]
-
-
-class MLTrainingRunProperties(CustomProperties, total=False):
-    """A training run as an execution: its id, parameters, metrics and where its files are."""
-
-    externalUrl: str
-    id: str
-    outputUrls: list[str]
-    hyperParams: list[MLHyperParam]
-    trainingMetrics: list[MLMetric]
+CONTAINER_PROPERTIES: Final = aspect(
+    "containerProperties", "container.ContainerProperties", ContainerProperties, "container"
+)
 
 
 class TestDefinition(TypedDict):
@@ -271,6 +172,9 @@ class TestInfo(TypedDict):
     description: NotRequired[str]
 
 
+TEST_INFO: Final = aspect("testInfo", "test.TestInfo", TestInfo, "test")
+
+
 class TestResult(TypedDict):
     """How one metadata test went, under which version of its definition (MD5), and when."""
 
@@ -283,5 +187,17 @@ class TestResult(TypedDict):
 class TestResults(TypedDict):
     """The metadata tests that the entity passes and fails; written by the catalog."""
 
-    failing: Annotated[list[TestResult], Edge("IsFailing", "test", at="test")]
-    passing: Annotated[list[TestResult], Edge("IsPassing", "test", at="test")]
+    failing: Annotated[
+        list[TestResult], Edge("IsFailing", "test", at="test", search="failingTests")
+    ]
+    passing: Annotated[
+        list[TestResult], Edge("IsPassing", "test", at="test", search="passingTests")
+    ]
+
+
+TEST_RESULTS: Final = aspect(
+    "testResults",
+    "test.TestResults",
+    TestResults,
+    f"{ASSETS} mlModelDeployment dataProcessInstance tag glossaryTerm domain corpuser corpGroup",
+)

@@ -1,11 +1,12 @@
 """Records and aspects that most entity types share.
 
-Source: `com.linkedin.common.*`, `com.linkedin.domain.*`, `com.linkedin.structured.*` of DataHub's
-metadata model. A field that is left out is unset; texts are plain text unless said otherwise.
+Source: `com.linkedin.common.*` of DataHub's metadata model. A field that is left out is unset;
+texts are plain text unless said otherwise.
 """
 
-from typing import Annotated, Literal, NotRequired, Required, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
+from mlcat_ingest.metadata.aspects.declaration import ASSETS, BROWSED, Searched, aspect
 from mlcat_ingest.metadata.aspects.markers import (
     EMPTY_LIST,
     EMPTY_MAP,
@@ -13,7 +14,6 @@ from mlcat_ingest.metadata.aspects.markers import (
     Default,
     Edge,
     Millis,
-    OneOf,
     UrnOf,
 )
 
@@ -80,73 +80,14 @@ class Status(TypedDict, total=False):
     lifecycleLastUpdated: AuditStamp
 
 
-OwnershipType: TypeAlias = Literal[
-    "CUSTOM", "TECHNICAL_OWNER", "BUSINESS_OWNER", "DATA_STEWARD", "NONE", "DEVELOPER",
-    "DATAOWNER", "DELEGATE", "PRODUCER", "CONSUMER", "STAKEHOLDER",
-]  # fmt: skip
-
-
-class OwnershipSource(TypedDict):
-    """Where an ownership was read from, with its address."""
-
-    type: Literal[
-        "AUDIT", "DATABASE", "FILE_SYSTEM", "ISSUE_TRACKING_SYSTEM", "MANUAL", "SERVICE",
-        "SOURCE_CONTROL", "OTHER",
-    ]  # fmt: skip
-    url: NotRequired[str]
-
-
-class Owner(TypedDict):
-    """One owner; `typeUrn` names an ownership type that the catalog's users defined."""
-
-    owner: Annotated[str, Edge("OwnedBy", "corpuser", "corpGroup")]
-    type: OwnershipType
-    typeUrn: NotRequired[Annotated[str, Edge("ownershipType", "ownershipType")]]
-    source: NotRequired[OwnershipSource]
-    attribution: NotRequired[MetadataAttribution]
-
-
-class Ownership(TypedDict):
-    """Who owns the entity. Source in MLflow: the run's user, the `mlflow.user` tag.
-
-    `ownerTypes` is an index by owner type that the service keeps; leave it out.
-    """
-
-    owners: list[Owner]
-    ownerTypes: NotRequired[dict[str, list[AnyUrn]]]
-    lastModified: NotRequired[
-        Annotated[AuditStamp, Default('{"time":0,"actor":"urn:li:corpuser:unknown"}')]
-    ]
-
-
-class TagAssociation(TypedDict):
-    """One tag on the entity; `context` is a JSON text."""
-
-    tag: Annotated[str, UrnOf("tag")]
-    context: NotRequired[str]
-    attribution: NotRequired[MetadataAttribution]
-
-
-class GlobalTags(TypedDict):
-    """The catalog's tags on the entity, which are names of their own (not MLflow's tags)."""
-
-    tags: Annotated[list[TagAssociation], Edge("TaggedWith", "tag", at="tag")]
-
-
-class GlossaryTermAssociation(TypedDict):
-    """One term on the entity; `context` is a JSON text."""
-
-    urn: Annotated[str, Edge("TermedWith", "glossaryTerm")]
-    actor: NotRequired[AnyUrn]
-    context: NotRequired[str]
-    attribution: NotRequired[MetadataAttribution]
-
-
-class GlossaryTerms(TypedDict):
-    """The business terms of the entity, and when they last changed."""
-
-    terms: list[GlossaryTermAssociation]
-    auditStamp: AuditStamp
+STATUS: Final = aspect(
+    "status",
+    "common.Status",
+    Status,
+    f"{ASSETS} mlModelDeployment dataPlatformInstance dataProcessInstance tag glossaryTerm "
+    "structuredProperty corpuser corpGroup",
+    searched=(Searched("removed", "removed"),),
+)
 
 
 class SubTypes(TypedDict):
@@ -155,26 +96,13 @@ class SubTypes(TypedDict):
     typeNames: list[str]
 
 
-class LinkSettings(TypedDict, total=False):
-    """How a link is shown (record `InstitutionalMemoryMetadataSettings`)."""
-
-    showInAssetPreview: Annotated[bool, Default("false")]
-
-
-class InstitutionalMemoryMetadata(TypedDict):
-    """A link: absolute address, what it is, who put it there."""
-
-    url: str
-    description: str
-    createStamp: AuditStamp
-    updateStamp: NotRequired[AuditStamp]
-    settings: NotRequired[LinkSettings]
-
-
-class InstitutionalMemory(TypedDict):
-    """Links to pages about the entity, keyed by address and description."""
-
-    elements: list[InstitutionalMemoryMetadata]
+SUB_TYPES: Final = aspect(
+    "subTypes",
+    "common.SubTypes",
+    SubTypes,
+    f"{ASSETS} dataProcessInstance glossaryTerm corpuser corpGroup",
+    searched=(Searched("typeNames", "typeNames", "tags"),),
+)
 
 
 class DataPlatformInstance(TypedDict):
@@ -184,60 +112,16 @@ class DataPlatformInstance(TypedDict):
     instance: NotRequired[Annotated[str, UrnOf("dataPlatformInstance")]]
 
 
-class DomainAssociation(TypedDict):
-    """One domain with who put the entity there."""
-
-    domain: Annotated[str, UrnOf("domain")]
-    context: NotRequired[str]
-    attribution: NotRequired[MetadataAttribution]
-
-
-class Domains(TypedDict):
-    """The business domains of the entity; the catalog's page shows the first."""
-
-    domains: Annotated[list[str], Edge("AssociatedWith", "domain")]
-    domainAssociations: NotRequired[list[DomainAssociation]]
-
-
-class DataProductAssociation(EdgeRecord):
-    """One data product that the entity is part of."""
-
-    outputPort: NotRequired[Annotated[bool, Default("false")]]
-
-
-class DataProducts(TypedDict):
-    """The data products that the entity is part of."""
-
-    dataProducts: list[DataProductAssociation]
-
-
-class Applications(TypedDict):
-    """The applications that the entity belongs to."""
-
-    applications: Annotated[list[str], Edge("AssociatedWith", "application")]
-
-
-class Deprecation(TypedDict):
-    """That the entity should no longer be used, why, from when, and what to use instead."""
-
-    deprecated: bool
-    note: str
-    actor: AnyUrn
-    decommissionTime: NotRequired[Millis]
-    replacement: NotRequired[AnyUrn]
-
-
-class DocumentationAssociation(TypedDict):
-    """One text about the entity, in Markdown."""
-
-    documentation: str
-    attribution: NotRequired[MetadataAttribution]
-
-
-class Documentation(TypedDict):
-    """Texts about the entity from several authors or tools."""
-
-    documentations: list[DocumentationAssociation]
+DATA_PLATFORM_INSTANCE: Final = aspect(
+    "dataPlatformInstance",
+    "common.DataPlatformInstance",
+    DataPlatformInstance,
+    f"{ASSETS} mlModelDeployment dataProcessInstance",
+    searched=(
+        Searched("platform", "platform", entity_types=("dataPlatform",)),
+        Searched("instance", "platformInstance"),
+    ),
+)
 
 
 class Container(TypedDict):
@@ -246,10 +130,27 @@ class Container(TypedDict):
     container: Annotated[str, Edge("IsPartOf", "container")]
 
 
+CONTAINER: Final = aspect(
+    "container",
+    "container.Container",
+    Container,
+    "mlModel mlModelGroup mlModelDeployment dataset dataFlow dataJob dataProcessInstance container",
+    searched=(
+        Searched("container", "container", entity_types=("container",)),
+        Searched("container", "browsePathV2"),
+    ),
+)
+
+
 class BrowsePaths(TypedDict):
     """Slash-separated paths of the older browse view."""
 
     paths: list[str]
+
+
+BROWSE_PATHS: Final = aspect(
+    "browsePaths", "common.BrowsePaths", BrowsePaths, f"{BROWSED} glossaryTerm"
+)
 
 
 class BrowsePathEntry(TypedDict):
@@ -265,33 +166,62 @@ class BrowsePathsV2(TypedDict):
     path: list[BrowsePathEntry]
 
 
-class PrimitivePropertyValue(TypedDict, total=False):
-    """A value of a structured property, wrapped by the name of its type."""
-
-    string: str
-    double: float
-
-
-class StructuredPropertyValueAssignment(TypedDict):
-    """The values of one structured property."""
-
-    propertyUrn: Annotated[str, UrnOf("structuredProperty")]
-    values: list[Annotated[PrimitivePropertyValue, OneOf]]
-    created: NotRequired[AuditStamp]
-    lastModified: NotRequired[AuditStamp]
-    attribution: NotRequired[MetadataAttribution]
-
-
-class StructuredProperties(TypedDict):
-    """Typed properties that the catalog's users defined, keyed by property."""
-
-    properties: list[StructuredPropertyValueAssignment]
+BROWSE_PATHS_V2: Final = aspect(
+    "browsePathsV2",
+    "common.BrowsePathsV2",
+    BrowsePathsV2,
+    BROWSED,
+    one_value=frozenset({"path"}),
+    searched=(Searched("path.urn", "browsePathV2"), Searched("path.id", "browsePathV2")),
+)
 
 
 class EditableDescription(TypedDict, total=False):
     """The description that people wrote in the catalog's pages; ours never overwrites it."""
 
     description: str
+
+
+EDITABLE_CONTAINER_PROPERTIES: Final = aspect(
+    "editableContainerProperties",
+    "container.EditableContainerProperties",
+    EditableDescription,
+    "container",
+)
+EDITABLE_ML_FEATURE_PROPERTIES: Final = aspect(
+    "editableMlFeatureProperties",
+    "ml.metadata.EditableMLFeatureProperties",
+    EditableDescription,
+    "mlFeature",
+)
+EDITABLE_ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
+    "editableMlFeatureTableProperties",
+    "ml.metadata.EditableMLFeatureTableProperties",
+    EditableDescription,
+    "mlFeatureTable",
+)
+EDITABLE_ML_MODEL_GROUP_PROPERTIES: Final = aspect(
+    "editableMlModelGroupProperties",
+    "ml.metadata.EditableMLModelGroupProperties",
+    EditableDescription,
+    "mlModelGroup",
+)
+EDITABLE_ML_MODEL_PROPERTIES: Final = aspect(
+    "editableMlModelProperties",
+    "ml.metadata.EditableMLModelProperties",
+    EditableDescription,
+    "mlModel",
+)
+EDITABLE_ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
+    "editableMlPrimaryKeyProperties",
+    "ml.metadata.EditableMLPrimaryKeyProperties",
+    EditableDescription,
+    "mlPrimaryKey",
+)
+
+
+IS_LATEST: Final = "isLatest"
+"""The field of a version that the service computes; a proposal that holds it is refused."""
 
 
 class VersionProperties(TypedDict):
@@ -317,8 +247,24 @@ class VersionProperties(TypedDict):
     isLatest: NotRequired[bool]
 
 
+VERSION_PROPERTIES: Final = aspect(
+    "versionProperties",
+    "common.VersionProperties",
+    VersionProperties,
+    "mlModel dataset",
+    merge_keys={"aliases": "versionTag"},
+    computed=frozenset({IS_LATEST}),
+    filled_in=frozenset({"metadataCreatedTimestamp"}),
+)
+
+
 class VersionSetProperties(CustomProperties):
     """The set itself: its newest member, and how members are ordered."""
 
     latest: Required[AnyUrn]
     versioningScheme: Required[Literal["LEXICOGRAPHIC_STRING", "ALPHANUMERIC_GENERATED_BY_DATAHUB"]]
+
+
+VERSION_SET_PROPERTIES: Final = aspect(
+    "versionSetProperties", "versionset.VersionSetProperties", VersionSetProperties, "versionSet"
+)

@@ -4,9 +4,10 @@ A catalog derives them from the URN; a client that asks for one asks whether the
 Source: `com.linkedin.metadata.key.*` of DataHub's metadata model.
 """
 
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import FabricType
+from mlcat_ingest.metadata.aspects.declaration import aspect
 from mlcat_ingest.metadata.aspects.markers import Edge, UrnOf
 
 
@@ -18,16 +19,35 @@ class MLModelKey(TypedDict):
     origin: FabricType
 
 
+ML_MODEL_KEY: Final = aspect("mlModelKey", "metadata.key.MLModelKey", MLModelKey, "mlModel")
+
+
 class MLModelGroupKey(MLModelKey):
     """Key of a model group."""
+
+
+ML_MODEL_GROUP_KEY: Final = aspect(
+    "mlModelGroupKey", "metadata.key.MLModelGroupKey", MLModelGroupKey, "mlModelGroup"
+)
 
 
 class MLModelDeploymentKey(MLModelKey):
     """Key of a deployment."""
 
 
+ML_MODEL_DEPLOYMENT_KEY: Final = aspect(
+    "mlModelDeploymentKey",
+    "metadata.key.MLModelDeploymentKey",
+    MLModelDeploymentKey,
+    "mlModelDeployment",
+)
+
+
 class DatasetKey(MLModelKey):
     """Key of a dataset."""
+
+
+DATASET_KEY: Final = aspect("datasetKey", "metadata.key.DatasetKey", DatasetKey, "dataset")
 
 
 class MLFeatureKey(TypedDict):
@@ -37,8 +57,18 @@ class MLFeatureKey(TypedDict):
     name: str
 
 
+ML_FEATURE_KEY: Final = aspect(
+    "mlFeatureKey", "metadata.key.MLFeatureKey", MLFeatureKey, "mlFeature"
+)
+
+
 class MLPrimaryKeyKey(MLFeatureKey):
     """Key of a primary key."""
+
+
+ML_PRIMARY_KEY_KEY: Final = aspect(
+    "mlPrimaryKeyKey", "metadata.key.MLPrimaryKeyKey", MLPrimaryKeyKey, "mlPrimaryKey"
+)
 
 
 class MLFeatureTableKey(TypedDict):
@@ -48,10 +78,20 @@ class MLFeatureTableKey(TypedDict):
     name: str
 
 
+ML_FEATURE_TABLE_KEY: Final = aspect(
+    "mlFeatureTableKey", "metadata.key.MLFeatureTableKey", MLFeatureTableKey, "mlFeatureTable"
+)
+
+
 class DataPlatformKey(TypedDict):
     """Key of a data platform."""
 
     platformName: str
+
+
+DATA_PLATFORM_KEY: Final = aspect(
+    "dataPlatformKey", "metadata.key.DataPlatformKey", DataPlatformKey, "dataPlatform"
+)
 
 
 class DataPlatformInstanceKey(TypedDict):
@@ -59,6 +99,14 @@ class DataPlatformInstanceKey(TypedDict):
 
     platform: Annotated[str, UrnOf("dataPlatform")]
     instance: str
+
+
+DATA_PLATFORM_INSTANCE_KEY: Final = aspect(
+    "dataPlatformInstanceKey",
+    "metadata.key.DataPlatformInstanceKey",
+    DataPlatformInstanceKey,
+    "dataPlatformInstance",
+)
 
 
 class DataFlowKey(TypedDict):
@@ -69,11 +117,17 @@ class DataFlowKey(TypedDict):
     cluster: str
 
 
+DATA_FLOW_KEY: Final = aspect("dataFlowKey", "metadata.key.DataFlowKey", DataFlowKey, "dataFlow")
+
+
 class DataJobKey(TypedDict):
     """Key of a data job: its flow, and its id there."""
 
     flow: Annotated[str, Edge("IsPartOf", "dataFlow")]
     jobId: str
+
+
+DATA_JOB_KEY: Final = aspect("dataJobKey", "metadata.key.DataJobKey", DataJobKey, "dataJob")
 
 
 class VersionSetKey(TypedDict):
@@ -83,10 +137,20 @@ class VersionSetKey(TypedDict):
     entityType: str
 
 
+VERSION_SET_KEY: Final = aspect(
+    "versionSetKey", "metadata.key.VersionSetKey", VersionSetKey, "versionSet"
+)
+
+
 class ContainerKey(TypedDict):
     """Key of a container."""
 
     guid: NotRequired[str]
+
+
+CONTAINER_KEY: Final = aspect(
+    "containerKey", "metadata.key.ContainerKey", ContainerKey, "container"
+)
 
 
 class DataProcessInstanceKey(TypedDict):
@@ -95,10 +159,21 @@ class DataProcessInstanceKey(TypedDict):
     id: str
 
 
+DATA_PROCESS_INSTANCE_KEY: Final = aspect(
+    "dataProcessInstanceKey",
+    "metadata.key.DataProcessInstanceKey",
+    DataProcessInstanceKey,
+    "dataProcessInstance",
+)
+
+
 class TestKey(TypedDict):
     """Key of a metadata test."""
 
     id: str
+
+
+TEST_KEY: Final = aspect("testKey", "metadata.key.TestKey", TestKey, "test")
 
 
 class DomainKey(TypedDict):
@@ -107,10 +182,21 @@ class DomainKey(TypedDict):
     id: str
 
 
+DOMAIN_KEY: Final = aspect("domainKey", "metadata.key.DomainKey", DomainKey, "domain")
+
+
 class StructuredPropertyKey(TypedDict):
     """Key of a structured property."""
 
     id: str
+
+
+STRUCTURED_PROPERTY_KEY: Final = aspect(
+    "structuredPropertyKey",
+    "structured.StructuredPropertyKey",
+    StructuredPropertyKey,
+    "structuredProperty",
+)
 
 
 class TagKey(TypedDict):
@@ -119,10 +205,18 @@ class TagKey(TypedDict):
     name: str
 
 
+TAG_KEY: Final = aspect("tagKey", "metadata.key.TagKey", TagKey, "tag")
+
+
 class GlossaryTermKey(TypedDict):
     """Key of a glossary term."""
 
     name: str
+
+
+GLOSSARY_TERM_KEY: Final = aspect(
+    "glossaryTermKey", "metadata.key.GlossaryTermKey", GlossaryTermKey, "glossaryTerm"
+)
 
 
 class CorpGroupKey(TypedDict):
@@ -131,7 +225,15 @@ class CorpGroupKey(TypedDict):
     name: str
 
 
+CORP_GROUP_KEY: Final = aspect(
+    "corpGroupKey", "metadata.key.CorpGroupKey", CorpGroupKey, "corpGroup"
+)
+
+
 class CorpUserKey(TypedDict):
     """Key of a user."""
 
     username: str
+
+
+CORP_USER_KEY: Final = aspect("corpUserKey", "metadata.key.CorpUserKey", CorpUserKey, "corpuser")

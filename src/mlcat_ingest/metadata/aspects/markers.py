@@ -1,7 +1,7 @@
 """What `Annotated` fields of the aspects carry: units, widths, defaults, edges and URN kinds.
 
 The declarations in this package are read twice: by the type checker, and at run time by
-`metadata.validate` and `metadata.entities`, which find these markers through `typing`.
+`metadata.validate` and `metadata.shapes`, which find these markers through `typing`.
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,23 @@ class Edge:
     """The field holds the destinations of a relationship.
 
     `at` names the field of the nested record that holds the URN, or a list of them, where the field
-    itself holds a list of records.
+    itself holds a list of records. People search by it under the field's own name where it is in an
+    aspect that describes its entity, else under `search`.
     """
 
     relationship: str
     kinds: tuple[str, ...]
     at: str | None
+    search: str | None
 
-    def __init__(self, relationship: str, *kinds: str, at: str | None = None) -> None:
+    def __init__(
+        self, relationship: str, *kinds: str, at: str | None = None, search: str | None = None
+    ) -> None:
         """Keep the relationship's name, the entity types of its destinations, and the place."""
         object.__setattr__(self, "relationship", relationship)
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "at", at)
+        object.__setattr__(self, "search", search)
 
 
 @dataclass(frozen=True, slots=True)

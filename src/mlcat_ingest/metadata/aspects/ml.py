@@ -6,9 +6,10 @@ otherwise. "MLflow" names the place that this package's own mapping fills a fiel
 
 # ruff: noqa: N815 - fields are spelled as on the wire
 
-from typing import Annotated, Literal, NotRequired, Required, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import CustomProperties, TimeStamp, VersionTag
+from mlcat_ingest.metadata.aspects.declaration import aspect
 from mlcat_ingest.metadata.aspects.markers import EMPTY_LIST, Edge, Int32, Millis, OneOf, UrnOf
 
 MLFeatureDataType: TypeAlias = Literal[
@@ -93,6 +94,15 @@ class MLModelProperties(CustomProperties, total=False):
     groups: Annotated[list[str], Edge("MemberOf", "mlModelGroup")]
 
 
+ML_MODEL_PROPERTIES: Final = aspect(
+    "mlModelProperties",
+    "ml.metadata.MLModelProperties",
+    MLModelProperties,
+    "mlModel",
+    merge_keys={"hyperParams": "name", "trainingMetrics": "name", "onlineMetrics": "name"},
+)
+
+
 class MLModelGroupProperties(CustomProperties, total=False):
     """What is known of a group: the container of all runs of one model.
 
@@ -120,6 +130,14 @@ class MLModelGroupProperties(CustomProperties, total=False):
     version: VersionTag
 
 
+ML_MODEL_GROUP_PROPERTIES: Final = aspect(
+    "mlModelGroupProperties",
+    "ml.metadata.MLModelGroupProperties",
+    MLModelGroupProperties,
+    "mlModelGroup",
+)
+
+
 class MLFeatureProperties(CustomProperties, total=False):
     """What is known of a feature; its name stands in its URN.
 
@@ -137,6 +155,11 @@ class MLFeatureProperties(CustomProperties, total=False):
     sources: SourceUrns
 
 
+ML_FEATURE_PROPERTIES: Final = aspect(
+    "mlFeatureProperties", "ml.metadata.MLFeatureProperties", MLFeatureProperties, "mlFeature"
+)
+
+
 class MLFeatureTableProperties(CustomProperties, total=False):
     """What is known of a feature table: a feature view or feature group.
 
@@ -150,6 +173,14 @@ class MLFeatureTableProperties(CustomProperties, total=False):
     description: str
     mlFeatures: Annotated[list[str], Edge("Contains", "mlFeature")]
     mlPrimaryKeys: Annotated[list[str], Edge("KeyedBy", "mlPrimaryKey")]
+
+
+ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
+    "mlFeatureTableProperties",
+    "ml.metadata.MLFeatureTableProperties",
+    MLFeatureTableProperties,
+    "mlFeatureTable",
+)
 
 
 class MLPrimaryKeyProperties(CustomProperties, total=False):
@@ -167,6 +198,14 @@ class MLPrimaryKeyProperties(CustomProperties, total=False):
     dataType: MLFeatureDataType
     version: VersionTag
     sources: Required[SourceUrns]
+
+
+ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
+    "mlPrimaryKeyProperties",
+    "ml.metadata.MLPrimaryKeyProperties",
+    MLPrimaryKeyProperties,
+    "mlPrimaryKey",
+)
 
 
 class MLModelDeploymentProperties(CustomProperties, total=False):
@@ -191,6 +230,14 @@ class MLModelDeploymentProperties(CustomProperties, total=False):
     ]  # fmt: skip
 
 
+ML_MODEL_DEPLOYMENT_PROPERTIES: Final = aspect(
+    "mlModelDeploymentProperties",
+    "ml.metadata.MLModelDeploymentProperties",
+    MLModelDeploymentProperties,
+    "mlModelDeployment",
+)
+
+
 class SourceCodeUrl(TypedDict):
     """The address of code, and what the code does."""
 
@@ -204,6 +251,15 @@ class SourceCode(TypedDict):
     """Where the code is. MLflow: git repository and commit of the run."""
 
     sourceCode: list[SourceCodeUrl]
+
+
+SOURCE_CODE: Final = aspect(
+    "sourceCode",
+    "ml.metadata.SourceCode",
+    SourceCode,
+    "mlModel",
+    merge_keys={"sourceCode": "type sourceCodeUrl"},
+)
 
 
 class BaseData(TypedDict):
@@ -220,7 +276,25 @@ class TrainingData(TypedDict):
     trainingData: list[BaseData]
 
 
+ML_MODEL_TRAINING_DATA: Final = aspect(
+    "mlModelTrainingData",
+    "ml.metadata.TrainingData",
+    TrainingData,
+    "mlModel",
+    merge_keys={"trainingData": "dataset"},
+)
+
+
 class EvaluationData(TypedDict):
     """What the model was evaluated on. MLflow: dataset inputs of evaluation contexts."""
 
     evaluationData: list[BaseData]
+
+
+ML_MODEL_EVALUATION_DATA: Final = aspect(
+    "mlModelEvaluationData",
+    "ml.metadata.EvaluationData",
+    EvaluationData,
+    "mlModel",
+    merge_keys={"evaluationData": "dataset"},
+)

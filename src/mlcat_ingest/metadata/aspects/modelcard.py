@@ -4,8 +4,9 @@ Source: `com.linkedin.ml.metadata.*` and `com.linkedin.common.Cost` of DataHub's
 All are free text that people write; this package reads and keeps them and writes none.
 """
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
+from mlcat_ingest.metadata.aspects.declaration import aspect
 from mlcat_ingest.metadata.aspects.markers import OneOf
 
 
@@ -15,6 +16,9 @@ class IntendedUse(TypedDict, total=False):
     primaryUses: list[str]
     primaryUsers: list[Literal["ENTERPRISE", "HOBBY", "ENTERTAINMENT"]]
     outOfScopeUses: list[str]
+
+
+INTENDED_USE: Final = aspect("intendedUse", "ml.metadata.IntendedUse", IntendedUse, "mlModel")
 
 
 class MLModelFactors(TypedDict, total=False):
@@ -32,6 +36,11 @@ class MLModelFactorPrompts(TypedDict, total=False):
     evaluationFactors: list[MLModelFactors]
 
 
+ML_MODEL_FACTOR_PROMPTS: Final = aspect(
+    "mlModelFactorPrompts", "ml.metadata.MLModelFactorPrompts", MLModelFactorPrompts, "mlModel"
+)
+
+
 class Metrics(TypedDict, total=False):
     """Measures that the model was judged by, and its decision thresholds."""
 
@@ -39,11 +48,22 @@ class Metrics(TypedDict, total=False):
     decisionThreshold: list[str]
 
 
+ML_MODEL_METRICS: Final = aspect("mlModelMetrics", "ml.metadata.Metrics", Metrics, "mlModel")
+
+
 class QuantitativeAnalyses(TypedDict, total=False):
     """Addresses of results, by single factor and by several at once."""
 
     unitaryResults: str
     intersectionalResults: str
+
+
+ML_MODEL_QUANTITATIVE_ANALYSES: Final = aspect(
+    "mlModelQuantitativeAnalyses",
+    "ml.metadata.QuantitativeAnalyses",
+    QuantitativeAnalyses,
+    "mlModel",
+)
 
 
 class EthicalConsiderations(TypedDict, total=False):
@@ -54,6 +74,14 @@ class EthicalConsiderations(TypedDict, total=False):
     mitigations: list[str]
     risksAndHarms: list[str]
     useCases: list[str]
+
+
+ML_MODEL_ETHICAL_CONSIDERATIONS: Final = aspect(
+    "mlModelEthicalConsiderations",
+    "ml.metadata.EthicalConsiderations",
+    EthicalConsiderations,
+    "mlModel",
+)
 
 
 class CaveatDetails(TypedDict, total=False):
@@ -72,6 +100,14 @@ class CaveatsAndRecommendations(TypedDict, total=False):
     idealDatasetCharacteristics: list[str]
 
 
+ML_MODEL_CAVEATS_AND_RECOMMENDATIONS: Final = aspect(
+    "mlModelCaveatsAndRecommendations",
+    "ml.metadata.CaveatsAndRecommendations",
+    CaveatsAndRecommendations,
+    "mlModel",
+)
+
+
 class CostCost(TypedDict, total=False):
     """An amount (`costId`) or a code, of which there is exactly one."""
 
@@ -84,3 +120,6 @@ class Cost(TypedDict):
 
     costType: Literal["ORG_COST_TYPE"]
     cost: Annotated[CostCost, OneOf]
+
+
+COST: Final = aspect("cost", "common.Cost", Cost, "mlModel")

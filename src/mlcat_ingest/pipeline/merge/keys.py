@@ -1,7 +1,7 @@
 """Merge keys: what makes two entries of a list the same entry.
 
-Lists of texts and URNs are keyed by value and maps by their own keys; this table names the lists
-of records. A list of records that is not named here is keyed by each record's whole JSON value.
+Lists of texts and URNs are keyed by value and maps by their own keys; the registry names the lists
+of records. A list of records that is not named there is keyed by each record's whole JSON value.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +9,8 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.base import canonical_bytes, is_own
 
@@ -36,23 +38,19 @@ def _attributed(*names: str) -> KeyOf:
     return key
 
 
-_NAMED: Final = MappingProxyType(
-    dict.fromkeys(("hyperParams", "trainingMetrics"), itemgetter("name"))
-)
+def _key_of(names: str) -> KeyOf:
+    """Return the key that the fields `names`, separated by blanks, make of a record."""
+    fields = names.split()
+    if fields[-1] == ATTRIBUTION:
+        return _attributed(*fields[:-1])
+    return itemgetter(*fields) if len(fields) == 1 else _by_all(*fields)
+
 
 RECORD_KEYS: Final[Mapping[str, Mapping[str, KeyOf]]] = MappingProxyType(
     {
-        "mlModelProperties": {**_NAMED, "onlineMetrics": itemgetter("name")},
-        "mlTrainingRunProperties": _NAMED,
-        "mlModelTrainingData": {"trainingData": itemgetter("dataset")},
-        "mlModelEvaluationData": {"evaluationData": itemgetter("dataset")},
-        "ownership": {"owners": _attributed("owner", "type", "typeUrn")},
-        "globalTags": {"tags": _attributed("tag")},
-        "glossaryTerms": {"terms": _attributed("urn")},
-        "institutionalMemory": {"elements": itemgetter("url")},
-        "sourceCode": {"sourceCode": _by_all("type", "sourceCodeUrl")},
-        "versionProperties": {"aliases": itemgetter("versionTag")},
-        "structuredProperties": {"properties": itemgetter("propertyUrn")},
+        name: {field: _key_of(names) for field, names in spec.merge_keys.items()}
+        for name, spec in ASPECTS.items()
+        if spec.merge_keys
     }
 )
 """Aspect name, then field name, to the key of one record of that list."""

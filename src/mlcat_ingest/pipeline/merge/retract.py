@@ -7,9 +7,8 @@ goes, unless another base holds it too, and a single value goes if it is still t
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mlcat_ingest.metadata.entities import ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
-from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_claims

@@ -1,34 +1,26 @@
 """What the aspects' declared types say about merging: what is one value, and what must be there."""
 
-from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final
 
-from mlcat_ingest.metadata.entities import implied_aspect
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.records import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.metadata.shapes import Field, fields
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES
 
-ONE_VALUE: Final = frozenset({("browsePathsV2", "path")})
-"""Lists that are one value, since their order is their meaning: ours replaces the stored one."""
+COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items() if spec.computed}
+"""Aspect to the fields that the service computes, and refuses in a proposal."""
 
-SERVICE_OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {VERSION_PROPERTIES: frozenset({IS_LATEST, "metadataCreatedTimestamp"})}
-)
-"""Fields that the service fills in by itself, so that nobody's entry is lost with them."""
+SERVICE_OWN: Final = {
+    name: spec.computed | spec.filled_in
+    for name, spec in ASPECTS.items()
+    if spec.computed or spec.filled_in
+}
+"""Aspect to the fields that the service fills in by itself."""
 
-COMPUTED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {VERSION_PROPERTIES: frozenset({IS_LATEST})}
-)
-"""Fields that the service computes, and refuses in a proposal."""
-
-FIRST_WRITERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {"glossaryTerms": frozenset({"auditStamp"})}
-)
-"""Fields that an aspect needs and nobody owns: what is stored there stays."""
+FIRST_WRITERS: Final = {name: spec.unowned for name, spec in ASPECTS.items() if spec.unowned}
+"""Aspect to the fields that it needs and nobody owns: what is stored there stays."""
 
 
 def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
@@ -52,7 +44,7 @@ def single_fields(aspect_name: str) -> frozenset[str]:
     declared = (
         field.name for field in _fields(aspect_name) if hasattr(field.hint, "__required_keys__")
     )
-    return frozenset((*declared, *(field for aspect, field in ONE_VALUE if aspect == aspect_name)))
+    return _one_value(aspect_name).union(declared)
 
 
 @cache
@@ -67,7 +59,7 @@ def required_values(aspect_name: str) -> frozenset[str]:
         if field.required
         and (
             getattr(field.hint, "__origin__", None) not in {list, dict}
-            or (aspect_name, field.name) in ONE_VALUE
+            or field.name in _one_value(aspect_name)
         )
     )
 
@@ -79,6 +71,11 @@ def properties_aspect(entity_type: str) -> str | None:
     if name is None or all(field.name != "customProperties" for field in _fields(name)):
         return None
     return name
+
+
+def _one_value(aspect_name: str) -> frozenset[str]:
+    spec = ASPECTS.get(aspect_name)
+    return frozenset() if spec is None else spec.one_value
 
 
 def _fields(aspect_name: str) -> tuple[Field, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.entities import key_aspect_name
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of_merged
 from mlcat_ingest.pipeline.merge import MergedEntity

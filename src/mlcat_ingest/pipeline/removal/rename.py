@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivery import Delivers
@@ -22,12 +23,7 @@ from mlcat_ingest.sinks.base import Sink, StoredEntity
 log = logging.getLogger(__name__)
 
 _LISTS: Final[Mapping[str, str]] = {
-    "ownership": "owners",
-    "globalTags": "tags",
-    "glossaryTerms": "terms",
-    "domains": "domains",
-    "institutionalMemory": "elements",
-    "structuredProperties": "properties",
+    name: spec.curated for name, spec in ASPECTS.items() if spec.curated is not None
 }
 """Aspects whose entries are added to those that the new group has; the field that lists them."""
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import translate_errors

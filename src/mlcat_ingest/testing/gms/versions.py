@@ -10,7 +10,11 @@ from typing import Any
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Write
-from mlcat_ingest.metadata.versions import IS_LATEST, VERSION_PROPERTIES, VERSION_SET_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import (
+    IS_LATEST,
+    VERSION_PROPERTIES,
+    VERSION_SET_PROPERTIES,
+)
 from mlcat_ingest.testing.gms.requests import value_of
 
 NewVersions = Mapping[str, Sequence[str]]

@@ -13,15 +13,14 @@ from typing import Final
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.rest.http import Call, decoded
 from mlcat_ingest.catalog.rest.params import query_list
-from mlcat_ingest.catalog.store.prepare import OPEN_TYPES, check_aspect_name, check_urn
+from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES
-from mlcat_ingest.metadata.record_names import OPEN_RECORDS
+from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES
 
 ENTITY_PATH: Final = "/openapi/v3/entity/"
 
-_TYPES: Final = {name.lower(): name for name in (*ENTITIES, *OPEN_TYPES)}
-_ASPECTS: Final = {name.lower(): name for name in (*ASPECTS, *OPEN_RECORDS)}
+_TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
+_ASPECTS: Final = {name.lower(): name for name in DECLARED}
 # What a URN holds in this spelling because the characters may not stand in a part of it.
 _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 

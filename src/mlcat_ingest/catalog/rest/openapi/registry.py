@@ -15,8 +15,7 @@ from mlcat_ingest.catalog.rest.endpoint import (
 )
 from mlcat_ingest.catalog.rest.http import Call
 from mlcat_ingest.catalog.rest.params import page_of
-from mlcat_ingest.catalog.store.prepare import OPEN_TYPES
-from mlcat_ingest.metadata.entities import ASPECTS, ENTITIES, allows, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows, key_aspect_name
 
 
 class Registry:
@@ -50,7 +49,7 @@ class Registry:
     def get(self, call: Call) -> dict[str, Any]:
         """Read a page of the entity types, each with its key aspect and all it may have."""
         start, count = page_of(call.query, self._limits, count=20)
-        types = sorted((*ENTITIES, *OPEN_TYPES))
+        types = sorted(ENTITY_TYPES)
         elements = [_specification(name) for name in types[start : start + count]]
         return {"elements": elements, "start": start, "count": len(elements), "total": len(types)}
 

@@ -31,7 +31,7 @@ from mlcat_ingest.catalog.rest.writes import placed
 from mlcat_ingest.catalog.store.prepare import check_aspect_name
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Change, Write
-from mlcat_ingest.metadata.entities import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect_name
 
 _SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
 

@@ -9,54 +9,14 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, get_origin
 
 from mlcat_ingest.catalog.store.patch.keyed import KeyPaths, Path
-from mlcat_ingest.metadata.aspects import AuditStamp
-from mlcat_ingest.metadata.entities import ASPECTS, defaults
+from mlcat_ingest.metadata.aspects.common import AuditStamp
+from mlcat_ingest.metadata.registry import ASPECTS, DECLARED, defaults
 from mlcat_ingest.metadata.shapes import fields
 
 ArrayKeys: TypeAlias = Mapping[Path, KeyPaths]
 """The key parts of arrays, by the fields that lead to each array."""
 
 _NESTED: Final = "\u241f"
-
-_EDGES = "destinationUrn"
-
-# Aspect: its arrays and their key fields; an array without is one of texts.
-_TEMPLATES: Final[Mapping[str, Mapping[str, str]]] = {
-    "chartInfo": {"inputEdges": _EDGES, "inputs": ""},
-    "dashboardInfo": {
-        "chartEdges": _EDGES,
-        "datasetEdges": _EDGES,
-        "dashboards": _EDGES,
-        "charts": "",
-        "datasets": "",
-    },
-    "dataJobInputOutput": {
-        "inputDatajobEdges": _EDGES,
-        "inputDatasetEdges": _EDGES,
-        "outputDatasetEdges": _EDGES,
-        "inputDatasetFields": "",
-        "outputDatasetFields": "",
-    },
-    "dataProcessInstanceInput": {"inputs": "", "inputEdges": _EDGES},
-    "dataProcessInstanceOutput": {"outputs": "", "outputEdges": _EDGES},
-    "dataProductProperties": {"assets": _EDGES},
-    "documentation": {"documentations": "attribution\u241fsource"},
-    "domains": {"domains": ""},
-    "editableSchemaMetadata": {
-        "editableSchemaFieldInfo": "fieldPath",
-        "editableSchemaFieldInfo.globalTags.tags": "tag",
-        "editableSchemaFieldInfo.glossaryTerms.terms": "urn",
-    },
-    "formInfo": {"prompts": "id", "actors.users": "", "actors.groups": ""},
-    "globalTags": {"tags": "tag"},
-    "glossaryTerms": {"terms": "urn"},
-    "institutionalMemory": {"elements": "url"},
-    "ownership": {"owners": "owner type typeUrn"},
-    "propertyDefinition": {"entityTypes": "", "allowedValues": "value", "allowedPlatforms": ""},
-    "siblings": {"siblings": ""},
-    "structuredProperties": {"properties": "propertyUrn attribution\u241fsource"},
-    "upstreamLineage": {"upstreams": "dataset"},
-}
 
 
 def key_path(name: str) -> Path:
@@ -67,10 +27,11 @@ def key_path(name: str) -> Path:
 @cache
 def template_keys(aspect: str) -> ArrayKeys:
     """Return the keys by which a patch without any addresses the arrays of `aspect`."""
+    spec = DECLARED.get(aspect)
     return MappingProxyType(
         {
             tuple(array.split(".")): tuple(key_path(name) for name in names.split())
-            for array, names in _TEMPLATES.get(aspect, {}).items()
+            for array, names in ({} if spec is None else spec.patch_keys).items()
         }
     )
 
@@ -113,8 +74,6 @@ def _required(aspect: str, stamp: Mapping[str, Any]) -> dict[str, Any]:
         case "chartInfo" | "dashboardInfo":
             changes = {"created": stamp, "lastModified": stamp}
             return {"title": "", "description": "", "lastModified": changes}
-        case "dataJobInputOutput":
-            return {"inputDatasets": [], "outputDatasets": []}
         case "siblings":
             return {"primary": False}
         case _:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.entities import (
+from mlcat_ingest.metadata.registry import (
     ASPECTS,
     ENTITIES,
     allows,

@@ -1,0 +1,289 @@
+"""Aspects by which people govern entities: owners, tags, terms, links, domains, typed properties.
+
+Source: `com.linkedin.common.*`, `com.linkedin.domain.*`, `com.linkedin.structured.*` of DataHub's
+metadata model.
+"""
+
+# ruff: noqa: N815 - fields are spelled as on the wire
+
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
+
+from mlcat_ingest.metadata.aspects.common import AuditStamp, EdgeRecord, MetadataAttribution
+from mlcat_ingest.metadata.aspects.declaration import ASSETS, ATTRIBUTION, BROWSED, Searched, aspect
+from mlcat_ingest.metadata.aspects.markers import (
+    AnyUrn,
+    Default,
+    Edge,
+    Millis,
+    OneOf,
+    UrnOf,
+)
+
+OwnershipType: TypeAlias = Literal[
+    "CUSTOM", "TECHNICAL_OWNER", "BUSINESS_OWNER", "DATA_STEWARD", "NONE", "DEVELOPER",
+    "DATAOWNER", "DELEGATE", "PRODUCER", "CONSUMER", "STAKEHOLDER",
+]  # fmt: skip
+
+
+class OwnershipSource(TypedDict):
+    """Where an ownership was read from, with its address."""
+
+    type: Literal[
+        "AUDIT", "DATABASE", "FILE_SYSTEM", "ISSUE_TRACKING_SYSTEM", "MANUAL", "SERVICE",
+        "SOURCE_CONTROL", "OTHER",
+    ]  # fmt: skip
+    url: NotRequired[str]
+
+
+class Owner(TypedDict):
+    """One owner; `typeUrn` names an ownership type that the catalog's users defined."""
+
+    owner: Annotated[str, Edge("OwnedBy", "corpuser", "corpGroup")]
+    type: OwnershipType
+    typeUrn: NotRequired[Annotated[str, Edge("ownershipType", "ownershipType")]]
+    source: NotRequired[OwnershipSource]
+    attribution: NotRequired[MetadataAttribution]
+
+
+class Ownership(TypedDict):
+    """Who owns the entity. Source in MLflow: the run's user, the `mlflow.user` tag.
+
+    `ownerTypes` is an index by owner type that the service keeps; leave it out.
+    """
+
+    owners: list[Owner]
+    ownerTypes: NotRequired[dict[str, list[AnyUrn]]]
+    lastModified: NotRequired[
+        Annotated[AuditStamp, Default('{"time":0,"actor":"urn:li:corpuser:unknown"}')]
+    ]
+
+
+OWNERSHIP: Final = aspect(
+    "ownership",
+    "common.Ownership",
+    Ownership,
+    f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain corpGroup",
+    merge_keys={"owners": f"owner type typeUrn {ATTRIBUTION}"},
+    patch_keys={"owners": "owner type typeUrn"},
+    curated="owners",
+    searched=(Searched("owners.owner", "owners", "tags", entity_types=("corpuser", "corpGroup")),),
+)
+
+
+class TagAssociation(TypedDict):
+    """One tag on the entity; `context` is a JSON text."""
+
+    tag: Annotated[str, UrnOf("tag")]
+    context: NotRequired[str]
+    attribution: NotRequired[MetadataAttribution]
+
+
+class GlobalTags(TypedDict):
+    """The catalog's tags on the entity, which are names of their own (not MLflow's tags)."""
+
+    tags: Annotated[list[TagAssociation], Edge("TaggedWith", "tag", at="tag")]
+
+
+GLOBAL_TAGS: Final = aspect(
+    "globalTags",
+    "common.GlobalTags",
+    GlobalTags,
+    f"{ASSETS} mlModelDeployment dataPlatformInstance glossaryTerm corpuser corpGroup",
+    merge_keys={"tags": f"tag {ATTRIBUTION}"},
+    patch_keys={"tags": "tag"},
+    curated="tags",
+    searched=(Searched("tags.tag", "tags", "tags", entity_types=("tag",)),),
+)
+
+
+class GlossaryTermAssociation(TypedDict):
+    """One term on the entity; `context` is a JSON text."""
+
+    urn: Annotated[str, Edge("TermedWith", "glossaryTerm")]
+    actor: NotRequired[AnyUrn]
+    context: NotRequired[str]
+    attribution: NotRequired[MetadataAttribution]
+
+
+class GlossaryTerms(TypedDict):
+    """The business terms of the entity, and when they last changed."""
+
+    terms: list[GlossaryTermAssociation]
+    auditStamp: AuditStamp
+
+
+GLOSSARY_TERMS: Final = aspect(
+    "glossaryTerms",
+    "common.GlossaryTerms",
+    GlossaryTerms,
+    ASSETS,
+    merge_keys={"terms": f"urn {ATTRIBUTION}"},
+    patch_keys={"terms": "urn"},
+    unowned=frozenset({"auditStamp"}),
+    curated="terms",
+    searched=(Searched("terms.urn", "glossaryTerms", "tags", entity_types=("glossaryTerm",)),),
+)
+
+
+class LinkSettings(TypedDict, total=False):
+    """How a link is shown (record `InstitutionalMemoryMetadataSettings`)."""
+
+    showInAssetPreview: Annotated[bool, Default("false")]
+
+
+class InstitutionalMemoryMetadata(TypedDict):
+    """A link: absolute address, what it is, who put it there."""
+
+    url: str
+    description: str
+    createStamp: AuditStamp
+    updateStamp: NotRequired[AuditStamp]
+    settings: NotRequired[LinkSettings]
+
+
+class InstitutionalMemory(TypedDict):
+    """Links to pages about the entity, keyed by address and description."""
+
+    elements: list[InstitutionalMemoryMetadata]
+
+
+INSTITUTIONAL_MEMORY: Final = aspect(
+    "institutionalMemory",
+    "common.InstitutionalMemory",
+    InstitutionalMemory,
+    f"{ASSETS} dataPlatformInstance glossaryTerm domain structuredProperty",
+    merge_keys={"elements": "url"},
+    patch_keys={"elements": "url"},
+    curated="elements",
+    searched=(Searched("elements.description", "links", "description", keyword=False),),
+)
+
+
+class DomainAssociation(TypedDict):
+    """One domain with who put the entity there."""
+
+    domain: Annotated[str, UrnOf("domain")]
+    context: NotRequired[str]
+    attribution: NotRequired[MetadataAttribution]
+
+
+class Domains(TypedDict):
+    """The business domains of the entity; the catalog's page shows the first."""
+
+    domains: Annotated[list[str], Edge("AssociatedWith", "domain")]
+    domainAssociations: NotRequired[list[DomainAssociation]]
+
+
+DOMAINS: Final = aspect(
+    "domains",
+    "domain.Domains",
+    Domains,
+    f"{ASSETS} glossaryTerm",
+    patch_keys={"domains": ""},
+    curated="domains",
+    searched=(Searched("domains", "domains", "tags", entity_types=("domain",)),),
+)
+
+
+class DataProductAssociation(EdgeRecord):
+    """One data product that the entity is part of."""
+
+    outputPort: NotRequired[Annotated[bool, Default("false")]]
+
+
+class DataProducts(TypedDict):
+    """The data products that the entity is part of."""
+
+    dataProducts: list[DataProductAssociation]
+
+
+DATA_PRODUCTS: Final = aspect("dataProducts", "dataproduct.DataProducts", DataProducts, ASSETS)
+
+
+class Applications(TypedDict):
+    """The applications that the entity belongs to."""
+
+    applications: Annotated[list[str], Edge("AssociatedWith", "application")]
+
+
+APPLICATIONS: Final = aspect(
+    "applications", "application.Applications", Applications, f"{ASSETS} glossaryTerm"
+)
+
+
+class Deprecation(TypedDict):
+    """That the entity should no longer be used, why, from when, and what to use instead."""
+
+    deprecated: bool
+    note: str
+    actor: AnyUrn
+    decommissionTime: NotRequired[Millis]
+    replacement: NotRequired[AnyUrn]
+
+
+DEPRECATION: Final = aspect(
+    "deprecation",
+    "common.Deprecation",
+    Deprecation,
+    f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain",
+    searched=(Searched("deprecated", "deprecated"),),
+)
+
+
+class DocumentationAssociation(TypedDict):
+    """One text about the entity, in Markdown."""
+
+    documentation: str
+    attribution: NotRequired[MetadataAttribution]
+
+
+class Documentation(TypedDict):
+    """Texts about the entity from several authors or tools."""
+
+    documentations: list[DocumentationAssociation]
+
+
+DOCUMENTATION: Final = aspect(
+    "documentation",
+    "common.Documentation",
+    Documentation,
+    BROWSED,
+    patch_keys={"documentations": ATTRIBUTION},
+    searched=(
+        Searched("documentations.documentation", "description", "description", keyword=False),
+    ),
+)
+
+
+class PrimitivePropertyValue(TypedDict, total=False):
+    """A value of a structured property, wrapped by the name of its type."""
+
+    string: str
+    double: float
+
+
+class StructuredPropertyValueAssignment(TypedDict):
+    """The values of one structured property."""
+
+    propertyUrn: Annotated[str, UrnOf("structuredProperty")]
+    values: list[Annotated[PrimitivePropertyValue, OneOf]]
+    created: NotRequired[AuditStamp]
+    lastModified: NotRequired[AuditStamp]
+    attribution: NotRequired[MetadataAttribution]
+
+
+class StructuredProperties(TypedDict):
+    """Typed properties that the catalog's users defined, keyed by property."""
+
+    properties: list[StructuredPropertyValueAssignment]
+
+
+STRUCTURED_PROPERTIES: Final = aspect(
+    "structuredProperties",
+    "structured.StructuredProperties",
+    StructuredProperties,
+    f"{ASSETS} glossaryTerm domain corpuser corpGroup",
+    merge_keys={"properties": "propertyUrn"},
+    patch_keys={"properties": f"propertyUrn {ATTRIBUTION}"},
+    curated="properties",
+)

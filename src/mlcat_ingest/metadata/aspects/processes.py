@@ -1,0 +1,221 @@
+"""Aspects of jobs and of their executions, training runs among them.
+
+Source: `com.linkedin.datajob.*`, `com.linkedin.dataprocess.*` of DataHub's metadata model.
+"""
+
+# ruff: noqa: N815 - fields are spelled as on the wire
+
+from typing import Annotated, Final, Literal, NotRequired, Required, TypedDict
+
+from mlcat_ingest.metadata.aspects.assets import FineGrainedLineage
+from mlcat_ingest.metadata.aspects.common import (
+    AuditStamp,
+    CustomProperties,
+    EdgeRecord,
+)
+from mlcat_ingest.metadata.aspects.declaration import aspect
+from mlcat_ingest.metadata.aspects.markers import (
+    Default,
+    DurationMillis,
+    Edge,
+    Int32,
+    Millis,
+)
+from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
+
+
+class DataJobInputOutput(TypedDict):
+    """What a job reads and writes, and which jobs come before it."""
+
+    inputDatasets: Annotated[list[str], Edge("Consumes", "dataset")]
+    outputDatasets: Annotated[list[str], Edge("Produces", "dataset")]
+    inputDatasetEdges: NotRequired[
+        Annotated[list[EdgeRecord], Edge("Consumes", "dataset", at="destinationUrn")]
+    ]
+    outputDatasetEdges: NotRequired[
+        Annotated[list[EdgeRecord], Edge("Produces", "dataset", at="destinationUrn")]
+    ]
+    inputDatajobs: NotRequired[Annotated[list[str], Edge("DownstreamOf", "dataJob")]]
+    inputDatajobEdges: NotRequired[
+        Annotated[list[EdgeRecord], Edge("DownstreamOf", "dataJob", at="destinationUrn")]
+    ]
+    inputDatasetFields: NotRequired[Annotated[list[str], Edge("Consumes", "schemaField")]]
+    outputDatasetFields: NotRequired[Annotated[list[str], Edge("Produces", "schemaField")]]
+    fineGrainedLineages: NotRequired[list[FineGrainedLineage]]
+
+
+DATA_JOB_INPUT_OUTPUT: Final = aspect(
+    "dataJobInputOutput",
+    "datajob.DataJobInputOutput",
+    DataJobInputOutput,
+    "dataJob",
+    patch_keys={
+        "inputDatajobEdges": "destinationUrn",
+        "inputDatasetEdges": "destinationUrn",
+        "outputDatasetEdges": "destinationUrn",
+        "inputDatasetFields": "",
+        "outputDatasetFields": "",
+    },
+)
+
+
+class DataProcessInstanceProperties(CustomProperties, total=False):
+    """One execution of a process: its name, when it began and who began it."""
+
+    externalUrl: str
+    name: Required[str]
+    type: Literal["BATCH_SCHEDULED", "BATCH_AD_HOC", "STREAMING"]
+    created: Required[AuditStamp]
+
+
+DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
+    "dataProcessInstanceProperties",
+    "dataprocess.DataProcessInstanceProperties",
+    DataProcessInstanceProperties,
+    "dataProcessInstance",
+)
+
+
+class DataProcessInstanceInput(TypedDict):
+    """What an execution read; `inputEdges` say the same with time and actor."""
+
+    inputs: Annotated[list[str], Edge("Consumes", "dataset", "mlModel")]
+    inputEdges: NotRequired[
+        Annotated[
+            list[EdgeRecord],
+            Edge(
+                "DataProcessInstanceConsumes",
+                "dataset",
+                "mlModel",
+                "dataProcessInstance",
+                at="destinationUrn",
+            ),
+        ]
+    ]
+
+
+DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
+    "dataProcessInstanceInput",
+    "dataprocess.DataProcessInstanceInput",
+    DataProcessInstanceInput,
+    "dataProcessInstance",
+    patch_keys={"inputs": "", "inputEdges": "destinationUrn"},
+)
+
+
+class DataProcessInstanceOutput(TypedDict):
+    """What an execution made; `outputEdges` say the same with time and actor."""
+
+    outputs: Annotated[list[str], Edge("Produces", "dataset", "mlModel")]
+    outputEdges: NotRequired[
+        Annotated[
+            list[EdgeRecord],
+            Edge(
+                "DataProcessInstanceProduces",
+                "dataset",
+                "mlModel",
+                "dataProcessInstance",
+                at="destinationUrn",
+            ),
+        ]
+    ]
+
+
+DATA_PROCESS_INSTANCE_OUTPUT: Final = aspect(
+    "dataProcessInstanceOutput",
+    "dataprocess.DataProcessInstanceOutput",
+    DataProcessInstanceOutput,
+    "dataProcessInstance",
+    patch_keys={"outputs": "", "outputEdges": "destinationUrn"},
+)
+
+
+class DataProcessInstanceRelationships(TypedDict):
+    """What an execution is an instance, a child and a follower of."""
+
+    upstreamInstances: Annotated[list[str], Edge("UpstreamOf", "dataProcessInstance")]
+    parentTemplate: NotRequired[
+        Annotated[str, Edge("InstanceOf", "dataJob", "dataFlow", "dataset")]
+    ]
+    parentInstance: NotRequired[Annotated[str, Edge("ChildOf", "dataProcessInstance")]]
+
+
+DATA_PROCESS_INSTANCE_RELATIONSHIPS: Final = aspect(
+    "dataProcessInstanceRelationships",
+    "dataprocess.DataProcessInstanceRelationships",
+    DataProcessInstanceRelationships,
+    "dataProcessInstance",
+)
+
+
+class TimeWindowSize(TypedDict):
+    """A length of time in calendar units."""
+
+    unit: Literal["SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
+    multiple: NotRequired[Annotated[Int32, Default("1")]]
+
+
+class TimeWindow(TypedDict):
+    """A stretch of time: its start and its length."""
+
+    startTimeMillis: Millis
+    length: TimeWindowSize
+
+
+class PartitionSpec(TypedDict):
+    """Which part of a dataset an event is about."""
+
+    partition: str
+    timePartition: NotRequired[TimeWindow]
+    type: NotRequired[
+        Annotated[Literal["FULL_TABLE", "QUERY", "PARTITION"], Default('"PARTITION"')]
+    ]
+
+
+class DataProcessInstanceRunResult(TypedDict):
+    """How an execution ended, in the model's words and in the source's (`nativeResultType`)."""
+
+    type: Literal["SUCCESS", "FAILURE", "SKIPPED", "UP_FOR_RETRY"]
+    nativeResultType: str
+
+
+class DataProcessInstanceRunEvent(TypedDict):
+    """That an execution began or ended; a series over time. `attempt` counts from 1."""
+
+    timestampMillis: Millis
+    status: Literal["STARTED", "COMPLETE"]
+    result: NotRequired[DataProcessInstanceRunResult]
+    attempt: NotRequired[Int32]
+    durationMillis: NotRequired[DurationMillis]
+    eventGranularity: NotRequired[TimeWindowSize]
+    partitionSpec: NotRequired[PartitionSpec]
+    messageId: NotRequired[str]
+    externalUrl: NotRequired[str]
+
+
+DATA_PROCESS_INSTANCE_RUN_EVENT: Final = aspect(
+    "dataProcessInstanceRunEvent",
+    "dataprocess.DataProcessInstanceRunEvent",
+    DataProcessInstanceRunEvent,
+    "dataProcessInstance",
+    timeseries=True,
+)
+
+
+class MLTrainingRunProperties(CustomProperties, total=False):
+    """A training run as an execution: its id, parameters, metrics and where its files are."""
+
+    externalUrl: str
+    id: str
+    outputUrls: list[str]
+    hyperParams: list[MLHyperParam]
+    trainingMetrics: list[MLMetric]
+
+
+ML_TRAINING_RUN_PROPERTIES: Final = aspect(
+    "mlTrainingRunProperties",
+    "ml.metadata.MLTrainingRunProperties",
+    MLTrainingRunProperties,
+    "dataProcessInstance",
+    merge_keys={"hyperParams": "name", "trainingMetrics": "name"},
+)

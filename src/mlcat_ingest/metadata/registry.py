@@ -1,0 +1,390 @@
+"""The registry: every aspect, and every entity type with what other modules read of it.
+
+An entity type without aspects here is open: it may have any, and nothing in them is checked.
+Source: the entity registry of DataHub's metadata model 1.7.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from mlcat_ingest.metadata.aspects import (
+    assets,
+    common,
+    declaration,
+    governance,  # noqa: F401 - it declares aspects
+    keys,
+    ml,
+    modelcard,  # noqa: F401 - it declares aspects
+    processes,
+    untyped,
+)
+from mlcat_ingest.metadata.aspects.declaration import AspectSpec
+from mlcat_ingest.metadata.aspects.markers import Default
+from mlcat_ingest.metadata.shapes import edge_finders, fields
+from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
+
+DECLARED: Final[Mapping[str, AspectSpec]] = MappingProxyType(declaration.DECLARED)
+"""Name to aspect, those of open entity types included."""
+
+ASPECTS: Final[Mapping[str, AspectSpec]] = MappingProxyType(
+    {name: spec for name, spec in DECLARED.items() if spec.entity_types}
+)
+"""Name to aspect, for every aspect of the entity types in `ENTITIES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """One entity type. How its URNs are built stands in `urn.KINDS`.
+
+    Attributes:
+        entity_type: its name.
+        properties: its main aspect, which a proposal means that names none.
+        editable: the aspect in which people describe it in the catalog, if there is one.
+        type_name: its object type in GraphQL.
+        enum: its value of GraphQL's EntityType.
+        sought: whether a search that names no entity types finds it.
+        label: what the catalog's pages call one, if not by `entity_type`.
+        shows_properties: whether its page shows the main aspect in words, not as JSON.
+        aspects: all aspects that it may have; none if it is open.
+    """
+
+    entity_type: str
+    properties: str | None = None
+    editable: str | None = None
+    type_name: str = "OtherEntity"
+    enum: str = "OTHER"
+    sought: bool = False
+    label: str | None = None
+    shows_properties: bool = False
+    aspects: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """The aspect that is made of its URN."""
+        return keys.CORP_USER_KEY if self.entity_type == "corpuser" else f"{self.entity_type}Key"
+
+
+# In the order in which the catalog's overview lists them.
+_CHECKED: Final = (
+    EntityType(
+        "mlModel",
+        ml.ML_MODEL_PROPERTIES,
+        common.EDITABLE_ML_MODEL_PROPERTIES,
+        type_name="MLModel",
+        enum="MLMODEL",
+        sought=True,
+        label="Model",
+        shows_properties=True,
+    ),
+    EntityType(
+        "mlModelGroup",
+        ml.ML_MODEL_GROUP_PROPERTIES,
+        common.EDITABLE_ML_MODEL_GROUP_PROPERTIES,
+        type_name="MLModelGroup",
+        enum="MLMODEL_GROUP",
+        sought=True,
+        label="Model group",
+        shows_properties=True,
+    ),
+    EntityType(
+        "mlFeatureTable",
+        ml.ML_FEATURE_TABLE_PROPERTIES,
+        common.EDITABLE_ML_FEATURE_TABLE_PROPERTIES,
+        type_name="MLFeatureTable",
+        enum="MLFEATURE_TABLE",
+        sought=True,
+        label="Feature table",
+        shows_properties=True,
+    ),
+    EntityType(
+        "mlFeature",
+        ml.ML_FEATURE_PROPERTIES,
+        common.EDITABLE_ML_FEATURE_PROPERTIES,
+        type_name="MLFeature",
+        enum="MLFEATURE",
+        sought=True,
+        label="Feature",
+        shows_properties=True,
+    ),
+    EntityType(
+        "mlPrimaryKey",
+        ml.ML_PRIMARY_KEY_PROPERTIES,
+        common.EDITABLE_ML_PRIMARY_KEY_PROPERTIES,
+        type_name="MLPrimaryKey",
+        enum="MLPRIMARY_KEY",
+        sought=True,
+        label="Primary key",
+        shows_properties=True,
+    ),
+    EntityType(
+        "mlModelDeployment",
+        ml.ML_MODEL_DEPLOYMENT_PROPERTIES,
+        type_name="MLModelDeployment",
+        enum="ML_MODEL_DEPLOYMENT",
+        sought=True,
+        label="Deployment",
+    ),
+    EntityType(
+        "dataset",
+        assets.DATASET_PROPERTIES,
+        untyped.EDITABLE_DATASET_PROPERTIES,
+        type_name="Dataset",
+        enum="DATASET",
+        sought=True,
+        label="Dataset",
+        shows_properties=True,
+    ),
+    EntityType(
+        "test",
+        assets.TEST_INFO,
+        type_name="Test",
+        enum="TEST",
+        label="Metadata test",
+        shows_properties=True,
+    ),
+    EntityType(
+        "tag",
+        assets.TAG_PROPERTIES,
+        type_name="Tag",
+        enum="TAG",
+        sought=True,
+        label="Tag",
+        shows_properties=True,
+    ),
+    EntityType(
+        "glossaryTerm",
+        untyped.GLOSSARY_TERM_INFO,
+        type_name="GlossaryTerm",
+        enum="GLOSSARY_TERM",
+        sought=True,
+        label="Glossary term",
+        shows_properties=True,
+    ),
+    EntityType(
+        "domain",
+        untyped.DOMAIN_PROPERTIES,
+        type_name="Domain",
+        enum="DOMAIN",
+        sought=True,
+        label="Domain",
+        shows_properties=True,
+    ),
+    EntityType(
+        "container",
+        assets.CONTAINER_PROPERTIES,
+        common.EDITABLE_CONTAINER_PROPERTIES,
+        type_name="Container",
+        enum="CONTAINER",
+        sought=True,
+        label="Container",
+        shows_properties=True,
+    ),
+    EntityType(
+        "corpuser",
+        untyped.CORP_USER_INFO,
+        untyped.CORP_USER_EDITABLE_INFO,
+        type_name="CorpUser",
+        enum="CORP_USER",
+        sought=True,
+        label="User",
+        shows_properties=True,
+    ),
+    EntityType(
+        "corpGroup",
+        untyped.CORP_GROUP_INFO,
+        type_name="CorpGroup",
+        enum="CORP_GROUP",
+        sought=True,
+        label="User group",
+        shows_properties=True,
+    ),
+    EntityType(
+        "dataPlatform",
+        assets.DATA_PLATFORM_INFO,
+        type_name="DataPlatform",
+        enum="DATA_PLATFORM",
+        label="Platform",
+        shows_properties=True,
+    ),
+    EntityType(
+        "dataPlatformInstance",
+        assets.DATA_PLATFORM_INSTANCE_PROPERTIES,
+        type_name="DataPlatformInstance",
+        enum="DATA_PLATFORM_INSTANCE",
+        label="Platform instance",
+    ),
+    EntityType(
+        "dataProcessInstance",
+        processes.DATA_PROCESS_INSTANCE_PROPERTIES,
+        type_name="DataProcessInstance",
+        enum="DATA_PROCESS_INSTANCE",
+        sought=True,
+        label="Process run",
+        shows_properties=True,
+    ),
+    EntityType(
+        "versionSet",
+        common.VERSION_SET_PROPERTIES,
+        type_name="VersionSet",
+        enum="VERSION_SET",
+        label="Version set",
+    ),
+    EntityType(
+        "dataFlow",
+        untyped.DATA_FLOW_INFO,
+        untyped.EDITABLE_DATA_FLOW_PROPERTIES,
+        type_name="DataFlow",
+        enum="DATA_FLOW",
+        sought=True,
+    ),
+    EntityType(
+        "dataJob",
+        untyped.DATA_JOB_INFO,
+        untyped.EDITABLE_DATA_JOB_PROPERTIES,
+        type_name="DataJob",
+        enum="DATA_JOB",
+        sought=True,
+    ),
+    EntityType(
+        "structuredProperty",
+        untyped.PROPERTY_DEFINITION,
+        type_name="StructuredPropertyEntity",
+        enum="STRUCTURED_PROPERTY",
+    ),
+)
+
+_UNNAMED: Final = (
+    "dataHubAction dataHubFile dataHubOpenAPISchema dataHubPageModule "
+    "dataHubPageTemplate dataHubPersona dataHubRetention dataHubSecret dataHubStepState "
+    "dataHubUpgrade dataProcess globalSettings inviteToken "
+    "platformResource subscription telemetry"
+)
+
+# Entity types that DataHub's clients write, and whose aspects are kept whole, unchecked.
+_OPEN: Final = (
+    EntityType("application", enum="APPLICATION", sought=True),
+    EntityType("assertion", enum="ASSERTION"),
+    EntityType("businessAttribute", enum="BUSINESS_ATTRIBUTE"),
+    EntityType("chart", untyped.CHART_INFO, type_name="Chart", enum="CHART", sought=True),
+    EntityType("dataContract", enum="DATA_CONTRACT"),
+    EntityType("dataHubAccessToken", enum="ACCESS_TOKEN"),
+    EntityType("dataHubConnection", enum="DATAHUB_CONNECTION"),
+    EntityType("dataHubIngestionSource", enum="INGESTION_SOURCE", label="Ingestion source"),
+    EntityType("dataHubExecutionRequest", enum="EXECUTION_REQUEST", label="Ingestion run"),
+    EntityType("dataHubPolicy", enum="DATAHUB_POLICY"),
+    EntityType("dataHubRole", enum="DATAHUB_ROLE"),
+    EntityType("dataHubView", enum="DATAHUB_VIEW"),
+    EntityType("dataProduct", enum="DATA_PRODUCT", sought=True),
+    EntityType("dataType", enum="DATA_TYPE"),
+    EntityType("entityType", enum="ENTITY_TYPE"),
+    EntityType("erModelRelationship", enum="ER_MODEL_RELATIONSHIP"),
+    EntityType("form", untyped.FORM_INFO, type_name="Form", enum="FORM"),
+    EntityType("glossaryNode", enum="GLOSSARY_NODE", sought=True),
+    EntityType("incident", enum="INCIDENT"),
+    EntityType("notebook", enum="NOTEBOOK", sought=True),
+    EntityType("post", enum="POST"),
+    EntityType("query", enum="QUERY"),
+    EntityType("role", enum="ROLE"),
+    EntityType("schemaField", enum="SCHEMA_FIELD"),
+    EntityType(
+        "dashboard", untyped.DASHBOARD_INFO, type_name="Dashboard", enum="DASHBOARD", sought=True
+    ),
+    EntityType(
+        "document", untyped.DOCUMENT_INFO, type_name="Document", enum="DOCUMENT", sought=True
+    ),
+    EntityType(
+        "ownershipType",
+        untyped.OWNERSHIP_TYPE_INFO,
+        type_name="OwnershipTypeEntity",
+        enum="CUSTOM_OWNERSHIP_TYPE",
+    ),
+    *map(EntityType, _UNNAMED.split()),
+)
+
+
+def _with_aspects(entity_type: EntityType) -> EntityType:
+    names = (n for n, spec in ASPECTS.items() if entity_type.entity_type in spec.entity_types)
+    return replace(entity_type, aspects=frozenset(names))
+
+
+ENTITIES: Final[Mapping[str, EntityType]] = MappingProxyType(
+    {one.entity_type: _with_aspects(one) for one in _CHECKED}
+)
+"""Entity types whose aspects are known, by name."""
+
+ENTITY_TYPES: Final[Mapping[str, EntityType]] = MappingProxyType(
+    {**ENTITIES, **{one.entity_type: one for one in _OPEN}}
+)
+"""Entity types by name, open ones included."""
+
+
+def allows(entity_type: str, aspect_name: str) -> bool:
+    """Return whether an entity of this type may have this aspect; open types may have any."""
+    kind = ENTITIES.get(entity_type)
+    return kind is None or aspect_name in kind.aspects
+
+
+def implied_aspect(entity_type: str) -> str | None:
+    """Return the aspect that a proposal means which names none; None for an open type."""
+    kind = ENTITIES.get(entity_type)
+    return None if kind is None else kind.properties
+
+
+def record_name(aspect_name: str) -> str | None:
+    """Return the record name that reads answer an aspect under; None for an unknown aspect."""
+    spec = DECLARED.get(aspect_name)
+    return None if spec is None else spec.record
+
+
+def key_aspect_name(entity_type: str) -> str:
+    """Return the name of the aspect that is made of the URN; of open types by convention."""
+    kind = ENTITIES.get(entity_type)
+    return f"{entity_type}Key" if kind is None else kind.key
+
+
+def key_aspect(urn: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the value of the key aspect that `urn` stands for.
+
+    Parts are spelled as in the URN. Open types have the whole id as `id`.
+
+    Raises:
+        InvalidUrnError: `urn` is no URN, or breaks a rule of its kind.
+    """
+    parts = check(urn)
+    entity_type = entity_type_of(urn)
+    name = key_aspect_name(entity_type)
+    if entity_type not in KINDS:
+        return name, {"id": urn.split(":", 3)[3]}
+    return name, dict(zip(fields(ASPECTS[name].type), parts, strict=True))
+
+
+def defaults(aspect_name: str) -> dict[str, Any]:
+    """Return what the service fills in where an aspect leaves a field out, as a fresh value."""
+    spec = ASPECTS.get(aspect_name)
+    if spec is None or spec.type is None:
+        return {}
+    return {
+        field.name: json.loads(marker.json)
+        for field in fields(spec.type).values()
+        for marker in field.markers
+        if isinstance(marker, Default)
+    }
+
+
+def edges(aspect_name: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the relationship and the destination URN of every edge in an aspect, each once.
+
+    Values that are not of the declared shape are passed over.
+    """
+    spec = ASPECTS.get(aspect_name)
+    if spec is None or spec.type is None:
+        return
+    seen: set[tuple[str, str]] = set()
+    for find in edge_finders(spec.type):
+        for edge in find(value):
+            if edge not in seen:
+                seen.add(edge)
+                yield edge
