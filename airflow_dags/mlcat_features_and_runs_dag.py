@@ -1,7 +1,8 @@
 """Feature stores first, then MLflow, in one schedule: links of runs find the features there.
 
 MLCAT_FEATURES_RECIPE names a recipe of feature stores and MLCAT_RECIPE one of MLflow, both without
-`sink`; see `mlcat_ingest_dag.py` for the other variables.
+`sink`; see `mlcat_ingest_dag.py` for the other variables. Feature stores need extras beside
+`airflow`: `feast`, or `aws` for SageMaker.
 """
 
 import os

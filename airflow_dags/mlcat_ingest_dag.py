@@ -1,5 +1,6 @@
 """MLflow into the catalog every day: plan, read the shards side by side, finish, and judge.
 
+It needs mlcat-ingest[airflow] where DAG files are parsed and on the workers.
 It runs as it is, settled by variables of the environment of Airflow's processes:
 MLCAT_RECIPE (a recipe of MLflow sources, without `sink`), MLCAT_CONN_ID (default mlcat_default),
 MLCAT_MLFLOW_CONN_ID, MLCAT_SCHEDULE (default @daily), MLCAT_POOL (default default_pool),

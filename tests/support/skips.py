@@ -15,7 +15,7 @@ ALLOWED: Final = {
 """Reasons of skips that are no gap in what was tested, and why."""
 
 EXTRA: Final = re.compile(
-    r"could not import '(datahub|mlflow|sklearn|psycopg|fsspec|botocore|grpc)"
+    r"could not import '(datahub|mlflow|sklearn|psycopg|fsspec|botocore)"
     r"|of the extra|what is left to MLflow|what MlflowClient opens"
 )
 """Reasons of skips where the package is installed without its extras."""

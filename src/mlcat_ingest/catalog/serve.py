@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.process import collecting_every
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def serve(
         RecipeError: the address is not loopback and there is no token, the tokens do not go
             together, the address cannot be bound, another server has the database, or the
             database cannot be used.
+        MissingExtraError: the packages of the catalog are not installed.
     """
+    require_extra("catalog", "the embedded catalog")
     from mlcat_ingest.catalog.app import create_app
     from mlcat_ingest.catalog.auth import is_loopback
     from mlcat_ingest.catalog.store.store import Store

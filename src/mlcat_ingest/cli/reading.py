@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.extras import require_extra
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.resolve import Resolved
@@ -41,12 +42,14 @@ class Reading:
         Raises:
             UsageError: something is given that goes with an address only.
             RecipeError: the recipe cannot be read, or something in it is wrong.
+            MissingExtraError: it is the embedded catalog, whose packages are not installed.
         """
         from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG, embedded_sink
 
         resolved = read_recipe(self.recipe, self.to, self.limit)
         if resolved.sink is not None or self.no_input:
             return resolved, False
+        require_extra("catalog", "the embedded catalog (no sink and no --to is given)")
         settings.tell(f"No sink is given: {doing} the catalog in the box, ./{DEFAULT_CATALOG}")
         return replace(resolved, sink=embedded_sink(Path.cwd())), True
 

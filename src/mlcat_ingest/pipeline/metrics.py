@@ -1,5 +1,7 @@
 """A report as Prometheus metrics, in the form that the textfile collector of node_exporter reads.
 
+Source: Prometheus' text-based exposition format, version 0.0.4.
+
 Every series names its recipe, so that the files of several recipes stand beside each other. All
 are gauges of the last run; only the time of the last success is older where that run failed.
 """
@@ -7,11 +9,6 @@ are gauges of the last run; only the time of the last success is older where tha
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
-
-from prometheus_client.core import CollectorRegistry, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from mlcat_ingest.pipeline.report import Report
 
@@ -27,33 +24,23 @@ def as_prometheus(report: Report, before: str = "") -> str:
     last_success_s = (
         report.finished_at_ms / 1000 if report.arrived else _last_success(before, report.name)
     )
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(list(_families(report, last_success_s))))
-    return generate_latest(registry).decode()
-
-
-class _Families(Collector):
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Metric]:
-        yield from self._families
+    return "".join(_families(report, last_success_s))
 
 
 def _last_success(text: str, recipe: str) -> float | None:
     """Return when a run last succeeded, as an earlier file has it; None where it does not say."""
-    try:
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if sample.name == LAST_SUCCESS and sample.labels.get("recipe") == recipe:
-                    return sample.value
-    except ValueError:
-        return None  # somebody else's file, or half of one
+    series = f"{_series(LAST_SUCCESS, {'recipe': recipe})} "
+    for line in text.split("\n"):
+        if line.startswith(series):
+            try:
+                return float(line.removeprefix(series))
+            except ValueError:
+                return None  # half of a file
     return None
 
 
-def _families(report: Report, last_success_s: float | None) -> Iterator[Metric]:
-    def one(name: str, help_text: str, value: float) -> Metric:
+def _families(report: Report, last_success_s: float | None) -> Iterator[str]:
+    def one(name: str, help_text: str, value: float) -> str:
         return _family(report.name, name, help_text, ({}, value))
 
     finished_s = report.finished_at_ms / 1000
@@ -77,7 +64,7 @@ def _families(report: Report, last_success_s: float | None) -> Iterator[Metric]:
     yield from _of_parts(report)
 
 
-def _of_counters(report: Report) -> Iterator[Metric]:
+def _of_counters(report: Report) -> Iterator[str]:
     for name, shown, numbers in report.counters():
         if "help_text" in shown:
             labels = [shown["label"]] if "label" in shown else []
@@ -85,7 +72,7 @@ def _of_counters(report: Report) -> Iterator[Metric]:
             yield _family(report.name, shown.get("metric", name), shown["help_text"], *samples)
 
 
-def _of_entities(report: Report) -> Iterator[Metric]:
+def _of_entities(report: Report) -> Iterator[str]:
     yield _family(
         report.name,
         "entities",
@@ -98,7 +85,7 @@ def _of_entities(report: Report) -> Iterator[Metric]:
     )
 
 
-def _of_tests(report: Report) -> Iterator[Metric]:
+def _of_tests(report: Report) -> Iterator[str]:
     tests, gate, family = report.evaluation, report.gate, partial(_family, report.name)
     help_text = "Entities whose metadata tests were evaluated."
     yield family("evaluated_entities", help_text, ({}, tests.evaluated))
@@ -121,7 +108,7 @@ def _of_tests(report: Report) -> Iterator[Metric]:
         )
 
 
-def _of_parts(report: Report) -> Iterator[Metric]:
+def _of_parts(report: Report) -> Iterator[str]:
     """Yield how old is what the catalog says of each place that is read."""
     finished = [
         ({"source": one.source, "instance": one.instance}, one.current_at_ms / 1000)
@@ -142,9 +129,18 @@ def _of_parts(report: Report) -> Iterator[Metric]:
     )
 
 
-def _family(recipe: str, name: str, help_text: str, *samples: tuple[_Labels, float]) -> Metric:
-    names = list(samples[0][0]) if samples else []
-    made = GaugeMetricFamily(f"{PREFIX}{name}", help_text, labels=["recipe", *names])
+def _family(recipe: str, name: str, help_text: str, *samples: tuple[_Labels, float]) -> str:
+    metric = f"{PREFIX}{name}"
+    lines = [f"# HELP {metric} {help_text}", f"# TYPE {metric} gauge"]
     for labels, value in samples:
-        made.add_metric([recipe, *labels.values()], float(value))
-    return made
+        lines.append(f"{_series(metric, {'recipe': recipe, **labels})} {float(value)!r}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _series(metric: str, labels: _Labels) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{metric}{{{pairs}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -25,6 +25,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     RecipeError,
 )
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -48,7 +49,12 @@ class EmbeddedSink:
     """Writes to the embedded catalog. Safe to use from several threads once it is open."""
 
     def __init__(self, config: EmbeddedSinkConfig) -> None:
-        """Keep the database's place; nothing is started yet."""
+        """Keep the database's place; nothing is started yet.
+
+        Raises:
+            MissingExtraError: the packages of the catalog are not installed.
+        """
+        require_extra("catalog", "the embedded catalog")
         self._db = config.db
         self._absent = False
         self._child: CatalogChild | None = None

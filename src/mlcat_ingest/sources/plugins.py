@@ -18,22 +18,28 @@ from typing import Any
 from pydantic import BaseModel
 
 from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.extras import require_extra
 
 GROUP = "mlcat_ingest.sources"
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """Where a built-in source's configuration (cheap to import) and class are: `module:Class`."""
+    """Where a built-in source's configuration (cheap to import) and class are: `module:Class`.
+
+    Its class may need the modules of an `extra`.
+    """
 
     config: str
     source: str
+    extra: str | None = None
 
 
 SOURCES: Mapping[str, BuiltIn] = {
     "feast": BuiltIn(
         config="mlcat_ingest.sources.feast.config:FeastConfig",
         source="mlcat_ingest.sources.feast.source:FeastSource",
+        extra="feast",
     ),
     "definitions": BuiltIn(
         config="mlcat_ingest.sources.definitions.file_config:DefinitionsConfig",
@@ -46,6 +52,7 @@ SOURCES: Mapping[str, BuiltIn] = {
     "sagemaker": BuiltIn(
         config="mlcat_ingest.sources.sagemaker.config:SagemakerConfig",
         source="mlcat_ingest.sources.sagemaker.source:SagemakerSource",
+        extra="aws",
     ),
 }
 
@@ -80,9 +87,14 @@ def source_class(name: str) -> Any:
 
     Raises:
         UnknownPluginError: no such source is installed, or it cannot be imported.
+        MissingExtraError: it needs an extra that is not installed.
     """
     built_in = SOURCES.get(name)
-    return _plugin(name) if built_in is None else load(built_in.source)
+    if built_in is None:
+        return _plugin(name)
+    if built_in.extra is not None:
+        require_extra(built_in.extra, f"the source {name}")
+    return load(built_in.source)
 
 
 def load(target: str) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from mlcat_ingest.errors import MissingExtraError, RecipeError
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.extras import require_extra
 
 _BUSY_TIMEOUT_MS = 5000
 
@@ -52,23 +53,17 @@ def open_engine(where: str | Path) -> Engine:
         MissingExtraError: it is one of PostgreSQL, and its driver is not installed.
     """
     url = database_url(where)
+    if url.drivername == "postgresql+psycopg":
+        require_extra("postgres", "a PostgreSQL database")
     try:
         engine = create_engine(url, pool_size=8, max_overflow=40)
-    except ModuleNotFoundError as error:
-        if url.get_backend_name() != "postgresql":
-            raise _unusable(url, error) from error
-        raise MissingExtraError("a PostgreSQL database", "postgres") from error
     except (ArgumentError, ImportError, TypeError) as error:
-        raise _unusable(url, error) from error
+        shown = url.render_as_string(hide_password=True)
+        raise RecipeError(f"cannot use the database {shown}: {error}") from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
-
-
-def _unusable(url: URL, error: Exception) -> RecipeError:
-    shown = url.render_as_string(hide_password=True)
-    return RecipeError(f"cannot use the database {shown}: {error}")
 
 
 def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:

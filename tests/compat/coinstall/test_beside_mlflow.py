@@ -2,21 +2,17 @@
 
 import hashlib
 import json
-import subprocess
 import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.hooks.spool import Spool
+from support.installed import output, versions
 from support.mlflow_server import running
 from support.venvs import REQUIREMENTS, Venv, make_venv
 
 pytestmark = pytest.mark.compat
-
-PROJECT = Path(__file__).resolve().parents[3]
 
 # The oldest that we are beside, the last 2.x, and the newest.
 FULL = ("mlflow-2.9", "mlflow-2", "mlflow-3.17")
@@ -32,41 +28,13 @@ paths = {Path(d.locate_file(file)).resolve() for d in owned for file in d.files}
 paths |= {path for path in (Path(sysconfig.get_path("purelib")) / "mlflow").rglob("*")}
 print(json.dumps(sorted(str(p) for p in paths if p.is_file() and p.suffix != ".pyc")))
 """
-_VERSIONS = (
-    "import importlib.metadata as m, json;"
-    "print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
-)
 _TRAINS = "import mlflow\nwith mlflow.start_run() as run: print(run.info.run_id)"
-
-
-def output(command: Sequence[str | Path], cwd: Path, **env: str) -> str:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=cwd, env=env or None
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def versions(venv: Venv) -> dict[str, str]:
-    found: dict[str, str] = json.loads(output([venv.python, "-I", "-c", _VERSIONS], venv.path))
-    return found
 
 
 def content(venv: Venv) -> dict[str, str]:
     """Return the hash of every file of MLflow's, by path."""
     paths = json.loads(output([venv.python, "-I", "-c", _FILES], venv.path))
     return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our wheel, built once."""
-    if find_spec("uv") is None:
-        pytest.skip("the wheel is built and installed by uv, which is not here")
-    folder = tmp_path_factory.mktemp("wheel")
-    output([sys.executable, "-m", "uv", "build", "--wheel", "--out-dir", folder], PROJECT)
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 @pytest.mark.timeout(600)

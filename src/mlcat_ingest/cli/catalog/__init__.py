@@ -8,6 +8,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_OK, EXIT_PARTIAL
 from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.text import plural
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def reindex(db: str) -> int:
     A catalog does this by itself where a new version searches otherwise. While one is served, its
     `restoreIndices` operation mends it instead.
     """
+    require_extra("catalog", "the embedded catalog")
     from mlcat_ingest.cli.catalog.reindexing import rebuild_index
 
     entities = rebuild_index(db)
@@ -146,6 +148,7 @@ def push(file: Path, server: str | None, token: str | None) -> int:
     FILE holds one test or a list of them: each with `id`, `name`, `category`, `definition` and
     maybe `description`. All are checked before the first is written.
     """
+    require_extra("tests", "checking metadata tests")
     from mlcat_ingest.cli.catalog.metadata_tests import read_tests
 
     proposals = read_tests(file)

@@ -14,6 +14,7 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import Settings, say_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
 from mlcat_ingest.errors import CatalogUnavailableError
+from mlcat_ingest.extras import require_extra
 
 TESTS_FILE: Final = Path(__file__).with_name("metadata_tests.yml")
 CATALOG_FILE: Final = "catalog.db"
@@ -67,9 +68,7 @@ def command(folder: Path, port: int, *, no_serve: bool) -> int:
     evaluates a few metadata tests and prints the report. What DIR holds already is used again.
     Needs the extra: pip install 'mlcat-ingest[demo]'.
     """
-    from mlcat_ingest.cli.demo.train import require_extra
-
-    require_extra()
+    require_extra("demo", "the demo")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -10,24 +10,12 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.cli.demo.retrievals import retrieved
-from mlcat_ingest.errors import MissingExtraError
 
 STORE_FILE = "mlflow.db"
-
-
-def require_extra() -> None:
-    """Return if the packages that the demo trains with are there; they are not imported.
-
-    Raises:
-        MissingExtraError: MLflow or scikit-learn is not installed.
-    """
-    if not all(map(find_spec, ("mlflow", "sklearn"))):
-        raise MissingExtraError("the demo", "demo")
 
 
 def store_uri(folder: Path) -> str:

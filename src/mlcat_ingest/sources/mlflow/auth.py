@@ -20,7 +20,8 @@ from pydantic import SecretStr
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from mlcat_ingest.client.options import http_options
-from mlcat_ingest.errors import MissingExtraError, UnknownPluginError
+from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
@@ -117,8 +118,7 @@ def _credentials_file() -> Mapping[str, str]:
 
 
 def _plugin_auth(name: str) -> AuthBase:
-    if find_spec("mlflow") is None:
-        raise MissingExtraError(f"the MLflow request-auth plug-in {name!r}", "mlflow")
+    require_extra("mlflow", f"the MLflow request-auth plug-in {name!r}")
     from mlflow.tracking.request_auth.registry import fetch_auth
 
     with warnings.catch_warnings():

@@ -10,18 +10,17 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.errors import (
     AuthenticationError,
-    MissingExtraError,
     MlcatError,
     NotAuthorizedError,
     ProtocolMismatchError,
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.redaction import redact_urls
@@ -98,8 +97,7 @@ class ClientReader:
         Raises:
             MissingExtraError: mlflow is not installed.
         """
-        if find_spec("mlflow") is None:
-            raise MissingExtraError(f"the tracking URI {config.public_uri}", "mlflow")
+        require_extra("mlflow", f"the tracking URI {config.public_uri}")
         self._config = config
         self._client: Any = None
         self._calls = 0

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from mlcat_ingest.errors import MissingExtraError, ProtocolMismatchError
+from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.failures import NO_SUCH, failure, refusal
 from mlcat_ingest.sources.sagemaker.session import AwsSession
@@ -148,10 +148,8 @@ class SagemakerApi:
     @contextmanager
     def _told(self, action: str) -> Iterator[None]:
         """Raise what AWS or boto3 raise inside as errors of ours."""
-        try:
-            from botocore.exceptions import BotoCoreError, ClientError
-        except ImportError as error:
-            raise MissingExtraError("the source sagemaker", "aws") from error
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
             yield
         except ClientError as error:

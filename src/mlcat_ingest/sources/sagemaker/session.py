@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from mlcat_ingest.errors import MissingExtraError
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 
 _CONNECT_TIMEOUT_S: Final = 10
@@ -19,7 +18,6 @@ class AwsSession:
         """Find the credentials; nothing is contacted.
 
         Raises:
-            MissingExtraError: boto3 is not installed.
             BotoCoreError: the profile does not exist.
         """
         self._config = config
@@ -39,10 +37,8 @@ class AwsSession:
         region: str | None,
         profile: str | None = None,
     ) -> Any:
-        try:
-            from boto3.session import Session
-        except ImportError as error:
-            raise MissingExtraError("the source sagemaker", "aws") from error
+        from boto3.session import Session
+
         return Session(
             aws_access_key_id=key,
             aws_secret_access_key=secret,

@@ -1,5 +1,6 @@
 """A DataHub server (GMS) to test against: the embedded catalog, answering as GMS does.
 
+It needs the extra `catalog`.
 `running_gms` serves it on loopback. A `GmsProfile` says which of GMS's behaviours it has, each
 switched by one option; `V1_6` is the default, other releases are beside it. What happens to a
 server now and then, such as an exhausted database or an index that has to catch up, are methods of

@@ -3,6 +3,7 @@
 import logging
 import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.database import reader as reader_module
 from mlcat_ingest.sources.mlflow.opening import open_reader
 from mlcat_ingest.sources.mlflow.reader import RunFilter
 from mlcat_ingest.sources.mlflow.releases import REVISIONS
@@ -77,7 +77,7 @@ def test_an_unknown_schema_is_left_to_mlflow_with_one_warning(
 def test_an_unknown_schema_without_mlflow_is_told_with_the_cure(
     unknown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_module, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError, match=r"revision abc is not known.*\[mlflow\]"):
         opened(tracking_uri=unknown)
 

@@ -1,5 +1,6 @@
 import base64
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,6 @@ from pydantic import SecretStr
 
 from mlcat_ingest.errors import MissingExtraError, RecipeError, UnknownPluginError
 from mlcat_ingest.http_session import BearerAuth, HttpOptions
-from mlcat_ingest.sources.mlflow import auth
 from mlcat_ingest.sources.mlflow.auth import sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
@@ -152,8 +152,8 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, names in functions.items():
         module = ModuleType(name)
         module.__dict__.update(names)
+        module.__spec__ = ModuleSpec(name, None)
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(auth, "find_spec", lambda _: object())
 
 
 @pytest.mark.usefixtures("plugins")
@@ -170,11 +170,11 @@ def test_header_plug_ins_are_asked_where_there_are_any(monkeypatch: pytest.Monke
     assert options_of(config, {}).headers == {"X-A": "recipe"}
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [FakeEntryPoint()])
     assert options_of(config, {}).headers == {"X-Plug": "in", "X-A": "recipe"}
-    monkeypatch.setattr(auth, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
     assert options_of(config, {}).headers == {"X-A": "recipe"}
 
 
 def test_a_plug_in_without_mlflow_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError, match=r"mlcat-ingest\[mlflow\]"):
         header(auth="ours")

@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +41,7 @@ def test_the_tracking_uri_chooses_the_reader() -> None:
 
 
 def test_without_mlflow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError, match=r"mlcat-ingest\[mlflow\]") as told:
         open_reader(MlflowConfig(tracking_uri=f"mssql+pyodbc://u:{SECRET}@h/db"))
     assert SECRET not in str(told.value)

@@ -10,7 +10,6 @@ from requests import Request
 from mlcat_ingest.client.options import auth_of
 from mlcat_ingest.errors import (
     AuthenticationError,
-    MissingExtraError,
     MlcatError,
     NotAuthorizedError,
     RateLimitedError,
@@ -74,12 +73,9 @@ class Channel:
             SourceUnavailableError: the server does not answer, or fails.
             AuthenticationError, NotAuthorizedError: it refuses to.
             RecipeError: the answer is too large, or a PEM file cannot be read.
-            MissingExtraError: grpcio is not installed.
         """
-        try:
-            import grpc
-        except ImportError as error:
-            raise MissingExtraError("a remote registry", "feast") from error
+        import grpc
+
         pause_s = _FIRST_PAUSE_S
         for left in range(self._config.retries, -1, -1):
             try:

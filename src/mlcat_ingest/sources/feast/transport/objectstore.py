@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 from mlcat_ingest.errors import (
     AuthenticationError,
-    MissingExtraError,
     MlcatError,
     NotAuthorizedError,
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.transport.whole import cut_off, too_large
@@ -87,15 +87,14 @@ class StoredObject:
         return content
 
     def _opened(self) -> Any:
-        extra = _EXTRAS.get(self._protocol)
+        if self._protocol in _EXTRAS:
+            require_extra(_EXTRAS[self._protocol], f"a registry at {self._protocol}://")
         try:
             from fsspec import filesystem
 
             # Instances are shared otherwise, with what they remember of listings.
             return filesystem(self._protocol, skip_instance_cache=True, **self._options)
         except ImportError as error:
-            if extra is not None:
-                raise MissingExtraError(f"a registry at {self._protocol}://", extra) from error
             raise RecipeError(
                 f"feast: {self.shown} needs a package that is not installed", hint=_said(error)
             ) from error

@@ -6,13 +6,13 @@ from urllib.parse import unquote, urlsplit
 
 from mlcat_ingest.errors import (
     AuthenticationError,
-    MissingExtraError,
     MlcatError,
     NotAuthorizedError,
     RateLimitedError,
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.transport.whole import too_large
 
@@ -67,10 +67,9 @@ class S3Object:
         Raises:
             MissingExtraError: boto3 is not installed.
         """
-        try:
-            from botocore.exceptions import BotoCoreError, ClientError
-        except ImportError as error:
-            raise MissingExtraError("a registry in S3", "aws") from error
+        require_extra("aws", "a registry in S3")
+        from botocore.exceptions import BotoCoreError, ClientError
+
         for left in range(self._config.retries, -1, -1):
             try:
                 return self._content()

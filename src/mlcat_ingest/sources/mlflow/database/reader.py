@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from typing import Self
 
 from sqlalchemy import select
 
-from mlcat_ingest.errors import MissingExtraError, MlcatError, ProtocolMismatchError
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
+from mlcat_ingest.extras import require_extra
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.checks import findings
@@ -256,7 +256,6 @@ def open_database(config: MlflowConfig) -> DatabaseReader | None:
             f"{unknown} cannot be read directly",
             hint="without `reader: database` it is read through MlflowClient",
         )
-    if find_spec("mlflow") is None:
-        raise MissingExtraError(unknown, "mlflow")
+    require_extra("mlflow", unknown)
     log.warning("%s is read through MlflowClient, which takes longer", unknown)
     return None

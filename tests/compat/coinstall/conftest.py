@@ -1,0 +1,19 @@
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from support.installed import output
+from support.venvs import REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel, built once."""
+    if find_spec("uv") is None:
+        pytest.skip("the wheel is built and installed by uv, which is not here")
+    folder = tmp_path_factory.mktemp("wheel")
+    output([sys.executable, "-m", "uv", "build", "--wheel", "--out-dir", folder], REPOSITORY)
+    (built,) = folder.glob("*.whl")
+    return built

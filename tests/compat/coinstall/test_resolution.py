@@ -1,0 +1,38 @@
+"""Our wheel resolved beside what trains models: nothing of it moves. Nothing is installed."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.compat
+
+TRAINING = ("tensorflow", "pytorch-lightning", "mlflow==2.9.2")
+
+
+def resolution(requirements: Sequence[str]) -> dict[str, str]:
+    """The versions that an installation of `requirements` would choose, by name."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header"]
+    done = subprocess.run(
+        [*command, "--no-annotate", "--python-version", version, "-"],
+        input="\n".join(requirements),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    chosen = (line.partition("==") for line in done.stdout.splitlines() if "==" in line)
+    return {name: version for name, _, version in chosen}
+
+
+@pytest.mark.parametrize("beside", [TRAINING, *((one,) for one in TRAINING)], ids=" ".join)
+def test_nothing_moves(beside: Sequence[str], wheel: Path) -> None:
+    without = resolution(beside)
+    assert {one.partition("==")[0] for one in beside} <= set(without)
+    with_us = resolution([*beside, f"mlcat-ingest @ {wheel.as_uri()}"])
+    assert {name: with_us.get(name) for name in without} == without
+    assert "orjson" in with_us
