@@ -24,7 +24,7 @@ class Awaits(Protocol):
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer, None where there is none."""
-        ...
+        return None
 
 
 def longest_awaited(*sides: object) -> Awaited | None:

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.file_access import Place
 from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
     JoinedRecord,
@@ -44,7 +46,7 @@ class FakeStore:
 
 
 @dataclass
-class FakeReader:
+class FakeReader(Awaits):
     """Lists a `FakeStore` in pages of `page`; `calls` are the listings asked for, in order."""
 
     stores: dict[str, FakeStore]
@@ -129,6 +131,10 @@ class FakeReader:
             "version": {(one.name, one.version) for one in store.versions},
         }
         return (thing.name, thing.version) not in held[thing.kind] | store.unreadable
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        del place, path
+        return None
 
     def clock_ms(self) -> int:
         return self.now_ms

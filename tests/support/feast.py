@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.definitions.model import Broken, Definition, FeatureSet, FeatureTable
@@ -19,7 +20,7 @@ REGISTRY = DATA / "registry.db"
 SQL_REGISTRY = DATA / "registry.sqlite"
 
 
-class Objects:
+class Objects(Awaits):
     """A transport of objects that are there already."""
 
     def __init__(self, objects: Iterable[RawObject]) -> None:

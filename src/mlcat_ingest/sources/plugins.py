@@ -1,7 +1,7 @@
 """Which sources there are: a table of the built-in ones, and entry points for all others.
 
 A plug-in registers its source class in the entry-point group `mlcat_ingest.sources`; the name is
-the `type` in a recipe, and the class, a subclass of `sources.base.Source`, says what configures it:
+the `type` in a recipe. The class is a `sources.base.Source` and says what configures it:
 
     [project.entry-points."mlcat_ingest.sources"]
     my-registry = "my_package.source:MyRegistrySource"   # has config_class = MyRegistryConfig
@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.extras import require_extra
+from mlcat_ingest.sources.base import Source
 
 GROUP = "mlcat_ingest.sources"
 
@@ -86,15 +87,21 @@ def source_class(name: str) -> Any:
     """Return the class of a source, which is made by `source_class(config)`.
 
     Raises:
-        UnknownPluginError: no such source is installed, or it cannot be imported.
+        UnknownPluginError: no such source is installed, or it cannot be used.
         MissingExtraError: it needs an extra that is not installed.
     """
     built_in = SOURCES.get(name)
-    if built_in is None:
-        return _plugin(name)
-    if built_in.extra is not None:
-        require_extra(built_in.extra, f"the source {name}")
-    return load(built_in.source)
+    if built_in is not None:
+        if built_in.extra is not None:
+            require_extra(built_in.extra, f"the source {name}")
+        return load(built_in.source)
+    found = _plugin(name)
+    if not (isinstance(found, type) and issubclass(found, Source)):
+        raise UnknownPluginError(
+            f"the source plug-in {name!r} is not a source",
+            hint="its class has to inherit `mlcat_ingest.sources.base.Source`",
+        )
+    return found
 
 
 def load(target: str) -> Any:

@@ -1,5 +1,5 @@
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -7,17 +7,15 @@ from pydantic import BaseModel
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.sources import plugins
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from support.fakes import FakeSource
 
 
 class PluginConfig(BaseModel):
     size: int = 1
 
 
-class PluginSource:
-    config_class = PluginConfig
-
-    def __init__(self, config: PluginConfig) -> None:
-        self.config = config
+class PluginSource(FakeSource):
+    config_class: ClassVar = PluginConfig
 
 
 class Unconfigured:
@@ -56,6 +54,15 @@ def test_a_built_in() -> None:
 def test_a_plug_in() -> None:
     assert plugins.config_class("good") is PluginConfig
     assert plugins.source_class("good") is PluginSource
+
+
+def test_a_plug_in_is_a_source() -> None:
+    with pytest.raises(UnknownPluginError) as caught:
+        plugins.source_class("unconfigured")
+    assert str(caught.value) == (
+        "the source plug-in 'unconfigured' is not a source "
+        "(its class has to inherit `mlcat_ingest.sources.base.Source`)"
+    )
 
 
 @pytest.mark.parametrize(

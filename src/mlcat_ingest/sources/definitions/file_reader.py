@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.recipe.problems import Problem
@@ -49,7 +50,7 @@ class Contents:
     sets: Mapping[str, Sequence[str]]
 
 
-class FileReader:
+class FileReader(Awaits):
     """Reads the definitions files at a path; see `sources.definitions.source.DefinitionReader`.
 
     They are read once: what is told beforehand is what comes.

@@ -6,7 +6,7 @@ from importlib.metadata import version as installed
 from typing import ClassVar, Final, Protocol
 from urllib.parse import quote
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.awaiting import Awaited, Awaits
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.links.index import FeatureIndex
@@ -51,7 +51,7 @@ HELD_COLUMNS: Final = 20_000
 """Features and keys up to which the definitions of a store are held, to be read once only."""
 
 
-class DefinitionReader(Protocol):
+class DefinitionReader(Awaits, Protocol):
     """Reads the definitions of one store. Nothing is contacted before it is used."""
 
     def server_id(self) -> str:
@@ -251,7 +251,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer."""
-        return longest_awaited(self._reader)
+        return self._reader.awaited()
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the store so far."""

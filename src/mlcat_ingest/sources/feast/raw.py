@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, get_args
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
 
@@ -38,7 +39,7 @@ class RawObject:
     proto: bytes
 
 
-class Transport(Protocol):
+class Transport(Awaits, Protocol):
     """Reads the objects of one registry. Nothing is contacted before it is used."""
 
     def server_id(self) -> str:

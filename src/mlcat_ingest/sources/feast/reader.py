@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.definitions.model import (
     Broken,
@@ -58,7 +58,7 @@ class FeastReader:
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer; see `Awaits`."""
-        return longest_awaited(self._transport)
+        return self._transport.awaited()
 
     def requests_made(self) -> int:
         """Return how many requests were sent so far."""

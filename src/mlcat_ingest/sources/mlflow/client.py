@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Self, TypeVar
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -88,7 +89,7 @@ _BY_NAME: Final = {
 ResultT = TypeVar("ResultT")
 
 
-class ClientReader:
+class ClientReader(Awaits):
     """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open."""
 
     def __init__(self, config: MlflowConfig) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol
 
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.uris import folder_of
@@ -19,7 +19,6 @@ class Place(NamedTuple):
     uri: str | None
 
 
-@runtime_checkable
 class ReadsFiles(Protocol):
     """A reader that can get at files."""
 

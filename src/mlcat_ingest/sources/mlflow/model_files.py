@@ -39,15 +39,15 @@ class ModelFiles:
     Cost: two requests a file. With `model_files` a file a logged model.
     """
 
-    def __init__(self, reader: object, *, model_files: bool = False) -> None:
-        """Read with `reader` if it can."""
-        self._reader = reader if isinstance(reader, ReadsFiles) else None
+    def __init__(self, reader: ReadsFiles, *, model_files: bool = False) -> None:
+        """Read with `reader`."""
+        self._reader = reader
         self._model_files = model_files
         self._failure: str | None = None
 
     def with_files(self, record: JoinedRun) -> JoinedRun:
         """Return `record` with what its files say."""
-        if self._reader is None or record.scope.options.links is None or record.trains_nothing:
+        if record.scope.options.links is None or record.trains_nothing:
             return record
         wanted = self._wanted(record)
         if not wanted and not (self._model_files and record.models):
@@ -55,7 +55,7 @@ class ModelFiles:
         if self._failure is not None:
             return replace(record, files=RunFiles(unread=self._failure))
         try:
-            return replace(record, files=self._read(self._reader, record, wanted))
+            return replace(record, files=self._read(record, wanted))
         except _CANNOT_TELL as error:
             return replace(record, files=RunFiles(unread=self._failed(error)))
 
@@ -76,27 +76,25 @@ class ModelFiles:
                 wanted.append(f"{path}/{_SPEC_FILE}")
         return wanted
 
-    def _read(self, reader: ReadsFiles, record: JoinedRun, wanted: list[str]) -> RunFiles:
+    def _read(self, record: JoinedRun, wanted: list[str]) -> RunFiles:
         run = record.run
         place = Place("run", run.run_id, run.artifact_uri)
-        texts = {path: reader.text_of(place, path) for path in wanted}
+        texts = {path: self._reader.text_of(place, path) for path in wanted}
         specs = [text for path, text in texts.items() if path != _FEAST_FILE and text is not None]
         columns: frozenset[str] | None = None
         if self._model_files and record.models:
             columns = frozenset()
             for model in record.models.values():
-                names = self._of_model(reader, model, specs)
+                names = self._of_model(model, specs)
                 columns = None if columns is None or names is None else columns | names
         return RunFiles(texts.get(_FEAST_FILE), tuple(specs), columns)
 
-    def _of_model(
-        self, reader: ReadsFiles, model: LoggedModel, specs: list[str]
-    ) -> frozenset[str] | None:
+    def _of_model(self, model: LoggedModel, specs: list[str]) -> frozenset[str] | None:
         """Return the inputs of a logged model, None if it says none; add its spec to `specs`."""
         place = Place("model", model.model_id, model.artifact_uri)
-        content = _mapping(reader.text_of(place, _MODEL_FILE))
+        content = _mapping(self._reader.text_of(place, _MODEL_FILE))
         if _looks_up_features(content):
-            spec = reader.text_of(place, _SPEC_FILE)
+            spec = self._reader.text_of(place, _SPEC_FILE)
             specs.extend([spec] if spec is not None else [])
         return input_names(content) or None
 

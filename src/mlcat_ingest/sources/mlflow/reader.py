@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
+from mlcat_ingest.sources.mlflow.file_access import ReadsFiles
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
     LoggedModel,
@@ -72,7 +74,7 @@ IDS_A_LISTING: Final = 100
 """Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
 
 
-class Reader(Protocol):
+class Reader(Awaits, ReadsFiles, Protocol):
     """Reads one workspace of one MLflow server, listing by listing, never a request per record.
 
     Every listing holds what is active and what is deleted, each record once. Nothing is contacted

@@ -8,7 +8,7 @@ from importlib.metadata import version as installed
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.codec import content_hash
@@ -182,7 +182,7 @@ class MlflowSource(Source[JoinedRecord]):
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer."""
-        return longest_awaited(self._reader)
+        return None if self._reader is None else self._reader.awaited()
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the server so far."""

@@ -7,7 +7,7 @@ from typing import Self
 from mlcat_ingest.awaiting import Awaited, longest_awaited
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.sources.mlflow.file_access import Place, ReadsFiles
+from mlcat_ingest.sources.mlflow.file_access import Place
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -86,8 +86,7 @@ class SplitReader:
 
     def text_of(self, place: Place, path: str) -> str | None:
         """Return what a file holds that the tracking server has; see `ReadsFiles`."""
-        tracking = self._tracking
-        return tracking.text_of(place, path) if isinstance(tracking, ReadsFiles) else None
+        return self._tracking.text_of(place, path)
 
     def clock_ms(self) -> int:
         """Return the time by the clock of the tracking server."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Note
@@ -43,7 +44,7 @@ class Columns(NamedTuple):
     features: frozenset[str]
 
 
-class SagemakerReader:
+class SagemakerReader(Awaits):
     """Reads feature groups; see `sources.definitions.source.DefinitionReader`.
 
     Search gives everything in one request for each 100 groups. Where it is denied, or gives only

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import Naming
@@ -35,7 +36,7 @@ from support.reading import finished_of, pages_of
 
 
 @dataclass
-class FakeReader:
+class FakeReader(Awaits):
     """Yields what a test put in, and counts how often."""
 
     definitions: Sequence[Definition] = ()

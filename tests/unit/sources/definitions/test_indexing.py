@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.links.features import Features, Wanted
@@ -27,7 +28,7 @@ ELSEWHERE = LinkOptions().elsewhere
 
 
 @dataclass
-class Reader:
+class Reader(Awaits):
     """Yields what a test says that the store holds."""
 
     definitions: Sequence[Definition]

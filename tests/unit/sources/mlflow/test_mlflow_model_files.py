@@ -86,7 +86,6 @@ def test_where_links_are_switched_off_no_file_is_read() -> None:
     files, record = Files(), joined(recorded("cut")["tags"])
     off = JoinedRun(a_scope(), record.run, record.experiment)
     assert ModelFiles(files, model_files=True).with_files(off) is off
-    assert ModelFiles(object()).with_files(record) is record
 
 
 def test_cut_references_are_looked_for_in_the_file_of_feast() -> None:

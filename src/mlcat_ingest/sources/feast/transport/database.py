@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.redaction import redact_url
@@ -61,7 +62,7 @@ _TABLES: Final = (
 )
 
 
-class DatabaseRegistry:
+class DatabaseRegistry(Awaits):
     """Reads a registry database; see `raw.Transport`."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:

@@ -7,6 +7,7 @@ without saying whose they are, and loads their functions first; so each project'
 from collections.abc import Iterator
 from typing import Final
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.feast.config import FeastConfig
@@ -37,7 +38,7 @@ _LATE: Final = frozenset({"ListLabelViews"})
 _FIRST: Final = 1
 
 
-class GrpcRegistry:
+class GrpcRegistry(Awaits):
     """Reads a registry from its server; see `raw.Transport`."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:

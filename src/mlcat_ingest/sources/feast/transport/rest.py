@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.client.options import http_options
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
@@ -146,7 +146,7 @@ class RestRegistry:
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer; see `Awaits`."""
-        return longest_awaited(self._http)
+        return self._http.awaited()
 
     def requests_made(self) -> int:
         """Return how many requests were sent."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import RecipeError, SourceUnavailableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.feast.raw import RawObject, split_registry
@@ -31,7 +32,7 @@ class Content(Protocol):
         ...
 
 
-class WholeRegistry:
+class WholeRegistry(Awaits):
     """Reads a registry that is one message; see `raw.Transport`."""
 
     def __init__(self, content: Content) -> None:

@@ -6,6 +6,7 @@ from typing import Self
 
 from sqlalchemy import select
 
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.extras import require_extra
 from mlcat_ingest.findings import Finding
@@ -58,7 +59,7 @@ from mlcat_ingest.sources.mlflow.releases import REVISIONS, MlflowFeature
 log = logging.getLogger(__name__)
 
 
-class DatabaseReader:
+class DatabaseReader(Awaits):
     """A `Reader` of one workspace by SQL, for a schema that is known.
 
     Records equal those that an MLflow server of the same database lists, but for
