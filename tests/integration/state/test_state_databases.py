@@ -35,7 +35,8 @@ def engine(url: str) -> Iterator[Engine]:
 
 
 def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more: str) -> Row:
-    facts = {"urns": f"urn:li:mlModel:{one}", "mark": "", "joined": "", "reason": "", **more}
+    facts = {"urns": f"urn:li:mlModel:{one}", "reason": "", **more}
+    facts = {"fingerprint": "", "joined_fingerprint": "", **facts}
     return Row(part_id, kind, one, digest, **facts, seen_in_pass=1)
 
 
@@ -87,19 +88,19 @@ def test_rows_are_kept_by_kind_and_id_and_replaced(engine: Engine) -> None:
     rows.save(engine, [])
 
 
-def test_marks_joins_and_reasons_are_found_by_kind(engine: Engine) -> None:
+def test_fingerprints_and_reasons_are_found_by_kind(engine: Engine) -> None:
     part_id = parts.begin(engine, KEY, "s").key.id
     rows.save(
         engine,
         [
-            row(part_id, "a", mark="open"),
-            row(part_id, "b", joined="versions"),
+            row(part_id, "a", fingerprint="open"),
+            row(part_id, "b", joined_fingerprint="versions"),
             row(part_id, "c", digest="", reason="422 not liked"),
-            row(part_id, "a", kind="experiment", mark="active"),
+            row(part_id, "a", kind="experiment", fingerprint="active"),
         ],
     )
-    assert rows.column_of(engine, part_id, "run", "mark") == {"a": "open"}
-    assert rows.column_of(engine, part_id, "run", "joined") == {"b": "versions"}
+    assert rows.column_of(engine, part_id, "run", "fingerprint") == {"a": "open"}
+    assert rows.column_of(engine, part_id, "run", "joined_fingerprint") == {"b": "versions"}
     assert rows.column_of(engine, part_id, "run", "reason") == {"c": "422 not liked"}
     assert parts.counts(engine, KEY)["run"] == Counts(3, 1)
 

@@ -94,11 +94,11 @@ class PartPass:
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the fingerprints of records of a kind that have one."""
-        return self._column(kind, "mark")
+        return self._column(kind, "fingerprint")
 
     def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the joined fingerprints of records of a kind that have one."""
-        return self._column(kind, "joined")
+        return self._column(kind, "joined_fingerprint")
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that could not be mapped, or that the catalog refused."""

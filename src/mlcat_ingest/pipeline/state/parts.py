@@ -19,6 +19,7 @@ from sqlalchemy import (
     update,
 )
 
+from mlcat_ingest.pipeline.state.rows import EQUALS_NOTHING
 from mlcat_ingest.pipeline.state.tables import absent, identity, part, record, tested
 from mlcat_ingest.sql.engine import write_transaction
 
@@ -169,7 +170,7 @@ def invalidate(engine: Engine, recipe: str, sink: str) -> None:
     ids = select(part.c.id).where(*mine)
     with write_transaction(engine) as connection:
         connection.execute(update(part).where(*mine).values(checkpoint=None))
-        connection.execute(update(record).where(record.c.part_id.in_(ids)).values(digest=""))
+        connection.execute(update(record).where(record.c.part_id.in_(ids)).values(**EQUALS_NOTHING))
 
 
 def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> None:

@@ -10,11 +10,17 @@ from mlcat_ingest.pipeline.state.database import IN_LIST, in_lists, translate_er
 from mlcat_ingest.pipeline.state.tables import absent, part, record
 from mlcat_ingest.sql.engine import write_rows, write_transaction
 
-_KNOWN: Final = select(record.c.id, record.c.digest, record.c.mark, record.c.joined, record.c.urns)
+_KNOWN: Final = select(
+    record.c.id,
+    record.c.digest,
+    record.c.fingerprint,
+    record.c.joined_fingerprint,
+    record.c.urns,
+)
 
 
 class Row(NamedTuple):
-    """One record as it is stored: its fields are the columns.
+    """One record as it is stored: its fields are the columns, which `tables.record` explains.
 
     `urns` are a line each; `reason` says why it is dirty, empty if it is not.
     """
@@ -24,11 +30,16 @@ class Row(NamedTuple):
     id: str
     digest: str
     urns: str
-    mark: str
-    joined: str
+    fingerprint: str
+    joined_fingerprint: str
     reason: str
     seen_in_pass: int
+    raw_fingerprint: str = ""
+    aspect_stamps: str = ""
 
+
+EQUALS_NOTHING: Final = {"digest": "", "raw_fingerprint": "", "aspect_stamps": ""}
+"""Columns of a record that is to be mapped and compared again, whatever the source says of it."""
 
 _COLUMNS: Final = Row._fields
 _KEY: Final = ("part_id", "kind", "id")
@@ -48,8 +59,8 @@ class Known:
     """
 
     digest: str
-    mark: str
-    joined: str
+    fingerprint: str
+    joined_fingerprint: str
     urns: tuple[str, ...]
 
 
@@ -68,10 +79,11 @@ def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[s
     found: dict[str, Known] = {}
     with engine.connect() as connection:
         for some in in_lists(ids):
-            for one, digest, mark, joined, urns in connection.execute(
+            for one, digest, fingerprint, joined, urns in connection.execute(
                 _KNOWN.where(_of_kind(part_id, kind), record.c.id.in_(some))
             ):
-                found[one] = Known(digest, mark, joined, tuple(urns.split("\n")) if urns else ())
+                entities = tuple(urns.split("\n")) if urns else ()
+                found[one] = Known(digest, fingerprint, joined, entities)
     return found
 
 
@@ -135,7 +147,7 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
                 continue
             row = (_of_kind(part_id, kind), record.c.id == one)
             if left:
-                values = {"urns": "\n".join(left), "digest": ""}
+                values = {"urns": "\n".join(left), **EQUALS_NOTHING}
                 connection.execute(update(record).where(*row).values(values))
             else:
                 connection.execute(delete(record).where(*row))

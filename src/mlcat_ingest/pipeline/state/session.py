@@ -28,6 +28,7 @@ from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 
 _NAMES_TIMEOUT_S: Final = 10.0
+_NO_RECIPE: Final = MemoryOptions("")
 _UNREAD: Final = "not read: the run ended before it"
 
 log = logging.getLogger(__name__)
@@ -61,13 +62,13 @@ class StateSession:
     def __init__(
         self,
         url: str | None = None,
-        options: MemoryOptions | None = None,
+        options: MemoryOptions = _NO_RECIPE,
         policy: StatePolicy = StatePolicy.KEEP,
         mask: Callable[[str], str] = str,
     ) -> None:
         """Keep the address; without one nothing is remembered."""
         self._url = url
-        self._options = options or MemoryOptions("")
+        self._options = options
         self._policy = policy
         self._held = ExitStack()
         self._engine: Engine | None = None

@@ -41,6 +41,8 @@ identity = Table(
 )
 
 # One row a record whose entities the catalog acknowledged, or refused: then `reason` says why.
+# A record whose `digest`, `raw_fingerprint` or `aspect_stamps` is empty equals nothing in that
+# respect: it is mapped, or compared by its values.
 record = Table(
     "state_record",
     _METADATA,
@@ -49,10 +51,15 @@ record = Table(
     Column("id", Text, primary_key=True),
     Column("digest", Text, nullable=False),
     Column("urns", Text, nullable=False),
-    Column("mark", Text, nullable=False),
-    Column("joined", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("joined_fingerprint", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("seen_in_pass", Integer, nullable=False),
+    # A digest of the row as the source gave it, taken before it is mapped.
+    Column("raw_fingerprint", Text, nullable=False),
+    # What the catalog held of the entities when the row was written: a line each, in the order of
+    # `urns`, that is a JSON object from the name of each aspect of ours to [version, epoch ms].
+    Column("aspect_stamps", Text, nullable=False),
 )
 
 # Entities that the last complete pass over a listing lacked; if the next one lacks them too, they
@@ -181,6 +188,15 @@ MIGRATIONS: Final = (
                 urn TEXT NOT NULL,
                 PRIMARY KEY (part_id, urn)
             )""",
+        ),
+    ),
+    Migration(
+        "fingerprints of raw rows, stamps of aspects",
+        statements(
+            "ALTER TABLE state_record RENAME COLUMN mark TO fingerprint",
+            "ALTER TABLE state_record RENAME COLUMN joined TO joined_fingerprint",
+            "ALTER TABLE state_record ADD COLUMN raw_fingerprint TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE state_record ADD COLUMN aspect_stamps TEXT NOT NULL DEFAULT ''",
         ),
     ),
 )

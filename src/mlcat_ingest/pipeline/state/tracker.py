@@ -73,8 +73,8 @@ class _Pending:
             # Refused, it equals nothing, and so is merged again by whichever pass lists it.
             digest="" if self.reason else self.digest,
             urns="\n".join(self.urns),
-            mark=self.version.fingerprint,
-            joined=self.version.joined_fingerprint,
+            fingerprint=self.version.fingerprint,
+            joined_fingerprint=self.version.joined_fingerprint,
             reason=self.reason[:REASON_CHARS],
             seen_in_pass=self.part.number,
         )
@@ -303,7 +303,7 @@ def _unchanged(part: PartPass, version: RecordVersion, known: Known, digest: str
     return (
         part.full is None
         and bool(digest)
-        and (known.digest, known.mark, known.joined)
+        and (known.digest, known.fingerprint, known.joined_fingerprint)
         == (digest, version.fingerprint, version.joined_fingerprint)
     )
 

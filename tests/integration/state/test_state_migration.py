@@ -1,0 +1,94 @@
+"""The state that an earlier version kept: migrated when it is opened, and believed."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+
+from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass
+from mlcat_ingest.pipeline.state.outcomes import failing_tests
+from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.rows import Known, Row
+from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.pipeline.state.tables import record
+from mlcat_ingest.sources.base import Partition
+from mlcat_ingest.sql.engine import open_engine, write_transaction
+from support.fakes import FakeSink, model_urn
+
+pytestmark = pytest.mark.integration
+
+DUMP = Path(__file__).parents[2] / "data" / "state" / "before_fingerprints.sql"
+PLACE = "http://catalog"
+KEY = PartKey("r", PLACE, "mlflow:0123:default", "")
+
+
+def load(url: str) -> None:
+    if url.startswith("sqlite:"):
+        Path(url.removeprefix("sqlite:///")).parent.mkdir()
+    engine = open_engine(url)
+    with write_transaction(engine) as connection:
+        for statement in DUMP.read_text().split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def columns(engine: Engine) -> dict[str, tuple[str, str, str]]:
+    wanted = select(record.c.id, record.c.digest, record.c.raw_fingerprint, record.c.aspect_stamps)
+    with engine.connect() as connection:
+        return {
+            one: (digest, raw, stamps) for one, digest, raw, stamps in connection.execute(wanted)
+        }
+
+
+def test_a_run_goes_on_from_the_state_of_an_earlier_version(url: str) -> None:
+    load(url)
+    sink = FakeSink(place=PLACE)
+    for name in "abc":
+        sink.put(model_urn(name), "mlModelKey", {"name": name})
+    state = StateSession(url, MemoryOptions("r", full_every_s=1e12))
+    state.open(sink)
+    found = state.partition(Partition(KEY.source, "", {"run": model_urn("0")}, "s"))
+    assert isinstance(found, PartPass)
+    assert (found.full, found.checkpoint, found.number) == (None, {"since": 5}, 2)
+    assert (found.fingerprints("run"), found.joined_fingerprints("run")) == (
+        {"b": "open"},
+        {"b": "joined"},
+    )
+    assert found.dirty("run") == ["refused"]
+    assert state.tracker.absent(found) == {model_urn("gone")}
+    state.close()
+
+
+def test_what_an_earlier_version_kept_stays_and_new_columns_are_empty(url: str) -> None:
+    load(url)
+    engine = open_state(url)
+    assert rows.known(engine, KEY.id, "run", ["a", "b"]) == {
+        "a": Known("d1", "", "", (model_urn("a"),)),
+        "b": Known("d2", "open", "joined", (model_urn("b"), model_urn("c"))),
+    }
+    assert failing_tests(engine, "r", PLACE) == {model_urn("a"): ("urn:li:test:owned",)}
+    assert columns(engine) == {"a": ("d1", "", ""), "b": ("d2", "", ""), "refused": ("", "", "")}
+    engine.dispose()
+
+
+def test_a_record_that_equals_nothing_any_more_has_neither_fingerprint_nor_stamps(
+    url: str,
+) -> None:
+    engine = open_state(url)
+    part_id = parts.begin(engine, KEY, "s").key.id
+    urns = {"a": "urn:a", "b": "urn:b\nurn:c"}
+    kept = ("d", "raw", '{"mlModelProperties":[1,5]}')
+    rows.save(
+        engine,
+        [
+            Row(part_id, "run", one, "d", held, "", "", "", 1, *kept[1:])
+            for one, held in urns.items()
+        ],
+    )
+    rows.delete_entities(engine, part_id, ["urn:c"])
+    assert columns(engine) == {"a": kept, "b": ("", "", "")}
+    parts.invalidate(engine, KEY.recipe, KEY.sink)
+    assert columns(engine) == {"a": ("", "", ""), "b": ("", "", "")}
+    engine.dispose()
