@@ -178,7 +178,7 @@ OTHERS = {
     "RunOptions.on_dead_letter": "hooks: learns which runs were refused",
     "RunOptions.mask": "masks the secrets of every recipe",
     "RunOptions.gate": "the command's --fail-on-tests",
-    "RunOptions.portion": "shards of Airflow",
+    "RunOptions.scope": "shards of Airflow, and the runs that hooks name",
     "RunOptions.doing": "words of a plan",
     "EvaluateOptions.complete": "the command's --fail-on-tests",
     "MemoryOptions.full": "the command's --full",
