@@ -7,9 +7,10 @@ MLflow would create a database or a folder that is not there, and migrate an old
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.awaiting import Awaits
@@ -26,38 +27,21 @@ from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow import entities
+from mlcat_ingest.sources.mlflow.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.decode import Aliases, is_prompt
 from mlcat_ingest.sources.mlflow.file_access import Place, client_text, local_text
 from mlcat_ingest.sources.mlflow.listing import (
     ENTRIES_A_PAGE,
     EXPERIMENTS_A_LISTING,
-    EXPERIMENTS_PAGE,
-    LOGGED_MODELS_ORDER,
-    LOGGED_MODELS_PAGE,
-    MODELS_PAGE,
-    VERSIONS_PAGE,
     PageSize,
     RunsQuery,
     chunks,
     entries_of,
-    models_filter,
 )
 from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow, token_at
-from mlcat_ingest.sources.mlflow.reader import (
-    ALL_MODELS,
-    ALL_RUNS,
-    ModelFilter,
-    RunFilter,
-    Thing,
-    identity,
-)
+from mlcat_ingest.sources.mlflow.reader import ALL_RUNS, RunFilter, Thing, identity
 from mlcat_ingest.sources.mlflow.records import (
-    Experiment,
-    LoggedModel,
-    ModelVersion,
-    RegisteredModel,
     Run,
 )
 from mlcat_ingest.sources.mlflow.releases import untested
@@ -89,8 +73,17 @@ _BY_NAME: Final = {
 ResultT = TypeVar("ResultT")
 
 
-class ClientReader(Awaits):
+class ClientReader(ApiReader, Awaits):
     """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open."""
+
+    converters = MappingProxyType(
+        {
+            "experiments": entities.experiment,
+            "registered-models": entities.registered_model,
+            "model-versions": entities.model_version,
+            "logged-models": entities.logged_model,
+        }
+    )
 
     def __init__(self, config: MlflowConfig) -> None:
         """Import mlflow; the store is opened by the first call.
@@ -99,13 +92,10 @@ class ClientReader(Awaits):
             MissingExtraError: mlflow is not installed.
         """
         require_extra("mlflow", f"the tracking URI {config.public_uri}")
-        self._config = config
+        super().__init__(config)
         self._client: Any = None
         self._calls = 0
-        self._identity: str | None = None
-        self._experiments: list[list[Experiment]] | None = None
-        self._models: list[list[RegisteredModel]] | None = None
-        self._prompts: set[str] = set()
+        self._server_id: str | None = None
 
     @property
     def workspace(self) -> str:
@@ -114,13 +104,9 @@ class ClientReader(Awaits):
 
     def server_id(self) -> str:
         """Return the identity of the store; see `Reader`."""
-        if self._identity is None:
-            created = None
-            if self._config.server_id is None:
-                every = (found for page in self.experiments() for found in page)
-                created = next((e.created_at_ms for e in every if e.experiment_id == "0"), None)
-            self._identity = identity(self._config, created)
-        return self._identity
+        if self._server_id is None:
+            self._server_id = identity(self._config, self.first_created_ms)
+        return self._server_id
 
     def workspaces(self) -> Sequence[str]:
         """Return the default workspace alone: MlflowClient has one a process."""
@@ -138,81 +124,6 @@ class ClientReader(Awaits):
                 hint="give the address of its MLflow server as `tracking_uri`",
             )
         return self
-
-    def experiments(self) -> Iterator[list[Experiment]]:
-        """Yield all experiments in pages; listed once and kept."""
-        if self._experiments is None:
-            seen = RecentIds()
-            self._experiments = []
-            for page in self._listed(
-                "experiments",
-                "search_experiments",
-                view_type=_stages("ALL"),
-                max_results=EXPERIMENTS_PAGE,
-                order_by=["creation_time ASC"],
-            ):
-                found = [entities.experiment(one) for one in page]
-                fresh = seen.new([one.experiment_id for one in found])
-                self._experiments.append([found[at] for at in fresh])
-        yield from self._experiments
-
-    def registered_models(self) -> Iterator[list[RegisteredModel]]:
-        """Yield all registered models in pages, without prompts; listed once and kept."""
-        if self._models is None:
-            seen = RecentIds()
-            self._models = []
-            for page in self._listed(
-                "registered-models", "search_registered_models", max_results=MODELS_PAGE
-            ):
-                found = [entities.registered_model(one) for one in page]
-                fresh = [found[at] for at in seen.new([one.name for one in found])]
-                self._prompts.update(one.name for one in fresh if is_prompt(one.tags))
-                self._models.append([one for one in fresh if not is_prompt(one.tags)])
-        yield from self._models
-
-    def model_versions(self) -> Iterator[list[ModelVersion]]:
-        """Yield the versions of all registered models in pages, prompts left out."""
-        models = [model for page in self.registered_models() for model in page]
-        if not models:
-            return
-        aliases = Aliases(models)
-        seen = RecentIds()
-        for page in self._listed(
-            "model-versions",
-            "search_model_versions",
-            max_results=VERSIONS_PAGE,
-            order_by=["name ASC", "version_number ASC"],
-        ):
-            found = [
-                entities.model_version(one, aliases.of(one.name, str(one.version))) for one in page
-            ]
-            fresh = [found[at] for at in seen.new([f"{v.name}/{v.version}" for v in found])]
-            yield [
-                one for one in fresh if one.name not in self._prompts and not is_prompt(one.tags)
-            ]
-
-    def logged_models(
-        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
-    ) -> Iterator[list[LoggedModel]]:
-        """Yield the logged models of some experiments in pages."""
-        seen = RecentIds()
-        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            pages = self._listed(
-                "logged-models",
-                "search_logged_models",
-                experiment_ids=list(ids),
-                filter_string=models_filter(only) or None,
-                max_results=LOGGED_MODELS_PAGE,
-                order_by=LOGGED_MODELS_ORDER,
-            )
-            try:
-                for page in pages:
-                    found = [entities.logged_model(one) for one in page]
-                    yield [found[at] for at in seen.new([one.model_id for one in found])]
-            except ProtocolMismatchError as error:
-                if error.context.get("code") not in _NO_SUCH_LISTING:
-                    raise
-                return
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -301,8 +212,19 @@ class ClientReader(Awaits):
         """Forget the store; safe to call twice."""
         self._client = None
 
-    def _listed(self, listing: str, method: str, **arguments: Any) -> Iterator[Sequence[Any]]:
-        return follow(lambda token: self._page(method, token, **arguments), listing=listing)
+    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        method = f"search_{listing.replace('-', '_')}"
+        arguments = dict(query)
+        if "view_type" in arguments:
+            arguments["view_type"] = _stages(arguments["view_type"])
+        if "filter" in arguments:
+            arguments["filter_string"] = arguments.pop("filter")
+        try:
+            yield from follow(lambda token: self._page(method, token, **arguments), listing=listing)
+        except ProtocolMismatchError as error:
+            missing = error.context.get("code") in _NO_SUCH_LISTING
+            if listing != "logged-models" or not missing:
+                raise
 
     def _page(self, method: str, token: str | None, **arguments: Any) -> Page[Any]:
         client = self._open()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcat_ingest.sources.mlflow.decode import (
+    Aliases,
     dataset_order,
     metric_order,
     model_id_of,
@@ -124,12 +125,12 @@ def registered_model(entity: Any) -> RegisteredModel:
     )
 
 
-def model_version(entity: Any, aliases: tuple[str, ...]) -> ModelVersion:
+def model_version(entity: Any, aliases: Aliases) -> ModelVersion:
     """Return a `ModelVersion` entity as a record, with the aliases of its registered model."""
-    source = entity.source or None
+    source, number = entity.source or None, str(entity.version)
     return ModelVersion(
         name=entity.name,
-        version=str(entity.version),
+        version=number,
         run_id=entity.run_id or None,
         source=source,
         model_id=getattr(entity, "model_id", None) or model_id_of(source),
@@ -139,7 +140,7 @@ def model_version(entity: Any, aliases: tuple[str, ...]) -> ModelVersion:
         user_id=entity.user_id or None,
         created_at_ms=moment(entity.creation_timestamp),
         last_updated_at_ms=moment(entity.last_updated_timestamp),
-        aliases=aliases,
+        aliases=aliases.of(entity.name, number),
         tags=dict(entity.tags),
     )
 

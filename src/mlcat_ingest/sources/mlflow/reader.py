@@ -1,7 +1,7 @@
 """What a reader of MLflow is: the same records in bulk, whatever the tracking URI."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
@@ -171,9 +171,10 @@ class Reader(Awaits, ReadsFiles, Protocol):
         ...
 
 
-def identity(config: MlflowConfig, first_created_ms: int | None) -> str:
-    """Return the server's identity, given the creation time of experiment 0 where it is known."""
+def identity(config: MlflowConfig, first_created_ms: Callable[[], int | None]) -> str:
+    """Return the server's identity; experiment 0's creation time is looked up if it matters."""
     if config.server_id is not None:
         return config.server_id
-    seed = str(first_created_ms) if first_created_ms else normalised(config.tracking_uri)
+    created_ms = first_created_ms()
+    seed = str(created_ms) if created_ms else normalised(config.tracking_uri)
     return hashlib.sha256(seed.encode()).hexdigest()[:12]

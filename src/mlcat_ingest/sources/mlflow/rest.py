@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from mlcat_ingest.awaiting import Awaited, longest_awaited
@@ -11,23 +12,18 @@ from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.reach import clock
 from mlcat_ingest.sources.mlflow import decode
+from mlcat_ingest.sources.mlflow.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.file_access import Place
 from mlcat_ingest.sources.mlflow.listing import (
     EXPERIMENTS_A_LISTING,
-    EXPERIMENTS_PAGE,
-    LOGGED_MODELS_ORDER,
-    LOGGED_MODELS_PAGE,
-    MODELS_PAGE,
     PAGE_BYTES,
     RUNS_A_SLICE,
     SLICE_BYTES,
-    VERSIONS_PAGE,
     PageSize,
     RunsQuery,
     chunks,
-    models_filter,
 )
 from mlcat_ingest.sources.mlflow.paging import (
     Page,
@@ -37,21 +33,8 @@ from mlcat_ingest.sources.mlflow.paging import (
     token_at,
     used_up,
 )
-from mlcat_ingest.sources.mlflow.reader import (
-    ALL_MODELS,
-    ALL_RUNS,
-    ModelFilter,
-    RunFilter,
-    Thing,
-    identity,
-)
-from mlcat_ingest.sources.mlflow.records import (
-    Experiment,
-    LoggedModel,
-    ModelVersion,
-    RegisteredModel,
-    Run,
-)
+from mlcat_ingest.sources.mlflow.reader import ALL_RUNS, RunFilter, Thing, identity
+from mlcat_ingest.sources.mlflow.records import Run
 from mlcat_ingest.sources.mlflow.replies import (
     NO_SUCH_ENDPOINT,
     is_refusal,
@@ -71,19 +54,25 @@ _BY_NAME: Final = {
 """Endpoint and parameter by which each kind of thing is asked for."""
 
 
-class RestReader:
+class RestReader(ApiReader):
     """A `Reader` over MLflow's REST API, versions 2.x and 3.x, open source or compatible."""
+
+    converters = MappingProxyType(
+        {
+            "experiments": decode.experiment,
+            "registered-models": decode.registered_model,
+            "model-versions": decode.model_version,
+            "logged-models": decode.logged_model,
+        }
+    )
 
     def __init__(
         self, config: MlflowConfig, server: Server | None = None, workspace: str | None = None
     ) -> None:
         """Prepare the connections, or share those of `server`; nothing is contacted yet."""
-        self._config = config
+        super().__init__(config)
         self._server = server or Server(config)
         self._header = workspace
-        self._experiments: list[list[Experiment]] | None = None
-        self._models: list[list[RegisteredModel]] | None = None
-        self._prompts: set[str] = set()
 
     @property
     def workspace(self) -> str:
@@ -96,15 +85,14 @@ class RestReader:
         Cost: the listing of experiments of the default workspace, unless it was read already.
         """
         if self._server.identity is None:
-            created = None
-            if self._config.server_id is None:
-                default = self
-                if self.workspace != DEFAULT_WORKSPACE:
-                    default = self.in_workspace(DEFAULT_WORKSPACE)
-                every = (found for page in default.experiments() for found in page)
-                created = next((e.created_at_ms for e in every if e.experiment_id == "0"), None)
-            self._server.identity = identity(self._config, created)
+            self._server.identity = identity(
+                self._config, lambda: self._in_default().first_created_ms()
+            )
         return self._server.identity
+
+    def _in_default(self) -> Self:
+        here = self.workspace == DEFAULT_WORKSPACE
+        return self if here else self.in_workspace(DEFAULT_WORKSPACE)
 
     def workspaces(self) -> Sequence[str]:
         """Return the names of all workspaces."""
@@ -116,79 +104,6 @@ class RestReader:
         return type(self)(
             self._config, self._server, None if alone and name == DEFAULT_WORKSPACE else name
         )
-
-    def experiments(self) -> Iterator[list[Experiment]]:
-        """Yield all experiments in pages; listed once and kept."""
-        if self._experiments is None:
-            params = [
-                ("view_type", "ALL"),
-                ("max_results", str(EXPERIMENTS_PAGE)),
-                ("order_by", "creation_time ASC"),
-            ]
-            pages = self._listed("experiments", params)
-            seen = RecentIds()
-            self._experiments = []
-            for items in pages:
-                found = decode.decoded("experiments", decode.experiment, items)
-                fresh = seen.new([one.experiment_id for one in found])
-                self._experiments.append([found[at] for at in fresh])
-        yield from self._experiments
-
-    def registered_models(self) -> Iterator[list[RegisteredModel]]:
-        """Yield all registered models in pages, without prompts; listed once and kept."""
-        if self._models is None:
-            params = [("max_results", str(MODELS_PAGE))]
-            seen = RecentIds()
-            self._models = []
-            for items in self._listed("registered-models", params, registry=True):
-                found = decode.decoded("registered-models", decode.registered_model, items)
-                page = [found[at] for at in seen.new([one.name for one in found])]
-                self._prompts.update(one.name for one in page if decode.is_prompt(one.tags))
-                self._models.append([one for one in page if not decode.is_prompt(one.tags)])
-        yield from self._models
-
-    def model_versions(self) -> Iterator[list[ModelVersion]]:
-        """Yield the versions of all registered models in pages, prompts left out."""
-        models = [model for page in self.registered_models() for model in page]
-        if not models:
-            return
-        version = partial(decode.model_version, aliases=decode.Aliases(models))
-        seen = RecentIds()
-        # A total order that edits do not change: the server's own would lose edited versions.
-        params = [("max_results", str(VERSIONS_PAGE))]
-        params += [("order_by", "name ASC"), ("order_by", "version_number ASC")]
-        for items in self._listed("model-versions", params, registry=True):
-            found = decode.decoded("model-versions", version, items)
-            fresh = [found[at] for at in seen.new([f"{v.name}/{v.version}" for v in found])]
-            yield [
-                one
-                for one in fresh
-                if one.name not in self._prompts and not decode.is_prompt(one.tags)
-            ]
-
-    def logged_models(
-        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
-    ) -> Iterator[list[LoggedModel]]:
-        """Yield the logged models of some experiments in pages; none where the server has none."""
-        seen = RecentIds()
-        condition = models_filter(only)
-        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            body = {
-                "experiment_ids": list(ids),
-                "max_results": LOGGED_MODELS_PAGE,
-                "order_by": LOGGED_MODELS_ORDER,
-                **({"filter": condition} if condition else {}),
-            }
-
-            def fetch(token: str | None, body: Mapping[str, Any] = body) -> Page[Any]:
-                reply = self._post("logged-models", {**body, **_paged(token)})
-                if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
-                    return Page([], None)
-                return page_of(judged(reply, "logged-models"), "models")
-
-            for items in follow(fetch, listing="logged-models"):
-                found = decode.decoded("logged-models", decode.logged_model, items)
-                yield [found[at] for at in seen.new([one.model_id for one in found])]
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -272,19 +187,28 @@ class RestReader:
         """Release connections; safe to call twice."""
         self._server.close()
 
-    def _listed(
-        self, listing: str, params: list[tuple[str, str]], *, registry: bool = False
-    ) -> Iterator[Sequence[Any]]:
-        http = self._server.registry if registry else self._server.tracking
-        key = listing.replace("-", "_")
+    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        fetch = self._logged_models_page if listing == "logged-models" else self._page
+        return follow(partial(fetch, listing, query), listing=listing)
 
-        def fetch(token: str | None) -> Page[Any]:
-            more = [("page_token", token)] if token else []
-            path = f"{API}/{listing}/search"
-            reply = self._server.get(http, path, [*params, *more], self._header)
-            return page_of(judged(reply, listing), key)
+    def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> Page[Any]:
+        of_registry = listing in {"registered-models", "model-versions"}
+        http = self._server.registry if of_registry else self._server.tracking
+        params = [
+            (name, str(value))
+            for name, given in {**query, **_paged(token)}.items()
+            for value in (given if isinstance(given, list) else [given])
+        ]
+        reply = self._server.get(http, f"{API}/{listing}/search", params, self._header)
+        return page_of(judged(reply, listing), listing.replace("-", "_"))
 
-        return follow(fetch, listing=listing)
+    def _logged_models_page(
+        self, listing: str, query: Mapping[str, Any], token: str | None
+    ) -> Page[Any]:
+        reply = self._post(listing, {**query, **_paged(token)})
+        if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
+            return Page([], None)
+        return page_of(judged(reply, listing), "models")
 
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
         path = f"{API}/{listing}/search"

@@ -96,10 +96,8 @@ class DatabaseReader(Awaits):
 
         Cost: one statement.
         """
-        if self._config.server_id is not None:
-            return self._config.server_id
         default = DEFAULT_WORKSPACE if self._has_workspaces else None
-        return identity(self._config, first_created_ms(self._database, default))
+        return identity(self._config, lambda: first_created_ms(self._database, default))
 
     def workspaces(self) -> Sequence[str]:
         """Return the names of all workspaces; `default` alone where the schema has none.

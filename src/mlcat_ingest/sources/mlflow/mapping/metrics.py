@@ -57,7 +57,7 @@ def model_metrics(model: LoggedModel, custom: CustomProperties) -> list[Entry]:
 
 def _entries(named: Mapping[str, Metric], custom: CustomProperties) -> list[Entry]:
     fitter = custom.fitter
-    names = custom.within("metrics", sorted(named), fitter.limits.metrics)
+    names = custom.limited("metrics", sorted(named), fitter.limits.metrics)
     chosen = [named[name] for name in names]
     texts = number_texts([metric.value for metric in chosen])
     entries: list[Entry] = []

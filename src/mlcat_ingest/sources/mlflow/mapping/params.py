@@ -13,7 +13,7 @@ Entry = dict[str, Any]
 def hyper_params(params: Mapping[str, str], custom: CustomProperties) -> list[Entry]:
     """Return the `hyperParams` of a run, sorted by name."""
     fitter, limits = custom.fitter, custom.fitter.limits
-    names = custom.within("parameters", sorted(params), limits.params)
+    names = custom.limited("parameters", sorted(params), limits.params)
     values = [params[name] for name in names]
     if not are_fit(values, limits.value_chars):
         values = [

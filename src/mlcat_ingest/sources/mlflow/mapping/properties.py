@@ -62,7 +62,7 @@ class CustomProperties:
         """Add the tags of a record, sorted, under names that hide none of our own keys."""
         fitter, values, limits = self.fitter, self.values, self.fitter.limits
         value_limit, name_limit = limits.value_chars, limits.name_chars
-        for key in self.within("tags", sorted(tags), limits.tags):
+        for key in self.limited("tags", sorted(tags), limits.tags):
             if key in without:
                 continue
             value = tags[key]
@@ -80,8 +80,8 @@ class CustomProperties:
             value = redact_urls(value)
         self.put(self.fitter.name(source_name(key), "tag name"), value, "tag.")
 
-    def within(self, what: str, names: list[str], limit: int) -> list[str]:
-        """Return the first `limit` names; say on the entity and in the report how many are left."""
+    def limited(self, what: str, names: list[str], limit: int) -> list[str]:
+        """Return the first `limit` of `names`; entity and report say how many are left out."""
         if len(names) <= limit:
             return names
         line = f"{len(names) - limit} of {len(names)} {what}"

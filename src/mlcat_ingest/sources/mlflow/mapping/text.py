@@ -1,4 +1,4 @@
-"""Text from MLflow made fit for the catalog: no half characters, no controls, not too long."""
+"""Text from MLflow made fit for the catalog: no lone surrogates or controls, not too long."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.joined import LIMITS, Limits
 
-# Control characters but tab, newline and carriage return; and halves of surrogate pairs.
+# Control characters but tab, newline and carriage return; and lone surrogates.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _CUT = re.compile(r"… \[truncated, (\d+) characters\]$")
 
