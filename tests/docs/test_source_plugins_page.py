@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.sources.base import Capability, Scope, Source
+from mlcat_ingest.sources.base import Capability, ReadScope, Source
 from support.fakes import FakeSink, model_urn
 
 PAGE = (Path(__file__).parents[2] / "docs" / "source-plugins.md").read_text()
@@ -30,7 +30,7 @@ def test_required_methods_and_capabilities_are_those_on_the_page() -> None:
     rows = re.findall(r"^\| `Capability\.(\w+)` .*\| (.*?) \|$", PAGE, re.MULTILINE)
     on_the_page = {name: set(re.findall(r"`(\w+)`", scopes)) for name, scopes in rows}
     there: dict[str, set[str]] = {one.name: set() for one in Capability}
-    for scope in get_args(Scope):
+    for scope in get_args(ReadScope):
         if scope.needs is not None:
             there[scope.needs.name].add(scope.__name__)
     assert on_the_page == there

@@ -25,9 +25,9 @@ from mlcat_ingest.sources.base import (
     Finished,
     Page,
     ReadRequest,
+    ReadScope,
     Runs,
     RunState,
-    Scope,
     Source,
     require_scope,
 )
@@ -56,7 +56,7 @@ class Chunk:
         return {urn: version_set for urn, version_set in sets if version_set}
 
 
-def request_for(source: Source[Any], scope: Scope, state: RunState) -> ReadRequest:
+def request_for(source: Source[Any], scope: ReadScope, state: RunState) -> ReadRequest:
     """Return what a run over `scope` reads of `source`.
 
     Of a feature store, a run over named runs reads only what they are linked to: without its index

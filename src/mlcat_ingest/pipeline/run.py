@@ -53,8 +53,8 @@ from mlcat_ingest.sources.base import (
     Finished,
     NullState,
     Page,
+    ReadScope,
     Rest,
-    Scope,
     Shards,
     Source,
 )
@@ -99,7 +99,7 @@ class RunOptions:
     check_lineage: bool = True
     gate: GateOptions | None = None
     max_removed_ratio: float = 1.0
-    scope: Scope = field(default_factory=Changes)
+    scope: ReadScope = field(default_factory=Changes)
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
     listing: Listing | None = None

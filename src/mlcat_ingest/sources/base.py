@@ -85,7 +85,7 @@ class FeaturesOnly:
     needs: ClassVar[Capability | None] = Capability.FEATURES
 
 
-Scope = Changes | Everything | Shards | Rest | Runs | FeaturesOnly
+ReadScope = Changes | Everything | Shards | Rest | Runs | FeaturesOnly
 """What of a source is read."""
 
 
@@ -168,7 +168,7 @@ class NullState:
 class ReadRequest:
     """What to read: a scope, and the state that knows the checkpoint of each partition."""
 
-    scope: Scope = Everything()
+    scope: ReadScope = Everything()
     state: RunState = field(default_factory=NullState)
 
 
@@ -189,7 +189,7 @@ class RecordVersion:
     joined_fingerprint: str = ""
 
 
-class Record(Protocol):
+class SourceRecord(Protocol):
     """What a source yields; inherit this, or bring along the attribute."""
 
     @property
@@ -198,8 +198,8 @@ class Record(Protocol):
         return None
 
 
-RecordT = TypeVar("RecordT", bound=Record)
-RecordT_co = TypeVar("RecordT_co", bound=Record, covariant=True)
+RecordT = TypeVar("RecordT", bound=SourceRecord)
+RecordT_co = TypeVar("RecordT_co", bound=SourceRecord, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,7 @@ class Source(ABC, Generic[RecordT]):
         return None
 
 
-def require_scope(source: Source[Any], scope: Scope) -> None:
+def require_scope(source: Source[Any], scope: ReadScope) -> None:
     """Return if `source` can read `scope`.
 
     Raises:

@@ -18,9 +18,9 @@ from mlcat_ingest.sources.base import (
     NullState,
     Page,
     ReadRequest,
+    ReadScope,
     Rest,
     Runs,
-    Scope,
     Shards,
 )
 from support.fakes import FakeRecord, FakeSink, FakeSource
@@ -36,7 +36,7 @@ class Tracking(FakeSource):
 
     capabilities: ClassVar = frozenset({Capability.RUNS})
     holds: frozenset[str] = frozenset()
-    scopes: list[Scope] = field(default_factory=list)
+    scopes: list[ReadScope] = field(default_factory=list)
 
     def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
         self.scopes.append(request.scope)

@@ -22,7 +22,7 @@ from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
 from mlcat_ingest.pipeline.weight import HEAVIEST
 from mlcat_ingest.sinks.base import Evaluation
-from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Record, Source
+from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
 GROUP = group_urn("g")
@@ -275,7 +275,7 @@ def test_memory_does_not_hold_what_was_written() -> None:
 
 
 @dataclass(frozen=True)
-class Row(Record):
+class Row(SourceRecord):
     run_id: str
 
 

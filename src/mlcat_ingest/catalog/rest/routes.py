@@ -24,7 +24,7 @@ from mlcat_ingest.catalog.rest.openapi.relationships import Relationships
 from mlcat_ingest.catalog.rest.openapi.scroll import Scroll
 from mlcat_ingest.catalog.rest.openapi.writing import Writing
 from mlcat_ingest.catalog.rest.operations import Operations
-from mlcat_ingest.catalog.rest.runs import Runs
+from mlcat_ingest.catalog.rest.runs import IngestionRuns
 from mlcat_ingest.catalog.rest.snapshots import Snapshots
 from mlcat_ingest.catalog.rest.timeseries import Timeseries
 from mlcat_ingest.catalog.store.store import Store
@@ -55,7 +55,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             Timeseries(store, limits),
             Entities(store, limits),
             Snapshots(store, limits),
-            Runs(store, limits),
+            IngestionRuns(store, limits),
             Operations(store, tasks),
             MetadataTests(store, limits),
             # Of paths that may both match, the one without a parameter comes first.

@@ -29,7 +29,7 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 
 
-class Runs:
+class IngestionRuns:
     """The endpoints of `/runs`."""
 
     def __init__(self, store: Store, limits: Limits) -> None:

@@ -26,11 +26,11 @@ from mlcat_ingest.catalog.store.prepare import (
     prepare,
 )
 from mlcat_ingest.catalog.store.rows import (
-    Changes,
     EntityRow,
     EventRow,
     Key,
     Row,
+    RowChanges,
     chunks,
     write_changes,
 )
@@ -70,7 +70,7 @@ class Batch:
         self._read_pairs: set[tuple[str, str]] = set()
         self._read_urns: set[str] = set()
         self._next_id = 0
-        self._changes = Changes()
+        self._changes = RowChanges()
         self._version_sets = VersionSets(connection, self._value)
 
     def apply(self, items: Sequence[Prepared]) -> list[Written]:

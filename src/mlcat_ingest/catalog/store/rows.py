@@ -73,7 +73,7 @@ def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 @dataclass(slots=True)
-class Changes:
+class RowChanges:
     """What a batch does to the tables, worked out in memory.
 
     `rows` holds the last state of each aspect that changed, None where it is gone, `values` what
@@ -108,7 +108,7 @@ class Changes:
         self.events = {at: row for at, row in self.events.items() if at[0][0] != entity_id}
 
 
-def write_changes(connection: Connection, changes: Changes) -> None:
+def write_changes(connection: Connection, changes: RowChanges) -> None:
     """Put `changes` into the tables.
 
     Cost: a handful of SQL statements, whatever their number.
@@ -153,7 +153,7 @@ def _keyed(keys: Iterable[Key]) -> list[dict[str, Any]]:
     return [{"at": entity_id, "of": name} for entity_id, name in keys]
 
 
-def _write_entities(connection: Connection, changes: Changes) -> None:
+def _write_entities(connection: Connection, changes: RowChanges) -> None:
     if changes.deleted_entities:
         connection.execute(
             delete(entity).where(entity.c.id == bindparam("at")),
@@ -182,7 +182,7 @@ def _update_rows(connection: Connection, rows: Sequence[Row]) -> None:
     )
 
 
-def _write_events(connection: Connection, changes: Changes) -> None:
+def _write_events(connection: Connection, changes: RowChanges) -> None:
     if changes.series:
         connection.execute(
             delete(timeseries).where(

@@ -12,7 +12,7 @@ from mlcat_ingest.sources.mlflow.records import Experiment, ModelVersion, Regist
 from mlcat_ingest.sources.mlflow.select import Selection
 
 
-class NamedRuns:
+class RunsById:
     """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
 
     Cost: a request for each 100 ids.
@@ -59,14 +59,14 @@ class NamedReading(WorkspaceReading):
     `found_ids` are those of the runs that were read.
 
     Cost: the listings of experiments, registered models and versions, and of the runs see
-    `NamedRuns`; all runs are listed too where children are collapsed into their parents.
+    `RunsById`; all runs are listed too where children are collapsed into their parents.
     """
 
     def __init__(
         self, reader: Reader, scope: Scope, selection: Selection, run_ids: Sequence[str]
     ) -> None:
         """Contact nothing yet."""
-        super().__init__(reader, scope, selection, NamedRuns(reader, selection.listing(), run_ids))
+        super().__init__(reader, scope, selection, RunsById(reader, selection.listing(), run_ids))
         self.found_ids: set[str] = set()
 
     def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:

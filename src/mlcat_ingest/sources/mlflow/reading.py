@@ -31,7 +31,6 @@ from mlcat_ingest.sources.mlflow.records import (
 )
 from mlcat_ingest.sources.mlflow.select import Selection, count_children
 
-Page = Sequence[JoinedRecord]
 RecordT = TypeVar("RecordT")
 
 _PAGE: Final = 500
@@ -105,7 +104,7 @@ class WorkspaceReading:
             LoggedModels(self._list_models) if changes is None else RecentModels(self._list_models)
         )
 
-    def pages(self, *, already_read: int = 0) -> Iterator[Page]:
+    def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the records of the workspace in pages, groups before what belongs to them."""
         if self._only is not None:
             yield from self._read_only(self._only)
@@ -130,7 +129,7 @@ class WorkspaceReading:
         # Where only some experiments are asked for, models registered from others stay out.
         return [] if self._changes is None else list(self._changes.models(self._versions))
 
-    def _read_only(self, ids: Collection[str]) -> Iterator[Page]:
+    def _read_only(self, ids: Collection[str]) -> Iterator[Sequence[JoinedRecord]]:
         for _ in self.read_experiments():
             pass
         self._experiments = {one: found for one, found in self._experiments.items() if one in ids}
@@ -174,7 +173,7 @@ class WorkspaceReading:
     def _list_models(self, only: ModelFilter = ALL_MODELS) -> Iterator[list[LoggedModel]]:
         return self._reader.logged_models(list(self._experiments), only=only)
 
-    def read_runs(self, already_read: int = 0) -> Iterator[Page]:
+    def read_runs(self, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the runs in pages, registered models before those that their versions are from."""
         only = self._selection.listing(already_read=already_read)
         children: Mapping[str, int] = {}
@@ -225,7 +224,7 @@ class WorkspaceReading:
                     replace(self._without_run(version), model=model, run=run)
                 )
 
-    def _versions_left(self, names: Iterable[str]) -> Iterator[Page]:
+    def _versions_left(self, names: Iterable[str]) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the versions of the models `names` that were not yielded, and those held back."""
         for page in _chunks(self._order.rest(names)):
             yield self._with_models(page)
