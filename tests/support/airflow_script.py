@@ -26,6 +26,7 @@ from mlcat_ingest.airflow.operator import RETRY_POLICY, MlcatIngestOperator
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from support.fakes import FakeSink, FakeSource
+from support.recipes import a_recipe
 
 
 def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def _killed() -> list[str]:
             yield [Entity(f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{number},PROD)", {})]
 
     try:
-        operator._done(Run([FakeSource(pages())], sink, RunOptions("killed")).execute)
+        operator._done(Run([FakeSource(pages())], sink, RunOptions(a_recipe("killed"))).execute)
     except AirflowException as error:
         told.append(str(error))
     finally:

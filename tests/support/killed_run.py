@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
@@ -31,6 +30,7 @@ from mlcat_ingest.sources.base import (
     Source,
 )
 from support.fakes import FakeRecord, model_urn
+from support.recipes import a_recipe
 
 
 class Numbers(Source[FakeRecord]):
@@ -70,7 +70,7 @@ def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: 
 
         setattr(owner, moment, perhaps_killed)
     sink = RestSink(RestSinkConfig(server=catalog_url))
-    options = RunOptions("killed", EvaluateOptions(enabled=False), state=state)
+    options = RunOptions(a_recipe("killed", evaluate={"enabled": False}), state=state)
     return Run([Numbers(count)], sink, options).execute()
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
@@ -24,6 +23,7 @@ from mlcat_ingest.sources.mlflow.records import (
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.fakes import FakeSink
+from support.recipes import a_recipe
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -292,10 +292,12 @@ class Recipe:
 
     def _options(self, state: StateSession) -> RunOptions:
         return RunOptions(
-            "r",
-            EvaluateOptions(enabled=False),
+            a_recipe(
+                "r",
+                evaluate={"enabled": False},
+                limits={"max_removed_ratio": self.max_removed_ratio},
+            ),
             state=state,
-            max_removed_ratio=self.max_removed_ratio,
         )
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
@@ -14,6 +13,7 @@ from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.fakes import FakeSink
 from support.feast import config
+from support.recipes import a_recipe
 
 
 @dataclass
@@ -60,8 +60,10 @@ class RegistryRecipe:
 
     def _options(self, state: StateSession) -> RunOptions:
         return RunOptions(
-            "r",
-            EvaluateOptions(enabled=False),
+            a_recipe(
+                "r",
+                evaluate={"enabled": False},
+                limits={"max_removed_ratio": self.max_removed_ratio},
+            ),
             state=state,
-            max_removed_ratio=self.max_removed_ratio,
         )

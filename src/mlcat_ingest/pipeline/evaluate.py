@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -11,46 +10,45 @@ from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.recipe.model import EvaluateSpec
 from mlcat_ingest.sinks.base import Evaluation, Sink
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
 """Entity types whose metadata tests are evaluated."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluateOptions:
-    """What a recipe says about evaluation; no `test_urns` means every test that applies."""
-
-    enabled: bool = True
-    should_push: bool = True
-    test_urns: tuple[str, ...] = ()
-    unchanged_too: bool = False
-    """Evaluate every entity of the run, not only those that were written."""
-    complete: bool = False
-    """Whether something depends on the results: then what has none is evaluated too."""
-
-
 class Evaluator:
     """Evaluates entities in batches of 200 until the service says that it cannot."""
 
     def __init__(
-        self, sink: Sink, options: EvaluateOptions, outcomes: Outcomes, tally: Tally, gate: Gate
+        self,
+        sink: Sink,
+        spec: EvaluateSpec,
+        outcomes: Outcomes,
+        tally: Tally,
+        gate: Gate,
+        *,
+        complete: bool = False,
     ) -> None:
-        """Evaluate through `sink`; nothing is called if `options` switch it off."""
+        """Evaluate through `sink`; nothing is called if `spec` switches it off.
+
+        `complete` says that something depends on the results: what has none is evaluated too.
+        """
         self._sink = sink
-        self._options = options
+        self._spec = spec
+        self._complete = complete
         self._outcomes = outcomes
         self._tally = tally
         self._gate = gate
         self._lock = threading.Lock()
         self._waiting: list[str] = []
-        self._over = not options.enabled
+        self._over = not spec.enabled
         if self._over:
             tally.evaluated(Evaluation(not_evaluated="switched off in the recipe"))
 
     def add(self, urns: Iterable[str]) -> None:
         """Take URNs that were written, and evaluate each batch that they fill."""
-        if self._over and not self._options.complete:
+        if self._over and not self._complete:
             return
         full = []
         with self._lock:
@@ -66,8 +64,8 @@ class Evaluator:
 
         Also where something depends on results, and there are none of earlier runs.
         """
-        unknown = self._options.complete and not self._outcomes.lasting
-        if unknown or (self._options.unchanged_too and not self._over):
+        unknown = self._complete and not self._outcomes.lasting
+        if unknown or (self._spec.scope == "all" and not self._over):
             self.add(self._outcomes.present(urns))
 
     def flush(self) -> None:
@@ -87,7 +85,7 @@ class Evaluator:
         Cost: two statements for each 500 records of the parts, one request for each 200 entities
         that are evaluated.
         """
-        complete = self._options.complete
+        complete = self._complete
         if self._over and not complete:
             return
         for one in parts:
@@ -103,7 +101,7 @@ class Evaluator:
             self._miss(batch)
             return
         evaluation = self._sink.evaluate(
-            batch, should_push=self._options.should_push, test_urns=self._options.test_urns
+            batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
         )
         if evaluation.not_evaluated is not None:
             self._over = True
@@ -112,5 +110,5 @@ class Evaluator:
         self._miss(urn for urn in batch if urn not in evaluation.outcomes)
 
     def _miss(self, urns: Iterable[str]) -> None:
-        if self._options.complete:
+        if self._complete:
             self._outcomes.without_result(list(urns))

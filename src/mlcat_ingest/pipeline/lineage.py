@@ -18,6 +18,7 @@ from mlcat_ingest.pipeline.presence import present
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import DanglingDataset, LineageSummary
 from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.recipe.model import LineageSpec
 from mlcat_ingest.sinks.base import Sink
 
 log = logging.getLogger(__name__)
@@ -43,12 +44,12 @@ _WORD: Final = re.compile(r"\w+")
 class LineageCheck:
     """Takes note of datasets while entities pass, and looks them up at the end of a run."""
 
-    def __init__(self, sink: Sink, tally: Tally, gate: Gate, *, enabled: bool = True) -> None:
-        """Look up in `sink`; nothing is kept or asked where that is switched off."""
+    def __init__(self, sink: Sink, tally: Tally, gate: Gate, spec: LineageSpec) -> None:
+        """Look up in `sink`; nothing is kept or asked where `spec` switches it off."""
         self._sink = sink
         self._tally = tally
         self._gate = gate
-        self._enabled = enabled
+        self._enabled = spec.check
         self._models: dict[str, int] = {}
         self._beyond = False
 

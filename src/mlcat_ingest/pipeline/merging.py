@@ -12,15 +12,16 @@ from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.writing import Writer
+from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sinks.base import Sink
 
 
 class NewEntityLimit:
     """Lets at most so many entities through that the catalog does not have yet."""
 
-    def __init__(self, limit: int | None) -> None:
-        """Let `limit` entities through; None is no limit."""
-        self._limit = limit
+    def __init__(self, limits: LimitsSpec) -> None:
+        """Let as many through as `limits` allows."""
+        self._limit = limits.max_new_entities
         self._admitted = 0
         self._lock = threading.Lock()
 
@@ -31,7 +32,7 @@ class NewEntityLimit:
             LimitError: they would pass the limit; none of them counts as admitted.
         """
         with self._lock:
-            if self._limit is not None and self._admitted + count > self._limit:
+            if self._admitted + count > self._limit:
                 raise LimitError(
                     f"more than {self._limit:,} entities would be new to the catalog; "
                     "nothing beyond that was written",

@@ -1,7 +1,6 @@
 """A recipe made ready to run: its sources, its sink and its options, put together."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import mlcat_ingest
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.catalog_report import Listing
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
 from mlcat_ingest.pipeline.named import Brought, refused_among
 from mlcat_ingest.pipeline.plan.plan import Plan
@@ -23,8 +21,7 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
-from mlcat_ingest.recipe.merge import by_aspect
-from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
 from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Capability, Runs, Source
 
@@ -70,9 +67,8 @@ class Pipeline:
         """
         recipe = self._resolved.recipe
         memory = memory_of(recipe, full=full, accept_renaming=accept_renaming)
-        options = replace(
-            options_of(recipe),
-            evaluate=evaluation_of(recipe),
+        options = RunOptions(
+            recipe,
             dead_letters=recipe.dead_letter_file,
             state=StateSession(recipe.state.url, memory, mask=secrets.mask),
             gate=gate,
@@ -91,9 +87,8 @@ class Pipeline:
         """
         recipe = self._resolved.recipe
         letters: list[str] = []
-        options = replace(
-            options_of(recipe),
-            evaluate=evaluation_of(recipe),
+        options = RunOptions(
+            recipe,
             dead_letters=dead_letters,
             add_dead_letters=more,
             on_dead_letter=letters.append,
@@ -126,9 +121,8 @@ class Pipeline:
         """
         recipe = self._resolved.recipe
         memory = memory_of(recipe, full=full, accept_renaming=accept_renaming)
-        options = replace(
-            options_of(recipe),
-            evaluate=EvaluateOptions(enabled=False),
+        options = RunOptions(
+            recipe.model_copy(update={"evaluate": EvaluateSpec(enabled=False)}),
             state=StateSession(recipe.state.url, memory, StatePolicy.COPY, secrets.mask),
             doing="comparing with",
         )
@@ -161,28 +155,6 @@ class Pipeline:
 
     def _build_sink(self) -> Sink:
         return self._sink.build()
-
-
-def options_of(recipe: Recipe) -> RunOptions:
-    """Return what a run and its plan have in common."""
-    return RunOptions(
-        name=recipe.name,
-        enrich=recipe.enrich,
-        check_lineage=recipe.lineage.check,
-        max_new_entities=recipe.limits.max_new_entities,
-        max_removed_ratio=recipe.limits.max_removed_ratio,
-        policies=by_aspect(recipe.merge),
-    )
-
-
-def evaluation_of(recipe: Recipe) -> EvaluateOptions:
-    """Return how a run evaluates."""
-    return EvaluateOptions(
-        enabled=recipe.evaluate.enabled,
-        should_push=recipe.evaluate.should_push,
-        test_urns=tuple(recipe.evaluate.test_urns),
-        unchanged_too=recipe.evaluate.scope == "all",
-    )
 
 
 def listing_of(resolved: Resolved) -> Listing | None:

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +28,7 @@ from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivers, Delivery
 from mlcat_ingest.pipeline.ending import Ending
 from mlcat_ingest.pipeline.enrich import Enricher
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
+from mlcat_ingest.pipeline.evaluate import Evaluator
 from mlcat_ingest.pipeline.lineage import LineageCheck
 from mlcat_ingest.pipeline.links import Linker
 from mlcat_ingest.pipeline.merge import UNION, Merge, MergeRules, merge_entity
@@ -37,7 +37,7 @@ from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages, request_for
-from mlcat_ingest.pipeline.removal import Removal, RemovalOptions, Withheld
+from mlcat_ingest.pipeline.removal import Removal, Withheld
 from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.report import Progress, Report
 from mlcat_ingest.pipeline.state.memory import PartPass
@@ -45,8 +45,8 @@ from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.tally import Mask, Tally
 from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.recipe.enrich import EnrichRule
-from mlcat_ingest.recipe.merge import Policy
+from mlcat_ingest.recipe.merge import by_aspect
+from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sinks.base import MadeOnOpen, Sink
 from mlcat_ingest.sources.base import (
     Changes,
@@ -84,10 +84,8 @@ OnReport = Callable[[Report], None]
 class RunOptions:
     """What a run needs beside its sources and its sink."""
 
-    name: str
-    evaluate: EvaluateOptions = field(default_factory=EvaluateOptions)
-    max_new_entities: int | None = None
-    policies: Mapping[str, Mapping[str, Policy]] = field(default_factory=dict)
+    recipe: Recipe
+    """What it says of sources, sink and state is not looked at."""
     dead_letters: Path | None = None
     add_dead_letters: bool = False
     """Whether it is one more part of what wrote to the same file before."""
@@ -95,20 +93,12 @@ class RunOptions:
     """Called with the URN, or the name of the record, of what does not arrive."""
     mask: Mask = secrets.mask
     state: StateSession = field(default_factory=StateSession)
-    enrich: Sequence[EnrichRule] = ()
-    check_lineage: bool = True
     gate: GateOptions | None = None
-    max_removed_ratio: float = 1.0
     scope: ReadScope = field(default_factory=Changes)
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
     listing: Listing | None = None
     """How the catalog lists the run; None where it is not told of it."""
-
-    @property
-    def evaluation(self) -> EvaluateOptions:
-        """How to evaluate: a gate depends on the results."""
-        return replace(self.evaluate, complete=self.gate is not None)
 
 
 MakeDelivery = Callable[[Sink, Merge, Tally, Gate], Delivers]
@@ -134,16 +124,22 @@ class Run:
         self._gate = Gate()
         self._in_flight = InFlight(self._gate)
         letters = _letters_of(options)
-        self._tally = Tally(options.name, options.mask, letters)
+        recipe = options.recipe
+        self._tally = Tally(recipe.name, options.mask, letters)
         self._linker = Linker(sink, self._tally, self._gate)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
         self._mapper = self._mapping(options)
         self._chunker, self._withheld = Chunker(self._tally), Withheld()
-        self._lineage = LineageCheck(sink, self._tally, self._gate, enabled=options.check_lineage)
+        self._lineage = LineageCheck(sink, self._tally, self._gate, recipe.lineage)
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._gate, 1)
         self._evaluator = Evaluator(
-            sink, options.evaluation, self._state.tracker.outcomes, self._tally, self._gate
+            sink,
+            recipe.evaluate,
+            self._state.tracker.outcomes,
+            self._tally,
+            self._gate,
+            complete=options.gate is not None,
         )
         self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
@@ -162,7 +158,7 @@ class Run:
     def _mapping(self, options: RunOptions) -> PageMapper:
         """Return the stage from records to entities."""
         return PageMapper(
-            Enricher(options.enrich),
+            Enricher(options.recipe.enrich),
             self._keys,
             self._linker,
             options.state.tracker,
@@ -174,7 +170,9 @@ class Run:
         self, options: RunOptions, delivery: MakeDelivery
     ) -> tuple[Delivers, Writer, Merger, Removal]:
         """Return the stages from an entity to the catalog."""
-        merge = partial(merge_entity, rules=MergeRules(options.name, options.policies))
+        recipe = options.recipe
+        rules = MergeRules(recipe.name, by_aspect(recipe.merge))
+        merge = partial(merge_entity, rules=rules)
         last = delivery(self._sink, merge, self._tally, self._gate)
         tracker = self._state.tracker
         writer = Writer(
@@ -191,21 +189,21 @@ class Run:
             self._in_flight,
             self._evaluator,
             tracker,
-            NewEntityLimit(options.max_new_entities),
+            NewEntityLimit(recipe.limits),
             self._tally,
             merge,
             self._withheld,
         )
         copies = delivery(self._sink, partial(merge_entity, rules=UNION), self._tally, self._gate)
-        removing = RemovalOptions(options.name, options.max_removed_ratio)
         removal = Removal(
             self._sink,
             tracker,
             self._withheld,
             Copier(self._sink, copies),
-            removing,
             self._keys,
             self._tally.note,
+            writer=recipe.name,
+            limits=recipe.limits,
         )
         return last, writer, merger, removal
 
@@ -380,4 +378,4 @@ def _letters_of(options: RunOptions) -> DeadLetters:
 def _gate_of(options: RunOptions, sink: Sink) -> MetadataGate | None:
     if options.gate is None:
         return None
-    return MetadataGate(options.gate, sink, options.evaluate.test_urns)
+    return MetadataGate(options.gate, sink, options.recipe.evaluate.test_urns)

@@ -10,11 +10,11 @@ which lists everything itself, so that no removal rests on the word of a shard.
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.pipeline import evaluation_of, listing_of, memory_of, options_of
+from mlcat_ingest.pipeline.pipeline import listing_of, memory_of
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSink, resolve
 from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
@@ -93,12 +93,11 @@ class Sharding:
         `again` evaluates what did not change, too: what an attempt wrote that was killed may have
         no results.
         """
-        evaluate = evaluation_of(self._recipe)
-        options = replace(
-            options_of(self._recipe),
-            evaluate=replace(evaluate, unchanged_too=evaluate.unchanged_too or again),
-            scope=Shards(frozenset(shard.keys)),
-        )
+        recipe = self._recipe
+        if again:
+            everything = recipe.evaluate.model_copy(update={"scope": "all"})
+            recipe = recipe.model_copy(update={"evaluate": everything})
+        options = RunOptions(recipe, scope=Shards(frozenset(shard.keys)))
         return self._run([self._source(shard.source)], options, progress)
 
     def finish(self, progress: OnProgress | None = None) -> Report:
@@ -108,9 +107,8 @@ class Sharding:
         """
         sources = [self._source(at) for at in range(len(self._resolved.sources))]
         memory = memory_of(self._recipe, full=True, accept_renaming=False)
-        options = replace(
-            options_of(self._recipe),
-            evaluate=evaluation_of(self._recipe),
+        options = RunOptions(
+            self._recipe,
             state=StateSession(self._recipe.state.url, memory, StatePolicy.COPY, mask=secrets.mask),
             scope=Rest(),
             listing=listing_of(self._resolved),

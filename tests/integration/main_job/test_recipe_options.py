@@ -11,9 +11,7 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.removal import RemovalOptions
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.recipe.model import Recipe
@@ -180,7 +178,6 @@ OTHERS = {
     "RunOptions.gate": "the command's --fail-on-tests",
     "RunOptions.scope": "shards of Airflow, and the runs that hooks name",
     "RunOptions.doing": "words of a plan",
-    "EvaluateOptions.complete": "the command's --fail-on-tests",
     "MemoryOptions.full": "the command's --full",
     "MemoryOptions.accept_renaming": "the command's --accept-renaming",
 }
@@ -200,7 +197,7 @@ def options_made(recipe: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return init
 
     with monkeypatch.context() as patched:
-        for kind in (RunOptions, EvaluateOptions, MemoryOptions, RemovalOptions):
+        for kind in (RunOptions, MemoryOptions):
             patched.setattr(kind, "__init__", recording(kind.__init__))
         patched.setattr(Run, "execute", lambda run, *_: run._withheld.close())
         Pipeline(Recipe.parse(recipe, base_dir=folder)).run()

@@ -21,6 +21,7 @@ from mlcat_ingest.sinks.rest import RestSink
 from support.catalog_server import running_catalog
 from support.fake_service import Answer, Asked, fake_service
 from support.fakes import FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
 
 pytestmark = pytest.mark.integration
 
@@ -86,7 +87,7 @@ def said(writer: str, entry: str) -> list[Entity]:
 def ingest(url: str, writer: str, entry: str) -> Report:
     sink = RestSink(RestSinkConfig.model_validate({"server": url, "token": ""}))
     source = FakeSource([said(writer, entry)])
-    return Run([source], sink, RunOptions(writer, mask=str)).execute()
+    return Run([source], sink, RunOptions(a_recipe(writer), mask=str)).execute()
 
 
 @contextmanager
@@ -199,7 +200,7 @@ def test_an_aspect_that_cannot_be_empty_is_deleted_in_the_catalog(catalog: str) 
     def run(fresh: dict[str, Any]) -> Report:
         sink = RestSink(RestSinkConfig.model_validate({"server": catalog, "token": ""}))
         entity = Entity(URNS[0], {"versionProperties": fresh, HOME: {"name": "n"}})
-        return Run([FakeSource([[entity]])], sink, RunOptions("one", mask=str)).execute()
+        return Run([FakeSource([[entity]])], sink, RunOptions(a_recipe("one"), mask=str)).execute()
 
     assert run(version).exit_code == 0
     assert run(dict.fromkeys(version)).exit_code == 0

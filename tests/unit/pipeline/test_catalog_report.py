@@ -24,6 +24,7 @@ from mlcat_ingest.pipeline.report import FailedRecord, Report, failure_of
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.verdict import TestVerdict, Verdict
 from support.fakes import FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
 
 LISTING = Listing(("mlflow",), "rest", "mlcat-ingest 1.2.3")
 SOURCE = source_urn("prod")
@@ -140,7 +141,7 @@ def test_a_catalog_that_is_out_of_reach_is_not_asked(report: Report) -> None:
 def ingest(sink: FakeSink, source: FakeSource | None = None) -> Report:
     entity = Entity(model_urn("a"), {"mlModelProperties": {"name": "a"}})
     made = source or FakeSource([[entity]])
-    return Run([made], sink, RunOptions("prod", listing=LISTING)).execute()
+    return Run([made], sink, RunOptions(a_recipe("prod"), listing=LISTING)).execute()
 
 
 def test_a_run_is_listed_in_one_write_at_its_end() -> None:

@@ -7,6 +7,7 @@ from mlcat_ingest.pipeline import changed
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
 
 
 def model(name: str, *groups: str, note: str = "") -> Entity:
@@ -19,7 +20,7 @@ def a_group(name: str, note: str = "") -> Entity:
 
 
 def run(sink: FakeSink, *entities: Entity) -> Report:
-    return Run([FakeSource([entities])], sink, RunOptions("test")).execute()
+    return Run([FakeSource([entities])], sink, RunOptions(a_recipe("test"))).execute()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.recipe.model import Recipe
 from support.fakes import FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
 
 
 def model(name: str, **properties: object) -> Entity:
@@ -20,7 +21,9 @@ def model(name: str, **properties: object) -> Entity:
 
 def run(path: Path, *entities: Entity, refuse: Any = (), source: Any = None) -> Report:
     sink = FakeSink(refuse=refuse)
-    options = RunOptions("t", dead_letters=path, mask=lambda text: text.replace("s3cret", "***"))
+    options = RunOptions(
+        a_recipe("t"), dead_letters=path, mask=lambda text: text.replace("s3cret", "***")
+    )
     return Run([source or FakeSource([list(entities)])], sink, options).execute()
 
 
@@ -133,7 +136,10 @@ def test_a_further_part_of_a_run_adds_to_what_the_first_one_left(tmp_path: Path)
     entities = [model("a"), model("b")]
     for number, refused in enumerate(["a", "b", ""]):
         options = RunOptions(
-            "t", dead_letters=path, add_dead_letters=number > 0, on_dead_letter=told.append
+            a_recipe("t"),
+            dead_letters=path,
+            add_dead_letters=number > 0,
+            on_dead_letter=told.append,
         )
         sink = FakeSink(refuse={model_urn(refused)})
         Run([FakeSource([entities])], sink, options).execute()
@@ -145,6 +151,6 @@ def test_a_record_without_entities_is_told_by_its_name() -> None:
         raise RecordError("no id", record_ref="run 7")
 
     told: list[str] = []
-    options = RunOptions("t", on_dead_letter=told.append)
+    options = RunOptions(a_recipe("t"), on_dead_letter=told.append)
     Run([FakeSource([[1]], fail)], FakeSink(), options).execute()
     assert told == ["run 7"]

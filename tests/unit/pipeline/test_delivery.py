@@ -13,6 +13,7 @@ from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
 
 HOME = "mlModelProperties"
 A, B, C = map(group_urn, "abc")
@@ -38,7 +39,9 @@ def owned(name: str) -> Entity:
 
 
 def run(sink: FakeSink, *entities: Entity) -> Report:
-    return Run([FakeSource([list(entities)])], sink, RunOptions("test", mask=str)).execute()
+    return Run(
+        [FakeSource([list(entities)])], sink, RunOptions(a_recipe("test"), mask=str)
+    ).execute()
 
 
 def a_sink(**options: Any) -> FakeSink:
@@ -375,7 +378,9 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
 
     sink = ContentFirst(place="fake://catalog", refuse={model_urn("bad")})
     pages = [[model("bad", A)], [model(f"r{n}", A) for n in range(200)]]
-    Run([FakeSource([page]) for page in pages], sink, RunOptions("test", mask=str)).execute()
+    Run(
+        [FakeSource([page]) for page in pages], sink, RunOptions(a_recipe("test"), mask=str)
+    ).execute()
     probes = [writes[0].entity_urn for writes in sink.writes if writes[0].headers == NEVER]
     assert probes == [model_urn("bad"), model_urn("r0")]
 

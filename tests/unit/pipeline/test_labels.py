@@ -13,6 +13,7 @@ from mlcat_ingest.pipeline.tally import Standing, Tally
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.sinks.base import StoredAspect
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
 
 HOME = "mlModelProperties"
 IN_CHURN = {"name": "forest 3", "groups": [group_urn("registered:iris"), group_urn("churn")]}
@@ -46,7 +47,7 @@ def test_an_entity_that_is_removed_is_called_what_it_was() -> None:
 
 def test_a_note_names_the_entity_that_it_is_about() -> None:
     noted = Entity(model_urn("a"), {HOME: IN_CHURN}, notes=(Note("truncated", "p"),))
-    report = Run([FakeSource([[noted]])], FakeSink(), RunOptions("r")).execute()
+    report = Run([FakeSource([[noted]])], FakeSink(), RunOptions(a_recipe("r"))).execute()
     assert report.note_examples["truncated"] == (f"{model_urn('a')} forest 3 (churn): p",)
 
 

@@ -13,7 +13,6 @@ from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.render import as_data, as_text
 from mlcat_ingest.pipeline.report import FeatureSummary, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
@@ -30,6 +29,7 @@ from mlcat_ingest.sources.base import (
     RecordVersion,
 )
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
 
 OPTIONS = LinkOptions()
 REFS = "feast.feature_refs"
@@ -105,7 +105,7 @@ class Catalog(FakeSink):
 
 def ingest(catalog: FakeSink, models: Iterable[Entity], *names: str) -> Report:
     sources = [Store(names=names), FakeSource([list(models)])]
-    return Run(sources, catalog, RunOptions("t", EvaluateOptions(enabled=False))).execute()
+    return Run(sources, catalog, RunOptions(a_recipe("t", evaluate={"enabled": False}))).execute()
 
 
 def test_a_model_has_the_features_that_are_there_and_says_by_which_rule() -> None:
@@ -241,7 +241,7 @@ def test_rules_of_the_recipe_add_to_models_that_are_linked() -> None:
     catalog = Catalog()
     sources = [Store(names=["a"]), FakeSource([[model("m", "drivers:a")]])]
     rule = EnrichRule.model_validate({"match": {"entity": ["mlModel"]}, "add_tags": ["gold"]})
-    options = RunOptions("t", EvaluateOptions(enabled=False), enrich=[rule])
+    options = RunOptions(a_recipe("t", evaluate={"enabled": False}, enrich=[rule]))
     Run(sources, catalog, options).execute()
     assert catalog.features("m") == [feature("a")]
     assert catalog.stored[model_urn("m")]["globalTags"] == {"tags": [{"tag": "urn:li:tag:gold"}]}
@@ -268,7 +268,7 @@ def test_a_run_that_did_not_change_is_linked_once_its_features_are_there(tmp_pat
     def run(*names: str) -> Report:
         sources = [Store(names=names), Remembering(models=[model("m", "drivers:a")])]
         state = StateSession(url, MemoryOptions("t"))
-        options = RunOptions("t", EvaluateOptions(enabled=False), state=state)
+        options = RunOptions(a_recipe("t", evaluate={"enabled": False}), state=state)
         return Run(sources, catalog, options).execute()
 
     assert run().entities["mlModel"].created == 1

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions, Evaluator
+from mlcat_ingest.pipeline.evaluate import Evaluator
 from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.recipe.model import EvaluateSpec
 from support.fakes import FakeSink, model_urn
 
 WAIT_S = 30
@@ -140,7 +141,7 @@ def test_a_stop_ends_waiting_for_urns(verb: str) -> None:
 
 def test_a_batch_that_was_cut_before_evaluation_ended_is_not_evaluated() -> None:
     sink, gate = FakeSink(not_evaluated="404"), Gate()
-    evaluator = Evaluator(sink, EvaluateOptions(), Tracker().outcomes, Tally("t"), gate)
+    evaluator = Evaluator(sink, EvaluateSpec(), Tracker().outcomes, Tally("t"), gate)
     evaluator.add(model_urn(f"r{n}") for n in range(450))
     evaluator.flush()
     evaluator.add([model_urn("late")])
@@ -149,7 +150,7 @@ def test_a_batch_that_was_cut_before_evaluation_ended_is_not_evaluated() -> None
 
 def test_nothing_is_evaluated_once_the_run_is_stopped() -> None:
     sink, gate = FakeSink(), Gate()
-    evaluator = Evaluator(sink, EvaluateOptions(), Tracker().outcomes, Tally("t"), gate)
+    evaluator = Evaluator(sink, EvaluateSpec(), Tracker().outcomes, Tally("t"), gate)
     evaluator.add([model_urn("r")])
     gate.stop(None)
     with pytest.raises(StoppedError):

@@ -16,7 +16,6 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
@@ -24,9 +23,9 @@ from mlcat_ingest.pipeline.weight import HEAVIEST
 from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
 
 GROUP = group_urn("g")
-EVALUATE = EvaluateOptions()
 
 
 def model(name: str, **properties: object) -> Entity:
@@ -47,13 +46,12 @@ def run(
     source: Source[Any] | Sequence[Source[Any]],
     sink: FakeSink,
     *,
-    evaluate: EvaluateOptions = EVALUATE,
-    max_new_entities: int | None = None,
     mask: Callable[[str], str] = str,
     progress: OnProgress | None = None,
+    **recipe: Any,
 ) -> Report:
     sources = [source] if isinstance(source, Source) else source
-    options = RunOptions("test", evaluate, max_new_entities, mask=mask)
+    options = RunOptions(a_recipe("test", **recipe), mask=mask)
     return Run(sources, sink, options).execute(progress)
 
 
@@ -399,7 +397,7 @@ def test_evaluation_stops_at_the_first_word_that_it_is_not_possible() -> None:
 
 def test_evaluation_can_be_switched_off() -> None:
     sink = FakeSink()
-    report = run(FakeSource([models(300)]), sink, evaluate=EvaluateOptions(enabled=False))
+    report = run(FakeSource([models(300)]), sink, evaluate={"enabled": False})
     assert sink.evaluations == []
     assert report.evaluation.not_evaluated == "switched off in the recipe"
 
@@ -407,7 +405,7 @@ def test_evaluation_can_be_switched_off() -> None:
 def test_evaluation_of_every_entity() -> None:
     sink = FakeSink()
     run(FakeSource([models(3)]), sink)
-    report = run(FakeSource([models(3)]), sink, evaluate=EvaluateOptions(unchanged_too=True))
+    report = run(FakeSource([models(3)]), sink, evaluate={"scope": "all"})
     assert report.evaluation.evaluated == 3
 
 
@@ -422,7 +420,7 @@ def test_options_reach_the_service() -> None:
             seen.append((should_push, tuple(test_urns)))
             return Evaluation()
 
-    options = EvaluateOptions(should_push=False, test_urns=("urn:li:test:a",))
+    options = {"should_push": False, "test_urns": ["urn:li:test:a"]}
     run(FakeSource([models(1)]), Asking(), evaluate=options)
     assert seen == [(False, ("urn:li:test:a",))]
 
@@ -516,7 +514,7 @@ def test_the_first_error_is_kept_when_closing_fails_as_well(
 def test_the_limit_of_new_entities_stops_before_writing_beyond() -> None:
     sink = FakeSink()
     run(FakeSource([models(100)]), sink)
-    report = run(FakeSource([models(1000)]), sink, max_new_entities=300)
+    report = run(FakeSource([models(1000)]), sink, limits={"max_new_entities": 300})
     assert report.exit_code == 2
     assert isinstance(report.error, LimitError)
     assert len(sink.stored) <= 400
@@ -526,7 +524,7 @@ def test_known_entities_do_not_count_against_the_limit() -> None:
     sink = FakeSink()
     run(FakeSource([models(100)]), sink)
     changed = [model(f"r{n}", description="new") for n in range(100)]
-    assert run(FakeSource([changed]), sink, max_new_entities=0).exit_code == 0
+    assert run(FakeSource([changed]), sink, limits={"max_new_entities": 0}).exit_code == 0
 
 
 def test_ctrl_c_reports_what_was_acknowledged() -> None:
@@ -602,7 +600,7 @@ def test_the_report_of_a_run_that_goes_on_can_be_kept(monkeypatch: pytest.Monkey
         if report.entities and report.entities["mlModel"].created:
             go_on.set()
 
-    report = Run([FakeSource(pages())], FakeSink(), RunOptions("t")).execute(keep=keep)
+    report = Run([FakeSource(pages())], FakeSink(), RunOptions(a_recipe("t"))).execute(keep=keep)
     assert not kept[-1].finished
     assert kept[-1].entities == report.entities
     assert report.finished

@@ -10,12 +10,12 @@ from itertools import groupby
 
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.weight import HEAVIEST
 from mlcat_ingest.pipeline.writing import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
 
 PAGE = 150
 
@@ -77,7 +77,7 @@ class WatchingSink(FakeSink):
 
 
 def run(entities: Sequence[Entity], sink: FakeSink) -> Report:
-    options = RunOptions("test", EvaluateOptions(enabled=False))
+    options = RunOptions(a_recipe("test", evaluate={"enabled": False}))
     report = Run([FakeSource(pages(entities))], sink, options).execute()
     report.raise_for_failure()
     return report

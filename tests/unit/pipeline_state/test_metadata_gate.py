@@ -9,7 +9,6 @@ import pytest
 
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, Judged
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
@@ -19,6 +18,7 @@ from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
 
 OWNED, NAMED = "urn:li:test:owned", "urn:li:test:named"
 PLACE = "fake://catalog"
@@ -74,8 +74,7 @@ class World:
     def run(self, pattern: str | None = "owned", **evaluate: object) -> Report:
         gate = None if pattern is None else GateOptions(re.compile(pattern))
         options = RunOptions(
-            "r",
-            EvaluateOptions(**evaluate),  # type: ignore[arg-type]
+            a_recipe("r", evaluate=evaluate),
             state=StateSession(self.url, MemoryOptions("r")),
             gate=gate,
         )
@@ -198,15 +197,15 @@ def test_a_test_of_the_recipe_without_any_result_is_not_passed(world: World) -> 
     assert world.verdict("named", test_urns=("urn:li:test:lost", NAMED)).passed
 
 
-@pytest.mark.parametrize("everything", [True, False])
-def test_what_is_removed_fails_nothing_any_more(world: World, everything: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("scope", ["all", "written"])
+def test_what_is_removed_fails_nothing_any_more(world: World, scope: str) -> None:
     world.failing("a")
-    assert world.verdict(unchanged_too=everything).failing == 1
+    assert world.verdict(scope=scope).failing == 1
     world.source.gone = ["a"]
-    assert world.verdict("owned|named", unchanged_too=everything).failing == 0
-    assert world.verdict("owned|named", unchanged_too=everything).failing == 0
+    assert world.verdict("owned|named", scope=scope).failing == 0
+    assert world.verdict("owned|named", scope=scope).failing == 0
     world.source.gone = []
-    assert world.verdict(unchanged_too=everything).failing == 1
+    assert world.verdict(scope=scope).failing == 1
 
 
 def test_a_run_that_was_killed_leaves_no_old_result(world: World) -> None:
@@ -251,7 +250,7 @@ def test_results_can_be_read_entity_by_entity(world: World) -> None:
             seen.append((test.urn, results))
 
     world.failing("b")
-    options = RunOptions("r", gate=GateOptions(re.compile("."), keep))
+    options = RunOptions(a_recipe("r"), gate=GateOptions(re.compile("."), keep))
     Run([world.source], world.sink, options).execute()
     models = [model_urn(name) for name in "abc"]
     assert seen == [

@@ -16,7 +16,6 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.evaluate import EvaluateOptions
 from mlcat_ingest.pipeline.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state import memory as memory_module
@@ -30,6 +29,7 @@ from mlcat_ingest.pipeline.state.summary import PartSummary, summary
 from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
 
 PLACE = "fake://catalog"
 DAY_S = 86_400.0
@@ -92,7 +92,7 @@ class World:
     def run(self, *sources: Remembering, evaluate: bool = False, **options: Any) -> Report:
         state = StateSession(self.url, MemoryOptions("r", **options))
         run_options = RunOptions(
-            "r", EvaluateOptions(enabled=evaluate), mask=lambda text: text, state=state
+            a_recipe("r", evaluate={"enabled": evaluate}), mask=lambda text: text, state=state
         )
         return Run(list(sources), self.sink, run_options).execute()
 
@@ -152,7 +152,7 @@ def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -
     world.ingest(Record("a"))
     source = Remembering(records=[Record("a")])
     state = StateSession(world.url, MemoryOptions("r"))
-    options = RunOptions("r", EvaluateOptions(unchanged_too=True), state=state)
+    options = RunOptions(a_recipe("r", evaluate={"scope": "all"}), state=state)
     Run([source], world.sink, options).execute()
     assert world.sink.evaluations == [[model_urn("a")]]
 
@@ -496,11 +496,13 @@ def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: Wo
     assert [one.current_at_ms for one in broken.passes] == [read.current_at_ms]
     # Also where the run never came as far, or lags would vanish when somebody needs them.
     state = StateSession(world.url, MemoryOptions("r"))
-    gone = Run([Unreachable()], world.sink, RunOptions("r", state=state)).execute()
+    gone = Run([Unreachable()], world.sink, RunOptions(a_recipe("r"), state=state)).execute()
     assert gone.exit_code == 1
     [unread] = gone.passes
     assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
     assert unread.why == "not read: the run ended before it"
     state = StateSession(world.url, MemoryOptions("r"))
-    fresh = Run([Unreachable()], FakeSink(place="fake://other"), RunOptions("r", state=state))
+    fresh = Run(
+        [Unreachable()], FakeSink(place="fake://other"), RunOptions(a_recipe("r"), state=state)
+    )
     assert fresh.execute().passes == ()

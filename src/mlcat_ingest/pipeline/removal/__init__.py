@@ -4,7 +4,7 @@ Entities that a source says are removed wait until all of it is read; with those
 pass did not come upon, and that the source itself says are gone, they are removed all or none.
 """
 
-from mlcat_ingest.pipeline.removal.removal import Removal, RemovalOptions
+from mlcat_ingest.pipeline.removal.removal import Removal
 from mlcat_ingest.pipeline.removal.withheld import Withheld
 
-__all__ = ["Removal", "RemovalOptions", "Withheld"]
+__all__ = ["Removal", "Withheld"]

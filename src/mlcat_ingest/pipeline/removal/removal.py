@@ -18,6 +18,7 @@ from mlcat_ingest.pipeline.removal.unlisted import Candidates
 from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
 from mlcat_ingest.sources.base import Capability, Missing, Source
 
@@ -28,14 +29,6 @@ FLOOR: Final = 10
 
 _AT_ONCE: Final = 500
 """Entities whose records are forgotten together."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemovalOptions:
-    """The recipe whose entities these are, and what share of them one run may remove."""
-
-    writer: str
-    max_ratio: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +47,11 @@ class Removal:
         tracker: Tracker,
         withheld: Withheld,
         copier: Copier,
-        options: RemovalOptions,
         keys: PrimaryKeys,
         note: Callable[[str, str], None],
+        *,
+        writer: str,
+        limits: LimitsSpec,
     ) -> None:
         """Remove what is `withheld`, and what passes did not come upon; `note` tells the report."""
         self._sink = sink
@@ -64,8 +59,8 @@ class Removal:
         self._withheld = withheld
         self._copier = copier
         self._note = note
-        self._options = options
-        self._candidates = Candidates(sink, tracker, options.writer, keys)
+        self._max_ratio = limits.max_removed_ratio
+        self._candidates = Candidates(sink, tracker, writer, keys)
 
     def after(self, source: Source[Any], passes: Sequence[PartPass]) -> Iterator[Entity]:
         """Yield what is to be removed, now that `passes` read all of `source`.
@@ -142,11 +137,11 @@ class Removal:
         if count <= FLOOR:
             return
         total = sum(map(self._candidates.total, passes))
-        if count <= self._options.max_ratio * total:
+        if count <= self._max_ratio * total:
             return
         raise LimitError(
             f"{count:,} of the {total:,} entities of {', '.join(part.source for part in passes)} "
-            f"would be removed, more than limits.max_removed_ratio ({self._options.max_ratio:g}) "
+            f"would be removed, more than limits.max_removed_ratio ({self._max_ratio:g}) "
             "lets a run remove; none of them was",
             hint="see them with `mlcat-ingest plan`; if that is right, raise the limit for one run",
         )
