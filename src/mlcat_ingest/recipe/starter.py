@@ -59,7 +59,8 @@ sink:
 """
 
 _NO_SINK = """\
-# Without a sink, a run on a terminal writes to the catalog in the box, ./mlcat-catalog.db.
+# Without a sink, a run on a terminal writes to the embedded catalog (extra `catalog`),
+# ./mlcat-catalog.db.
 # sink:
 #   type: rest                   # a catalog service: DataHub, or `mlcat-ingest catalog serve`
 #   config:

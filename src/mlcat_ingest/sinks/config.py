@@ -76,7 +76,7 @@ class FileSinkConfig(RecipeModel):
 
 
 class EmbeddedSinkConfig(RecipeModel):
-    """The catalog in the box, in a child process that ends with the run."""
+    """The embedded catalog (extra `catalog`), in a child process that ends with the run."""
 
     db: RecipeUrl = "sqlite:///mlcat-catalog.db"
     """Its database: a path, or the address of an SQLite database."""

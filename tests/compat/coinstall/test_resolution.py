@@ -9,15 +9,16 @@ import pytest
 
 pytestmark = pytest.mark.compat
 
+PYTHON = "3.11"
+"""On 3.13 no TensorFlow goes with the protobuf of MLflow 2.9."""
 TRAINING = ("tensorflow", "pytorch-lightning", "mlflow==2.9.2")
 
 
 def resolution(requirements: Sequence[str]) -> dict[str, str]:
     """The versions that an installation of `requirements` would choose, by name."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header"]
     done = subprocess.run(
-        [*command, "--no-annotate", "--python-version", version, "-"],
+        [*command, "--no-annotate", "--python-version", PYTHON, "-"],
         input="\n".join(requirements),
         capture_output=True,
         text=True,

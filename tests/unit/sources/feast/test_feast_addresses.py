@@ -1,10 +1,12 @@
 """What an address says: how its registry is fetched, and what of it may be shown."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from mlcat_ingest.errors import MissingExtraError
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.sources.feast.addresses import (
@@ -14,6 +16,7 @@ from mlcat_ingest.sources.feast.addresses import (
     password_in,
 )
 from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.transport.s3 import S3Object
 
 KINDS: list[tuple[str, RegistryKind]] = [
     ("registry.db", "file"),
@@ -118,3 +121,11 @@ def test_secrets_are_masked_and_are_in_no_schema() -> None:
 def test_options_cannot_be_misspelt() -> None:
     with pytest.raises(ValidationError):
         FeastConfig.model_validate({"registry": "x", "repopath": "y"})
+
+
+def test_a_registry_in_s3_without_boto3_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    address = "s3://bucket/registry.db"
+    config = FeastConfig.model_validate({"registry": address})
+    with pytest.raises(MissingExtraError, match=r"a registry in S3 needs .*mlcat-ingest\[aws\]"):
+        S3Object(address, config).fetch()
