@@ -1,12 +1,15 @@
 """`mlcat-ingest task`: the status of a task of the service's search index."""
 
 import json
+from typing import Final
 
 import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+
+_TIMEOUT_S: Final = 300
 
 
 @click.command(epilog="\b\nExample:\n  mlcat-ingest task 'oTUltX4IQMOUUVeiohTt8A:124' --wait")
@@ -16,22 +19,23 @@ from mlcat_ingest.cli.options import Settings, connect, say_options, service_opt
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0),
-    default=300.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long --wait asks.",
+    help=f"How long --wait asks; {_TIMEOUT_S} s unless given.",
 )
 @service_options
 @say_options
 def command(
-    task: str, timeout_s: float, server: str | None, token: str | None, *, wait: bool
+    task: str, timeout_s: float | None, server: str | None, token: str | None, *, wait: bool
 ) -> int:
     """Print the status of the task NODE:ID as JSON.
 
     Exit status: 0 the task is known; 1 it is not, or --wait took too long.
     """
+    if timeout_s is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    longest_s = _TIMEOUT_S if timeout_s is None else timeout_s
     with connect(server, token) as client:
-        status = client.wait(task, timeout_s=timeout_s) if wait else client.task_status(task)
+        status = client.wait(task, timeout_s=longest_s) if wait else client.task_status(task)
     if status.error is not None:
         Settings.current().complain(status.error)
         return EXIT_FAILED

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator
 
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.recipe.fields import PublicStr
@@ -30,6 +31,9 @@ def _known_field(place: str) -> str:
     if spec.type is not None and field not in fields(spec.type):
         known = fields(spec.type)
         raise ValueError(f"names no field of {aspect}{_meant(field, known)}")
+    takes_no_policy = aspect == STATUS or spec.timeseries or aspect.endswith("Key")
+    if takes_no_policy or field in spec.computed | spec.unowned:
+        raise ValueError("names a field that is not merged, so no policy applies to it; delete it")
     return place
 
 

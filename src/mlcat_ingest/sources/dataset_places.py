@@ -46,6 +46,15 @@ _SCHEME_ALONE: Final = ("file:", "dbfs:", "hdfs:", *_OF_DATABASES, *_OF_MLFLOW)
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
 
+PLATFORMS: Final = frozenset(
+    {
+        *LEVELS,
+        *("abs", "gcs", "s3", "dbfs", "file", "hdfs", "delta-lake", "iceberg"),
+        *("couchbase", "http", "huggingface", "kafka", "kaggle", "kinesis"),
+    }
+)
+"""Platforms of all datasets that MLflow, Feast and SageMaker tell of by themselves."""
+
 Place = tuple[str, str]
 """Platform and name."""
 

@@ -1,7 +1,8 @@
 """Which dataset of the catalog an address is: what a recipe says about it, and the URN."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, Field, model_validator
@@ -12,6 +13,7 @@ from mlcat_ingest.metadata.urn import dataset as build_urn
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.values import Fabric, Pattern
 from mlcat_ingest.sources.dataset_names import DatasetName, normalised
+from mlcat_ingest.sources.dataset_places import PLATFORMS
 
 
 def _platform(name: str) -> str:
@@ -24,6 +26,21 @@ def _platform(name: str) -> str:
 
 Platform = Annotated[PublicStr, AfterValidator(_platform)]
 """What the catalog calls a platform, such as `s3`, `gcs`, `abs`, `snowflake`."""
+
+
+def check_among(
+    platforms: Collection[str], possible: Collection[str], where: str, why: str
+) -> None:
+    """Refuse the first of `platforms` that is not `possible`, so that its options would do nothing.
+
+    Raises:
+        ValueError: there is one; the sentence names `where` it stands and `why` it is refused.
+    """
+    for platform in sorted(set(platforms).difference(possible)):
+        # The nearest name stands alone: what is written here is kept out of messages.
+        nearest = get_close_matches(platform.lower(), possible, n=1)
+        meant = f"; did you mean `{nearest[0]}`?" if nearest else ""
+        raise ValueError(f"{where} names a platform that {why}{meant}")
 
 
 class PlatformConfig(RecipeModel):
@@ -83,6 +100,22 @@ class DatasetsConfig(RecipeModel):
     """`cut` names the table that a partition, part file or wildcard belongs to; `keep` names it as
     it was logged."""
 
+    def check_platforms(self) -> Self:
+        """Return this, for a source whose datasets are on `PLATFORMS` or on what `self` names.
+
+        Raises:
+            ValueError: `platforms` has one that no dataset can be on.
+        """
+        to = [one.to.partition(":")[0] for one in self.rewrite]
+        if any("\\" in platform for platform in to):
+            return self  # a group of the pattern may be any platform
+        possible = {*PLATFORMS, *self.source_types.values(), *to}
+        check_among(self.platforms, possible, "`platforms`", "no dataset of this source is on")
+        return self
+
+
+KnownDatasets = Annotated[DatasetsConfig, AfterValidator(DatasetsConfig.check_platforms)]
+"""What a source takes whose datasets are on `PLATFORMS`."""
 
 _DEFAULT: Final = PlatformConfig()
 

@@ -205,6 +205,13 @@ def test_a_task_that_is_waited_for(invoke: Invoke, service: Service) -> None:
 
 
 @pytest.mark.usefixtures("service")
+def test_a_timeout_goes_with_waiting(invoke: Invoke) -> None:
+    result = invoke("task", "n:1", "--timeout", "5")
+    assert result.code == 2
+    assert "--timeout goes with --wait" in result.err
+
+
+@pytest.mark.usefixtures("service")
 def test_a_task_that_takes_too_long(invoke: Invoke) -> None:
     result = invoke("task", "n:1", "--wait", "--timeout", "5")
     assert result.code == 1

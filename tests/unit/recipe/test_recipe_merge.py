@@ -35,6 +35,11 @@ def test_policies_are_told_by_aspect_and_field() -> None:
         ),
         ("{mlModelProperties.zzz: union}", "names no field of mlModelProperties"),
         ("{mlModelProperties.groups: theirs}", "three_way"),
+        ("{status.removed: ours}", "is not merged, so no policy applies to it; delete it"),
+        ("{versionProperties.isLatest: ours}", "is not merged"),
+        ("{glossaryTerms.auditStamp: union}", "is not merged"),
+        ("{mlModelKey.name: ours}", "is not merged"),
+        ("{dataProcessInstanceRunEvent.status: union}", "is not merged"),
     ],
 )
 def test_a_field_that_is_not_known_is_named_with_what_was_meant(merge: str, said: str) -> None:

@@ -1,11 +1,18 @@
 """What a recipe says about datasets: instance, environment, case, and other names."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from mlcat_ingest.sources.dataset_places import PLATFORMS
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+
+FEAST: Callable[..., Any] = partial(FeastConfig, registry="data/registry.db")  # type: ignore[arg-type]
 
 
 def datasets(**config: Any) -> Datasets:
@@ -59,6 +66,41 @@ def test_partitions_can_be_kept() -> None:
 def test_what_cannot_work_is_refused_when_the_recipe_is_read(config: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         DatasetsConfig.model_validate(config)
+
+
+@pytest.mark.parametrize(
+    ("source", "config", "says"),
+    [
+        (MlflowConfig, {"platforms": {"snowflke": {}}}, "did you mean `snowflake`?"),
+        (MlflowConfig, {"platforms": {"S3": {}}}, "did you mean `s3`?"),
+        (FEAST, {"platforms": {"postgresql": {}}}, "did you mean `postgres`?"),
+        (FEAST, {"platforms": {"warehouse": {}}}, "that no dataset of this source is on"),
+    ],
+)
+def test_options_of_a_platform_that_no_dataset_is_on_are_refused(
+    source: Callable[..., Any], config: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        source(datasets=config)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"platforms": {platform: {"env": "DEV"} for platform in PLATFORMS}},
+        {"platforms": {"warehouse": {}}, "source_types": {"acme": "warehouse"}},
+        {"platforms": {"lake": {}}, "rewrite": [{"match": "s3:lake/", "to": "lake:"}]},
+        {"platforms": {"lake": {}}, "rewrite": [{"match": r"s3:(\w+)/", "to": r"\1:"}]},
+    ],
+)
+def test_options_of_a_platform_that_datasets_may_be_on_are_taken(config: dict[str, Any]) -> None:
+    assert MlflowConfig(datasets=config).datasets.platforms.keys() == config["platforms"].keys()  # type: ignore[arg-type]
+
+
+def test_connections_of_a_platform_without_databases_are_refused() -> None:
+    with pytest.raises(ValidationError, match="did you mean `redshift`"):
+        FEAST(connections={"redhsift": {"database": "d"}})
 
 
 def test_what_fits_in_no_urn_has_none() -> None:

@@ -1,7 +1,7 @@
 """`/entitiesV2` and `/entities`: reading, finding and deleting whole entities."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.rest.endpoint import (
@@ -13,6 +13,7 @@ from mlcat_ingest.catalog.rest.endpoint import (
     WHOLE,
     Endpoint,
     Parameter,
+    Schema,
     action,
     array,
     record,
@@ -38,6 +39,23 @@ from mlcat_ingest.catalog.store.timeseries import Span, delete_events
 from mlcat_ingest.catalog.store.values import StoredAspect
 from mlcat_ingest.metadata.registry import key_aspect
 
+_PAGE: Final[Mapping[str, Schema]] = {"start": WHOLE, "count": WHOLE}
+_SEARCH: Final = record(
+    "entity",
+    input=TEXT,
+    entity=TEXT,
+    filter=ref("Filter"),
+    searchFlags=record(filterNonLatestVersions=FLAG),
+    **_PAGE,
+)
+_FOUND: Final = record("entities", entities=array(record("entity", entity=URN)), numEntities=WHOLE)
+_DELETION: Final = record(
+    "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
+)
+_DELETED: Final = record(
+    *("urn", "rows", "timeseriesRows"), urn=URN, rows=WHOLE, timeseriesRows=WHOLE
+)
+
 
 class Entities:
     """The endpoints that read, find and delete whole entities."""
@@ -49,12 +67,6 @@ class Entities:
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
-        page = {"start": WHOLE, "count": WHOLE}
-        span = {"startTimeMillis": WHOLE, "endTimeMillis": WHOLE}
-        flags = record(filterNonLatestVersions=FLAG)
-        narrowed = {"filter": ref("Filter"), "searchFlags": flags}
-        hits = array(record("entity", entity=URN))
-        deleted = record("urn", "rows", "timeseriesRows", urn=URN, rows=WHOLE, timeseriesRows=WHOLE)
         return (
             Endpoint(
                 *("GET", "/entitiesV2/{urn}", self.get, {200: record("urn", "aspects", urn=URN)}),
@@ -67,15 +79,15 @@ class Entities:
             action(
                 *("/entities", "delete", self.delete),
                 client=CONNECTOR,
-                body=record("urn", urn=URN, aspectName=TEXT, **span),
-                returns=value_of(deleted),
+                body=_DELETION,
+                returns=value_of(_DELETED),
             ),
             action(
                 *("/entities", "search", self.search),
                 client="SDK DataHubGraph.get_search_results",
                 reads=True,
-                body=record("entity", input=TEXT, entity=TEXT, **narrowed, **page),
-                returns=value_of(record("entities", entities=hits, numEntities=WHOLE)),
+                body=_SEARCH,
+                returns=value_of(_FOUND),
             ),
             action(
                 *("/entities", "deleteReferences", self.delete_references),
@@ -87,8 +99,8 @@ class Entities:
                 *("/entities", "listUrns", self.list_urns),
                 client="SDK DataHubGraph.list_all_entity_urns",
                 reads=True,
-                body=record("entity", entity=TEXT, **page),
-                returns=value_of(record("entities", entities=array(URN), total=WHOLE, **page)),
+                body=record("entity", entity=TEXT, **_PAGE),
+                returns=value_of(record("entities", entities=array(URN), total=WHOLE, **_PAGE)),
             ),
         )
 

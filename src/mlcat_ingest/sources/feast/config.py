@@ -21,7 +21,8 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.paths import RecipePath
 from mlcat_ingest.recipe.values import PatternFilter
-from mlcat_ingest.sources.datasets import Platform
+from mlcat_ingest.sources.dataset_places import LEVELS
+from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets, Platform, check_among
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.feast.addresses import RegistryAddress, RegistryType
 
@@ -137,6 +138,9 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     """Which of the registry's projects to read, by name. Default: the `project` of
     feature_store.yaml where there is one, else all."""
 
+    datasets: KnownDatasets = DatasetsConfig()
+    """How the catalog names the datasets that features come from."""
+
     label_views: bool = False
     """Whether label views, which hold labels and no features, become feature tables too."""
 
@@ -173,6 +177,11 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
 
     max_bytes: Annotated[int, NotContent()] = Field(default=1024**3, ge=1024)
     """Size beyond which a registry is refused: of its file, or of all its objects together."""
+
+    @model_validator(mode="after")
+    def _connections_apply(self) -> Self:
+        check_among(self.connections, LEVELS, "`connections`", "has no databases or schemas")
+        return self
 
     @model_validator(mode="after")
     def _names_a_registry(self) -> Self:

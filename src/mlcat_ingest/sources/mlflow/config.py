@@ -29,7 +29,7 @@ from mlcat_ingest.recipe.paths import RecipeUrl
 from mlcat_ingest.recipe.values import Fabric, PatternFilter
 from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.compat import without_instance
-from mlcat_ingest.sources.datasets import DatasetsConfig
+from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
 from mlcat_ingest.sources.features import FeaturesConfig
 from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, with_known_scheme
 from mlcat_ingest.sources.owners import OwnersConfig
@@ -226,7 +226,7 @@ class MlflowConfig(ConnectionConfig):
     owners: OwnersConfig = OwnersConfig()
     """How users become owners: of a run the tag `mlflow.user`, else the deprecated `user_id`."""
 
-    datasets: DatasetsConfig = DatasetsConfig()
+    datasets: KnownDatasets = DatasetsConfig()
     """How the catalog names the datasets that runs used."""
 
     features: FeaturesConfig = FeaturesConfig()

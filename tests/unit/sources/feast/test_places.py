@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.sources.dataset_places import PLATFORMS
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.definitions.model import DatasetPlace, FeatureTable
 from mlcat_ingest.sources.feast.places import query_digest
@@ -141,6 +142,7 @@ def test_a_source_is_the_dataset_of_its_platforms_connector(
     source: dict[str, Any], options: dict[str, Any], wanted: list[str]
 ) -> None:
     assert datasets(source, **options) == wanted
+    assert {one.partition(",")[0] for one in wanted} <= PLATFORMS
     assert notes(source, **options) == []
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.sources.dataset_places import PLATFORMS
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts
 from mlcat_ingest.sources.mlflow.mapping.places import place_of
@@ -74,6 +75,7 @@ def test_a_logged_source_names_a_place(
     source_type: str, source: dict[str, Any], place: tuple[str, str] | None
 ) -> None:
     assert place_of(source_type, json.dumps(source)) == place
+    assert place is None or place[0] in PLATFORMS
 
 
 def test_a_source_that_is_a_plain_uri_counts_too() -> None:
