@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from mlcat_ingest.errors import RecordError, SkippableError
+from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -29,7 +29,6 @@ from mlcat_ingest.sources.base import (
     Runs,
     RunState,
     Source,
-    require_scope,
 )
 
 log = logging.getLogger(__name__)
@@ -63,11 +62,15 @@ def request_for(source: Source[Any], scope: ReadScope, state: RunState) -> ReadR
     the same run would get other links than a scheduled one gives it.
 
     Raises:
-        RecipeError: the source cannot read that.
+        RecipeError: the source does not declare that it can read that.
     """
     if isinstance(scope, Runs) and Capability.FEATURES in source.capabilities:
         scope = FeaturesOnly()
-    require_scope(source, scope)
+    if scope.needs is not None and scope.needs not in source.capabilities:
+        raise RecipeError(
+            f"{type(source).__name__} cannot read {type(scope).__name__}",
+            hint=f"its `capabilities` lack Capability.{scope.needs.name}",
+        )
     return ReadRequest(scope, state)
 
 

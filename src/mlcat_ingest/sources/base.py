@@ -11,7 +11,6 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from mlcat_ingest.awaiting import Awaited
-from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
@@ -349,16 +348,3 @@ class Source(ABC, Generic[RecordT]):
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer; called from any thread."""
         return None
-
-
-def require_scope(source: Source[Any], scope: ReadScope) -> None:
-    """Return if `source` can read `scope`.
-
-    Raises:
-        RecipeError: it does not declare what that needs.
-    """
-    if scope.needs is not None and scope.needs not in source.capabilities:
-        raise RecipeError(
-            f"{type(source).__name__} cannot read {type(scope).__name__}",
-            hint=f"its `capabilities` lack Capability.{scope.needs.name}",
-        )

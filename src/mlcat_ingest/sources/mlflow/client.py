@@ -39,7 +39,7 @@ from mlcat_ingest.sources.mlflow.listing import (
     chunks,
     entries_of,
 )
-from mlcat_ingest.sources.mlflow.paging import Page, RecentIds, follow, token_at
+from mlcat_ingest.sources.mlflow.paging import ListingPage, RecentIds, follow, token_at
 from mlcat_ingest.sources.mlflow.reader import ALL_RUNS, RunFilter, Thing, identity
 from mlcat_ingest.sources.mlflow.records import (
     Run,
@@ -134,7 +134,7 @@ class ClientReader(ApiReader, Awaits):
         seen = RecentIds()
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
 
-            def fetch(token: str | None, ids: Sequence[str] = ids) -> Page[Any]:
+            def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
                 return self._page(
                     "search_runs",
                     token,
@@ -226,11 +226,11 @@ class ClientReader(ApiReader, Awaits):
             if listing != "logged-models" or not missing:
                 raise
 
-    def _page(self, method: str, token: str | None, **arguments: Any) -> Page[Any]:
+    def _page(self, method: str, token: str | None, **arguments: Any) -> ListingPage[Any]:
         client = self._open()
         self._calls += 1
         page = self._called(lambda: getattr(client, method)(page_token=token, **arguments))
-        return Page(page, page.token or None)
+        return ListingPage(page, page.token or None)
 
     def _open(self) -> Any:
         if self._client is None:

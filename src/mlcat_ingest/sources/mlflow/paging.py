@@ -27,7 +27,7 @@ _EMPTY_PAGES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[ItemT]):
+class ListingPage(Generic[ItemT]):
     """One page: its items, undecoded, and the token of the next; None or "" on the last.
 
     The items are for whoever reads the page to use up: see `used_up`.
@@ -46,7 +46,7 @@ class Progress:
         self._tokens: set[str] = set()
         self._empty = 0
 
-    def check(self, page: Page[ItemT]) -> str | None:
+    def check(self, page: ListingPage[ItemT]) -> str | None:
         """Return the next token, None at the end.
 
         Raises:
@@ -77,7 +77,9 @@ def used_up(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
         yield [items.pop() for _ in range(min(size, len(items)))]
 
 
-def follow(fetch: Callable[[str | None], Page[ItemT]], *, listing: str) -> Iterator[list[ItemT]]:
+def follow(
+    fetch: Callable[[str | None], ListingPage[ItemT]], *, listing: str
+) -> Iterator[list[ItemT]]:
     """Yield the items of every page, one request at a time.
 
     Raises:
@@ -95,7 +97,7 @@ def follow(fetch: Callable[[str | None], Page[ItemT]], *, listing: str) -> Itera
 
 def read_ahead(
     fetch: Callable[[str | None, int], ReplyT],
-    parse: Callable[[ReplyT], Page[ItemT]],
+    parse: Callable[[ReplyT], ListingPage[ItemT]],
     size: Callable[[], int],
     *,
     listing: str,

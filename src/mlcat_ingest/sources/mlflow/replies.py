@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.http import Reply
-from mlcat_ingest.sources.mlflow.paging import Page
+from mlcat_ingest.sources.mlflow.paging import ListingPage
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
 
-def page_of(reply: Reply, key: str) -> Page[Any]:
+def page_of(reply: Reply, key: str) -> ListingPage[Any]:
     """Return one page of a listing; `key` is where its items are.
 
     Raises:
@@ -23,7 +23,7 @@ def page_of(reply: Reply, key: str) -> Page[Any]:
             f"{reply.peer} at {reply.url} answered with JSON that is no listing of MLflow",
             hint="is the address that of an MLflow server?",
         )
-    return Page(items, value.get("next_page_token") or None)
+    return ListingPage(items, value.get("next_page_token") or None)
 
 
 def object_of(reply: Reply) -> dict[str, Any]:

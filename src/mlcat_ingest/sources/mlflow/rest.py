@@ -26,7 +26,7 @@ from mlcat_ingest.sources.mlflow.listing import (
     chunks,
 )
 from mlcat_ingest.sources.mlflow.paging import (
-    Page,
+    ListingPage,
     RecentIds,
     follow,
     read_ahead,
@@ -191,7 +191,7 @@ class RestReader(ApiReader):
         fetch = self._logged_models_page if listing == "logged-models" else self._page
         return follow(partial(fetch, listing, query), listing=listing)
 
-    def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> Page[Any]:
+    def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         of_registry = listing in {"registered-models", "model-versions"}
         http = self._server.registry if of_registry else self._server.tracking
         params = [
@@ -204,10 +204,10 @@ class RestReader(ApiReader):
 
     def _logged_models_page(
         self, listing: str, query: Mapping[str, Any], token: str | None
-    ) -> Page[Any]:
+    ) -> ListingPage[Any]:
         reply = self._post(listing, {**query, **_paged(token)})
         if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
-            return Page([], None)
+            return ListingPage([], None)
         return page_of(judged(reply, listing), "models")
 
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
@@ -215,7 +215,7 @@ class RestReader(ApiReader):
         return self._server.post(self._server.tracking, path, body, self._header)
 
 
-def _weighed(reply: Reply, *sizes: PageSize) -> Page[Any]:
+def _weighed(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
     """Return the page of runs that a reply holds, and let `sizes` learn from it."""
     page = page_of(reply, "runs")
     for one in sizes:

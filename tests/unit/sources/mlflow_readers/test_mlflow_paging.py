@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.sources.mlflow.paging import (
-    Page,
+    ListingPage,
     RecentIds,
     follow,
     offset_of,
@@ -19,7 +19,7 @@ from mlcat_ingest.sources.mlflow.paging import (
     used_up,
 )
 
-Fetch = Callable[[str | None], Page[Any]]
+Fetch = Callable[[str | None], ListingPage[Any]]
 
 
 class Listing:
@@ -36,13 +36,13 @@ class Listing:
         self.asked: list[str | None] = []
         self.lock = threading.Lock()
 
-    def __call__(self, token: str | None, items: int | None = None) -> Page[int]:
+    def __call__(self, token: str | None, items: int | None = None) -> ListingPage[int]:
         with self.lock:
             self.asked.append(token)
         start = 0 if token is None else self.offsets[token]
         end = start + (items or self.size)
         more = end < len(self.items)
-        return Page(self.items[start:end], self.token(end) if more else None)
+        return ListingPage(self.items[start:end], self.token(end) if more else None)
 
 
 def read(
@@ -102,7 +102,7 @@ def test_requests_are_under_way_together() -> None:
     listing = Listing(30, 10)
     together = threading.Barrier(2, timeout=30)
 
-    def fetch(token: str | None) -> Page[int]:
+    def fetch(token: str | None) -> ListingPage[int]:
         if token is not None:
             together.wait()
         return listing(token)
@@ -112,32 +112,32 @@ def test_requests_are_under_way_together() -> None:
 
 def test_a_guess_that_the_server_does_not_confirm_is_thrown_away() -> None:
     # The server skips: its second token is not one step after the first.
-    pages: dict[str | None, Page[Any]] = {
-        None: Page([1, 2], offset_token(2)),
-        offset_token(2): Page([3, 4], offset_token(7)),
-        offset_token(4): Page(["wrong"], None),
-        offset_token(6): Page(["wrong"], None),
-        offset_token(7): Page([8, 9], offset_token(9)),
-        offset_token(9): Page([10], None),
+    pages: dict[str | None, ListingPage[Any]] = {
+        None: ListingPage([1, 2], offset_token(2)),
+        offset_token(2): ListingPage([3, 4], offset_token(7)),
+        offset_token(4): ListingPage(["wrong"], None),
+        offset_token(6): ListingPage(["wrong"], None),
+        offset_token(7): ListingPage([8, 9], offset_token(9)),
+        offset_token(9): ListingPage([10], None),
     }
     assert flat(read(lambda token: pages[token], size=2)) == [1, 2, 3, 4, 8, 9, 10]
 
 
 def test_a_server_that_sends_fewer_than_asked_is_followed() -> None:
-    pages: dict[str | None, Page[Any]] = {
-        None: Page([1, 2], offset_token(2)),
-        offset_token(2): Page([3], offset_token(3)),
-        offset_token(3): Page([4, 5], None),
-        offset_token(4): Page(["wrong"], None),
-        offset_token(6): Page(["wrong"], None),
+    pages: dict[str | None, ListingPage[Any]] = {
+        None: ListingPage([1, 2], offset_token(2)),
+        offset_token(2): ListingPage([3], offset_token(3)),
+        offset_token(3): ListingPage([4, 5], None),
+        offset_token(4): ListingPage(["wrong"], None),
+        offset_token(6): ListingPage(["wrong"], None),
     }
     assert flat(read(lambda token: pages[token], size=2)) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("ahead", [1, 3])
 def test_a_repeated_token_ends_the_reading(ahead: int) -> None:
-    def endless(_: str | None) -> Page[Any]:
-        return Page(["again"], offset_token(1))
+    def endless(_: str | None) -> ListingPage[Any]:
+        return ListingPage(["again"], offset_token(1))
 
     with pytest.raises(ProtocolMismatchError, match=r"listing things does not get on.*same page"):
         flat(read(endless, ahead))
@@ -146,22 +146,22 @@ def test_a_repeated_token_ends_the_reading(ahead: int) -> None:
 
 
 def test_empty_pages_without_end_end_the_reading() -> None:
-    def empty(token: str | None) -> Page[Any]:
-        return Page([], f"{token}+")
+    def empty(token: str | None) -> ListingPage[Any]:
+        return ListingPage([], f"{token}+")
 
     with pytest.raises(ProtocolMismatchError, match=r"empty pages only"):
         flat(follow(empty, listing="things"))
 
 
 def test_an_empty_page_in_the_middle_is_no_end() -> None:
-    pages = {None: Page([1], "a"), "a": Page([], "b"), "b": Page([2], "")}
+    pages = {None: ListingPage([1], "a"), "a": ListingPage([], "b"), "b": ListingPage([2], "")}
     assert flat(follow(lambda token: pages[token], listing="things")) == [1, 2]
 
 
 def test_a_fault_is_raised_only_for_a_page_whose_turn_has_come() -> None:
     listing = Listing(30, 10)
 
-    def fetch(token: str | None) -> Page[int]:
+    def fetch(token: str | None) -> ListingPage[int]:
         if token == offset_token(20):
             raise SourceUnavailableError("gone")
         return listing(token)
@@ -175,7 +175,7 @@ def test_a_fault_is_raised_only_for_a_page_whose_turn_has_come() -> None:
 def test_a_fault_beyond_the_end_is_nobodys() -> None:
     listing = Listing(25, 10)
 
-    def fetch(token: str | None) -> Page[int]:
+    def fetch(token: str | None) -> ListingPage[int]:
         if (offset_of(token or "") or 0) >= 30:
             raise SourceUnavailableError("gone")
         return listing(token)
@@ -233,13 +233,13 @@ def test_a_page_handed_out_is_held_by_the_caller_only() -> None:
 
     alive: list[weakref.ref[Items]] = []
 
-    def parse(reply: list[int]) -> Page[int]:
+    def parse(reply: list[int]) -> ListingPage[int]:
         # When the next page is parsed, the one before it is gone.
         assert not any(page() for page in alive)
         items = Items(reply)
         alive.append(weakref.ref(items))
         start = reply[-1] + 1
-        return Page(items, offset_token(start) if start < 50 else None)
+        return ListingPage(items, offset_token(start) if start < 50 else None)
 
     def fetch(token: str | None, items: int) -> list[int]:
         start = (offset_of(token) or 0) if token else 0

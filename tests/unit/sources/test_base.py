@@ -1,0 +1,44 @@
+"""What a source that implements no more than it has to says of the rest."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
+
+
+class Smallest(Source[SourceRecord]):
+    def read(self, request: ReadRequest) -> Iterator[Page[SourceRecord] | Finished]:
+        del request
+        yield Page([])
+
+    def map(self, record: SourceRecord) -> list[Entity]:
+        del record
+        return []
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Unnamed(SourceRecord):
+    """A record that says nothing of its version."""
+
+
+def test_three_methods_make_a_source() -> None:
+    source = Smallest()
+    assert source.capabilities == frozenset()
+    assert [*source.missing("p", []), *source.coming_tables(), *source.units()] == []
+    assert (source.requests_made(), source.awaited()) == (0, None)
+    assert [(one.outcome, one.detail) for one in source.check()] == [
+        ("warning", "Smallest has no checks")
+    ]
+    assert Unnamed().record_version is None
+
+
+def test_a_source_without_one_of_them_cannot_be_made() -> None:
+    class Silent(Smallest):
+        close = Source.close
+
+    with pytest.raises(TypeError, match="abstract method"):
+        Silent()
