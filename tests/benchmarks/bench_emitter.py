@@ -30,7 +30,7 @@ KINDS = {"small aspects": small, "models with 20 params and 20 metrics": run}
 def send(client: CatalogClient, batches: Sequence[Sequence[Proposal]], connections: int) -> None:
     """Send `batches` over so many connections at once."""
     with ThreadPoolExecutor(connections) as pool:
-        for refused in pool.map(client.emit_batch, batches):
+        for refused in pool.map(client.write, batches):
             assert not refused
 
 

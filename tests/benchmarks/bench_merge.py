@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
 from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.records import Metric

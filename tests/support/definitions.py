@@ -92,4 +92,4 @@ class FeatureWorld:
         """Write the properties of an entity as somebody else does."""
         name = PROPERTIES[entity_type_of(urn)]
         with CatalogClient(self.catalog, "") as client:
-            assert client.emit_batch([Proposal(urn, name, aspect)]) == []
+            assert client.write([Proposal(urn, name, aspect)]) == []

@@ -4,14 +4,21 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
+from mlcat_ingest.client.base import (
+    Catalog,
+    Evaluation,
+    Owned,
+    StoredAspect,
+    StoredEntity,
+    TestOutcome,
+)
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.sinks.base import Evaluation, Owned, StoredAspect, StoredEntity, TestOutcome
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source
 
 
@@ -76,7 +83,7 @@ def _refusal(
 
 
 @dataclass
-class FakeSink:
+class FakeSink(Catalog):
     """Holds aspects in a dict, as a catalog would; hooks let a test refuse, fail or wait.
 
     Without a `place` it tells no versions, checks none, and no state is kept of it. `refuse` names
@@ -105,14 +112,25 @@ class FakeSink:
     history: dict[tuple[str, str], list[Aspect]] | None = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def address(self) -> str | None:
-        return self.place
+    @property
+    def keeps(self) -> bool:
+        return self.place is not None
 
-    def open(self) -> str:
+    @property
+    def address(self) -> str:
+        return self.place or ""
+
+    @property
+    def search(self) -> Self:
+        return self
+
+    @property
+    def evaluator(self) -> Self:
+        return self
+
+    def open(self, *, read_only: bool = False) -> str:
+        del read_only
         return "a fake catalog"
-
-    def open_to_read(self) -> str:
-        return self.open()
 
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
@@ -133,7 +151,7 @@ class FakeSink:
                 )
             }
 
-    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         with self.lock:
             return None if self.history is None else self.history[urn, aspect][version - 1]
 
@@ -228,7 +246,7 @@ class FakeSink:
         named = {urn, *((urn, one.aspect_name) for one in entity)}
         return None if named.isdisjoint(self.refuse) else "not liked"
 
-    def evaluate(
+    def evaluate_batch(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
     ) -> Evaluation:
         del should_push, test_urns
@@ -245,6 +263,7 @@ class FakeSink:
             }
         )
 
+    @property
     def requests_made(self) -> int:
         return len(self.reads) + len(self.writes) + len(self.evaluations)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.sinks.base import StoredEntity
 from support.fakes import FakeSink
 
 TIMEOUT_S = 60

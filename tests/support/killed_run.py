@@ -20,7 +20,7 @@ from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestSink
+from mlcat_ingest.sinks.rest import RestCatalog
 from mlcat_ingest.sources.base import (
     Finished,
     Page,
@@ -69,7 +69,7 @@ def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: 
             return real(*args)
 
         setattr(owner, moment, perhaps_killed)
-    sink = RestSink(RestSinkConfig(server=catalog_url))
+    sink = RestCatalog(RestSinkConfig(server=catalog_url))
     options = RunOptions(a_recipe("killed", evaluate={"enabled": False}), state=state)
     return Run([Numbers(count)], sink, options).execute()
 

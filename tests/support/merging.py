@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.merge import MergedEntity, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merge.base import applied_key
-from mlcat_ingest.sinks.base import StoredAspect
 from support.fakes import model_urn
 
 WRITER = "prod"

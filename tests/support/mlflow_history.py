@@ -6,7 +6,7 @@ from typing import Any
 
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
+from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
@@ -279,7 +279,7 @@ class Recipe:
         """Find what `report` would write."""
         spool = Spool()
         options = self._options(StateSession(self.url or "", _memory(full=full), StatePolicy.COPY))
-        sink = PlannedSink(self.sink, spool)
+        sink = PlannedCatalog(self.sink, spool)
         run = PipelineRun(self._sources(), sink, options, lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
+from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
@@ -34,7 +34,7 @@ class RegistryRecipe:
     def plan(self) -> Plan:
         """Find what `ingest` would write."""
         spool, state = Spool(), StateSession(self._url, self._memory, StatePolicy.COPY)
-        sink = PlannedSink(self.sink, spool)
+        sink = PlannedCatalog(self.sink, spool)
         run = Run([self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
 

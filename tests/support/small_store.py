@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
-from mlcat_ingest.sinks.embedded import EmbeddedSink
-from mlcat_ingest.sinks.rest import RestSink
+from mlcat_ingest.sinks.embedded import EmbeddedCatalog
+from mlcat_ingest.sinks.rest import RestCatalog
 from support.fakes import group_urn, model_urn
 from support.mlflow_tables import insert, make_database
 
@@ -78,10 +78,10 @@ class SmallStore:
             connection.execute(statement, values)
 
     @contextmanager
-    def _open(self) -> Iterator[Sink]:
-        sink: Sink = EmbeddedSink(EmbeddedSinkConfig(db=f"sqlite:///{self.catalog}"))
+    def _open(self) -> Iterator[Catalog]:
+        sink: Catalog = EmbeddedCatalog(EmbeddedSinkConfig(db=f"sqlite:///{self.catalog}"))
         if self.server is not None:
-            sink = RestSink(RestSinkConfig.model_validate({"server": self.server}))
+            sink = RestCatalog(RestSinkConfig.model_validate({"server": self.server}))
         try:
             sink.open()
             yield sink

@@ -11,7 +11,7 @@ from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.recipe.secrets import SECRETS
 from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestSink
+from mlcat_ingest.sinks.rest import RestCatalog
 
 _NOT_OF_THE_SINK: Final = frozenset({"ui_url"})
 
@@ -59,7 +59,7 @@ class MlcatHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the service lets us in, and what is wrong if not."""
         try:
-            sink = RestSink(RestSinkConfig.model_validate(self.sink_config()))
+            sink = RestCatalog(RestSinkConfig.model_validate(self.sink_config()))
             try:
                 failed = [_told(one) for one in sink.check() if one.outcome == "failed"]
             finally:

@@ -11,8 +11,8 @@ from mlcat_ingest.cli.options import URN, Settings, connect, say_options, servic
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
 if TYPE_CHECKING:
+    from mlcat_ingest.client.base import TestOutcome
     from mlcat_ingest.client.catalog_client import CatalogClient
-    from mlcat_ingest.client.results import TestOutcome
 
 
 @click.command(
@@ -44,7 +44,7 @@ def command(
     with connect(server, token) as client:
         for start in range(0, len(urns), MAX_REQUEST_ITEMS):
             batch = urns[start : start + MAX_REQUEST_ITEMS]
-            evaluation = client.evaluate_batch(batch, should_push=push, test_urns=tests)
+            evaluation = client.evaluator.evaluate_batch(batch, should_push=push, test_urns=tests)
             for urn, outcome in evaluation.outcomes.items():
                 _show(urn, outcome)
             left = [urn for urn in batch if urn not in evaluation.outcomes]

@@ -1,1 +1,1 @@
-"""The client of the catalog service; `CatalogClient` in `catalog_client.py` is its front."""
+"""What a catalog is (`base.py`), and the client of the service, `CatalogClient`."""

@@ -1,12 +1,14 @@
-"""The front of the client: one object with a verb for each thing the catalog service does."""
+"""The client of a catalog service: one object with a verb for each thing that the service does."""
 
+import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
-from mlcat_ingest.client import search, tasks
+from mlcat_ingest.awaiting import Awaited
+from mlcat_ingest.client import tasks
 from mlcat_ingest.client.auth import Credentials, resolve
+from mlcat_ingest.client.base import Searches, StoredAspect
 from mlcat_ingest.client.capabilities import Capabilities, probe
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.deletion import delete_entity
@@ -14,15 +16,20 @@ from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import Evaluator
 from mlcat_ingest.client.graphql import graphql
 from mlcat_ingest.client.reader import Reader
-from mlcat_ingest.client.results import Evaluation, StoredAspect
+from mlcat_ingest.client.search import Search
 from mlcat_ingest.closing import Closing
-from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.errors import AspectRejectedError, RecipeError
 from mlcat_ingest.http_session import HttpOptions
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
+
+_OURS: Final = frozenset(kind.entity_type for kind in KINDS.values() if kind.own)
+
+log = logging.getLogger(__name__)
 
 
-class CatalogClient(Closing):
+class CatalogClient(Reader, Emitter, Closing):
     """A catalog service: DataHub, or the embedded catalog. Safe to use from several threads.
 
     Without `server` or `token` they come from the environment or ``~/.datahubenv``, see
@@ -35,33 +42,56 @@ class CatalogClient(Closing):
         server: str | None = None,
         token: str | None = None,
         *,
-        credentials: Credentials | None = None,
+        connection: Connection | None = None,
         options: HttpOptions | None = None,
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
         system_metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Resolve the address and the token; `credentials`, if given, are those.
+        """Resolve the address and the token; `connection`, if given, has them and the options.
 
         Raises:
             RecipeError: there is no usable address or token.
         """
-        self._connection = Connection(credentials or resolve(server, token), options)
-        self._lock = threading.Lock()
-        self._capabilities: Capabilities | None = None
-        self._emitter = Emitter(
-            self._connection,
+        if connection is None:
+            found = resolve(server, token), options or HttpOptions()
+            connection = Connection(lambda: found)
+        Reader.__init__(self, connection)
+        Emitter.__init__(
+            self,
+            connection,
             max_proposals=max_proposals,
             max_bytes=max_bytes,
             system_metadata=system_metadata,
         )
-        self._reader = Reader(self._connection)
-        self._evaluator = Evaluator(self._connection, self._reader)
+        self._lock = threading.Lock()
+        self._capabilities: Capabilities | None = None
+        self._search = Search(self.graphql, self.incoming)
+        self._evaluator = Evaluator(connection, self)
+
+    @property
+    def search(self) -> Searches:
+        """What searches the service."""
+        return self._search
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """What evaluates the service's metadata tests."""
+        return self._evaluator
 
     @property
     def server(self) -> str:
         """The base address, without a slash at its end."""
         return self._connection.server
+
+    @property
+    def address(self) -> str:
+        """What tells this catalog from others: its base address.
+
+        Raises:
+            RecipeError: there is no usable address or token.
+        """
+        return self.server
 
     @property
     def credentials(self) -> Credentials:
@@ -70,7 +100,7 @@ class CatalogClient(Closing):
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer; see `Awaits`."""
-        return longest_awaited(self._connection)
+        return self._connection.awaited()
 
     @property
     def requests_made(self) -> int:
@@ -82,11 +112,6 @@ class CatalogClient(Closing):
         """How many seconds the service's clock is ahead of ours, None before it told the time."""
         return self._connection.clock_skew_s
 
-    @property
-    def reads_in_batches(self) -> bool:
-        """Whether the service has not yet shown that it lacks the batch read."""
-        return self._reader.reads_in_batches
-
     def connect(self) -> Capabilities:
         """Return what the service is and can do; asked once. See `capabilities.probe`."""
         with self._lock:
@@ -94,27 +119,60 @@ class CatalogClient(Closing):
                 self._capabilities = probe(self._connection)
             return self._capabilities
 
-    def emit(self, proposal: Proposal) -> None:
-        """Write one proposal, durable when this returns. See `Emitter.emit`."""
-        self._emitter.emit(proposal)
+    def open(self, *, read_only: bool = False) -> str:
+        """Ask the service what it is, and return its kind and address; nothing is changed.
 
-    def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
-        """Write many and return those refused. See `Emitter.emit_batch`."""
-        return self._emitter.emit_batch(proposals)
-
-    def delete_entity(self, urn: str) -> None:
-        """Delete an entity for good, its history too. See `deletion.delete_entity`."""
-        delete_entity(self._connection, urn)
-
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        """Return one aspect, None where the entity has none. See `Reader.get_aspect`."""
-        return self._reader.get_aspect(urn, aspect, version)
+        Raises:
+            RecipeError: there is no usable address or token; and what `connect` raises.
+        """
+        del read_only
+        service = self.connect()
+        if not service.is_supported:
+            log.warning("%s", service.unsupported())
+        return f"{service.describe()} at {self.server}"
 
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> dict[str, dict[str, StoredAspect]]:
-        """Return the stored `aspects` by URN. See `Reader.read_many`."""
-        return self._reader.read_many(urns, aspects)
+        """Return the stored `aspects` by URN. See `Reader.read_many`.
+
+        Raises:
+            RecipeError: one is of an environment that the service cannot have entities of.
+        """
+        self._refuse_environments(urns)
+        return super().read_many(urns, aspects)
+
+    def write(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
+        """Write many and return those refused. See `Emitter.write`.
+
+        Raises:
+            RecipeError: as `read_many`; nothing was written.
+        """
+        self._refuse_environments([one.entity_urn for one in proposals])
+        return super().write(proposals)
+
+    def _refuse_environments(self, urns: Sequence[str]) -> None:
+        """Return if the service takes entities of ours with these URNs.
+
+        An older DataHub acknowledges those of an environment that it lacks, and drops them.
+        """
+        service = self._capabilities
+        if service is None or service.environments == FABRICS:
+            return
+        endings = tuple(f",{env})" for env in FABRICS - service.environments)
+        for urn in urns:
+            # Datasets of any environment may be looked for.
+            if urn.endswith(endings) and entity_type_of(urn) in _OURS:
+                env = urn[urn.rindex(",") + 1 : -1]
+                known = ", ".join(sorted(service.environments))
+                raise RecipeError(
+                    f"{service.describe()} has no environment {env}, and would drop {urn}",
+                    hint=f"`env` of the source may be one of {known}",
+                )
+
+    def delete_entity(self, urn: str) -> None:
+        """Delete an entity for good, its history too. See `deletion.delete_entity`."""
+        delete_entity(self._connection, urn)
 
     def graphql(
         self,
@@ -124,18 +182,6 @@ class CatalogClient(Closing):
     ) -> dict[str, Any]:
         """Return a query's `data`. See `graphql.graphql`."""
         return graphql(self._connection, query, variables, operation_name)
-
-    def owned(self, entity_type: str, source: str) -> search.Owned:
-        """Return the entities of a type that a source wrote. See `search.owned`."""
-        return search.owned(self.graphql, entity_type, source)
-
-    def members(self, group: str) -> Iterator[list[str]]:
-        """Yield the URNs of the models in a group. See `search.members`."""
-        return search.members(self.graphql, self._reader.incoming, group)
-
-    def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return a few datasets that a search for each text finds. See `search.datasets_like`."""
-        return search.datasets_like(self.graphql, texts)
 
     def task_status(
         self, task: str | None = None, *, node_id: str = "", task_id: int = 0
@@ -149,18 +195,7 @@ class CatalogClient(Closing):
             lambda: self.task_status(task), timeout_s=timeout_s, poll_s=poll_s
         )
 
-    def evaluate(
-        self, urn: str, *, should_push: bool = False, test_urns: Sequence[str] = ()
-    ) -> Evaluation:
-        """Evaluate the metadata tests of one entity. See `Evaluator.evaluate`."""
-        return self._evaluator.evaluate(urn, should_push=should_push, test_urns=test_urns)
-
-    def evaluate_batch(
-        self, urns: Sequence[str], *, should_push: bool = False, test_urns: Sequence[str] = ()
-    ) -> Evaluation:
-        """Evaluate the metadata tests of many. See `Evaluator.evaluate_batch`."""
-        return self._evaluator.evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
-
-    def close(self) -> None:
+    def close(self, *, complete: bool = True) -> None:
         """Close all connections; safe to call twice."""
+        del complete  # what was written is acknowledged and stays
         self._connection.close()

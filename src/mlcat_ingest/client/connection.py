@@ -1,8 +1,10 @@
 """One catalog service over HTTP: requests with the token on, refusals as errors without it."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.responses import refusal, server_message
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
@@ -21,23 +23,46 @@ class Connection:
     The token, where there is one, is on every request and in no message.
     """
 
-    def __init__(self, credentials: Credentials, options: HttpOptions | None = None) -> None:
-        """Prepare the session; nothing is contacted yet."""
-        options = options or HttpOptions()
-        self.credentials = credentials
-        self.connections = options.connections
-        # Another way to sign in, such as a user name, serves where there is no token.
-        self._auth = credentials.auth() or options.auth
-        self._http = Http(
-            credentials.server,
-            peer=PEER,
-            unavailable=CatalogUnavailableError,
-            options=replace(
-                options,
-                auth=self._auth,
-                headers={**_HEADERS, **options.headers},
-            ),
-        )
+    def __init__(self, find: Callable[[], tuple[Credentials, HttpOptions]]) -> None:
+        """Ask `find` for the address, the token and the options when they are needed first."""
+        self._find = find
+        self._lock = threading.Lock()
+        self._found: tuple[Credentials, HttpOptions] | None = None
+        self._opened: Http | None = None
+
+    @property
+    def _settings(self) -> tuple[Credentials, HttpOptions]:
+        with self._lock:
+            if self._found is None:
+                credentials, options = self._find()
+                # Another way to sign in, such as a user name, serves where there is no token.
+                auth = credentials.auth() or options.auth
+                headers = {**_HEADERS, **options.headers}
+                self._found = credentials, replace(options, auth=auth, headers=headers)
+            return self._found
+
+    @property
+    def _http(self) -> Http:
+        credentials, options = self._settings
+        with self._lock:
+            if self._opened is None:
+                self._opened = Http(
+                    credentials.server,
+                    peer=PEER,
+                    unavailable=CatalogUnavailableError,
+                    options=options,
+                )
+            return self._opened
+
+    @property
+    def credentials(self) -> Credentials:
+        """The address and the token; raises what finding them raises."""
+        return self._settings[0]
+
+    @property
+    def connections(self) -> int:
+        """Requests in flight at once, at most."""
+        return self._settings[1].connections
 
     @property
     def server(self) -> str:
@@ -46,17 +71,17 @@ class Connection:
 
     def awaited(self) -> Awaited | None:
         """Return the request that waits longest for its answer; see `Awaits`."""
-        return longest_awaited(self._http)
+        return None if self._opened is None else self._opened.awaited()
 
     @property
     def requests_made(self) -> int:
         """How many requests were sent, retries included."""
-        return self._http.requests_made
+        return 0 if self._opened is None else self._opened.requests_made
 
     @property
     def clock_skew_s(self) -> float | None:
         """How many seconds the service's clock is ahead of ours, None before it told the time."""
-        return self._http.clock_skew_s
+        return None if self._opened is None else self._opened.clock_skew_s
 
     def get(self, path: str) -> Reply:
         """Return the reply to a GET of `path`, which is percent-encoded already.
@@ -65,25 +90,27 @@ class Connection:
             AuthenticationError: the token is missing or wrong; says where it came from.
             CatalogUnavailableError, RateLimitedError, ProtocolMismatchError: as `Http.request`.
         """
-        return self._request("GET", path, None)
+        return self.request("GET", path, None)
 
     def post(self, path: str, body: bytes) -> Reply:
         """Return the reply to a POST of the JSON text `body`; raises as `get`."""
-        return self._request("POST", path, body)
+        return self.request("POST", path, body)
 
     def delete(self, path: str) -> Reply:
         """Return the reply to a DELETE of `path`; raises as `get`."""
-        return self._request("DELETE", path, None)
+        return self.request("DELETE", path, None)
 
-    def _request(self, method: str, path: str, body: bytes | None) -> Reply:
+    def request(self, method: str, path: str, body: bytes | None) -> Reply:
+        """Return the reply to a request of `path`; raises as `get`."""
         try:
             return self._http.request(method, path, body=body)
         except AuthenticationError as error:
-            by_token = self._auth is None or self.credentials.token is not None
+            credentials, options = self._settings
+            by_token = options.auth is None or credentials.token is not None
             if error.context.get("status") != 401 or not by_token:
                 raise
             raise AuthenticationError(
-                f"{error.message}; {self.credentials.token_origin()}",
+                f"{error.message}; {credentials.token_origin()}",
                 hint=error.hint,
                 context=error.context,
             ) from error
@@ -103,4 +130,5 @@ class Connection:
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""
-        self._http.close()
+        if self._opened is not None:
+            self._opened.close()

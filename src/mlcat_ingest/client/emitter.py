@@ -101,6 +101,11 @@ class Emitter:
         self._faults = 0
         self._denials = 0
 
+    @property
+    def batch_size(self) -> int:
+        """Proposals in one request at most."""
+        return self._max_proposals
+
     def emit(self, proposal: Proposal) -> None:
         """Write one proposal; it is durable when this returns.
 
@@ -118,7 +123,7 @@ class Emitter:
             raise next(self._refused([proposal], reply))
         self._accept(reply, what=f"{proposal.aspect_name}", urn=proposal.entity_urn)
 
-    def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
+    def write(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
         """Write `proposals` in their order and return those refused; the others are durable.
 
         All proposals of a URN are refused with one of them. A request that is refused because

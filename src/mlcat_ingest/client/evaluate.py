@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.reader import Reader, chunks
 from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
-from mlcat_ingest.client.results import Evaluation, TestOutcome
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
@@ -50,12 +50,14 @@ class Evaluator:
         self._batches = True
         self._push_checked = False
 
-    def evaluate(self, urn: str, *, should_push: bool, test_urns: Sequence[str] = ()) -> Evaluation:
+    def evaluate(
+        self, urn: str, *, should_push: bool = False, test_urns: Sequence[str] = ()
+    ) -> Evaluation:
         """Evaluate the tests of one entity; raises as `evaluate_batch`. Cost: one request."""
         return self._run([urn], should_push=should_push, test_urns=test_urns, batches=False)
 
     def evaluate_batch(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str] = ()
+        self, urns: Sequence[str], *, should_push: bool = False, test_urns: Sequence[str] = ()
     ) -> Evaluation:
         """Evaluate the tests of `urns`; no `test_urns` means every test that applies.
 

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL
-from mlcat_ingest.client.results import StoredAspect
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps

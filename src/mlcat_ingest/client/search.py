@@ -6,9 +6,9 @@ the end of its pages, `GenericRelationshipController.java` for the scroll that g
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Owned
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.registry import ENTITIES
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -58,56 +58,77 @@ query members($urn: String!, $start: Int!, $count: Int!) {
 _FOUND: Final = "fragment found on SearchResults { searchResults { entity { urn } } }"
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
-    """The live entities of one type that one source wrote: how many, and their URNs in pages."""
+class Search:
+    """Searches the service by GraphQL. Safe to use from several threads."""
 
-    total: int
-    pages: Iterator[list[str]]
+    def __init__(self, query: Query, scroll: Scroll) -> None:
+        """Ask by `query`; `scroll` lists the members of groups that it does not list whole."""
+        self._query = query
+        self._scroll = scroll
 
+    def owned(self, entity_type: str, source: str) -> Owned:
+        """Return the entities of a type whose custom property `mlcat.source` names `source`.
 
-def owned(query: Query, entity_type: str, source: str) -> Owned:
-    """Return the entities of a type whose custom property `mlcat.source` names `source`.
+        The total comes with the first page, so who needs no URN asks once.
 
-    The total comes with the first page, so who needs no URN asks once.
+        Raises:
+            ProtocolMismatchError: the reply has another shape; and what the query raises, now or
+                while the pages are read.
 
-    Raises:
-        ProtocolMismatchError: the reply has another shape; and what `query` raises, now or while
-            the pages are read.
+        Cost: one request for each 1,000.
+        """
+        first = _scrolled(self._query, entity_type, source, None)
+        return Owned(_int(first.get("total")), _pages(self._query, entity_type, source, first))
 
-    Cost: one request for each 1,000.
-    """
-    first = _scrolled(query, entity_type, source, None)
-    return Owned(_int(first.get("total")), _pages(query, entity_type, source, first))
+    def members(self, group: str) -> Iterator[list[str]]:
+        """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
 
+        Raises:
+            ProtocolMismatchError: the reply has another shape, or the pages end before the members
+                do; and what the query raises.
 
-def members(query: Query, scroll: Scroll, group: str) -> Iterator[list[str]]:
-    """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
+        Cost: one request for each 1,000; for a group of 10,000 and more, ten requests in addition.
+        """
+        start = 0
+        while True:
+            # Behind this a DataHub server refuses; a service without the scroll may have no such
+            # end.
+            if start == _MAX_START and (edges := self._scroll(group, "MemberOf", None)) is not None:
+                yield from _scrolled_members(self._scroll, group, edges)
+                return
+            data = self._query(_MEMBERS, {"urn": group, "start": start, "count": _PAGE})
+            listed = (data.get("mlModelGroup") or {}).get("relationships") or {}
+            page = _urns(listed.get("relationships") or [])
+            if not page:
+                if start < (listed.get("total") or 0):
+                    raise ProtocolMismatchError(
+                        f"the catalog service listed {start:,} of the {listed['total']:,} models "
+                        f"of {group}, and no more"
+                    )
+                return
+            yield page
+            start += len(page)
 
-    Raises:
-        ProtocolMismatchError: the reply has another shape, or the pages end before the members do;
-            and what `query` and `scroll` raise.
+    def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return for each of `texts` the URNs of a few datasets that a search for it finds.
 
-    Cost: one request for each 1,000; for a group of 10,000 and more, ten requests in addition.
-    """
-    start = 0
-    while True:
-        # Behind this a DataHub server refuses; a service without the scroll may have no such end.
-        if start == _MAX_START and (edges := scroll(group, "MemberOf", None)) is not None:
-            yield from _scrolled_members(scroll, group, edges)
-            return
-        data = query(_MEMBERS, {"urn": group, "start": start, "count": _PAGE})
-        listed = (data.get("mlModelGroup") or {}).get("relationships") or {}
-        page = _urns(listed.get("relationships") or [])
-        if not page:
-            if start < (listed.get("total") or 0):
-                raise ProtocolMismatchError(
-                    f"the catalog service listed {start:,} of the {listed['total']:,} models of "
-                    f"{group}, and no more"
-                )
-            return
-        yield page
-        start += len(page)
+        Raises:
+            ProtocolMismatchError: the reply has another shape; and what the query raises.
+
+        Cost: one request, none without texts.
+        """
+        if not texts:
+            return []
+        asked = range(len(texts))
+        wanted = ", ".join(f"$i{n}: SearchInput!" for n in asked)
+        fields = " ".join(f"r{n}: search(input: $i{n}) {{ ...found }}" for n in asked)
+        text = f"query alike({wanted}) {{ {fields} }} {_FOUND}"
+        inputs = {
+            f"i{n}": {"type": "DATASET", "query": words, "start": 0, "count": _ALIKE}
+            for n, words in enumerate(texts)
+        }
+        data = self._query(text, inputs)
+        return [_urns((data.get(f"r{n}") or {}).get("searchResults") or []) for n in asked]
 
 
 def _scrolled_members(scroll: Scroll, group: str, edges: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -121,28 +142,6 @@ def _scrolled_members(scroll: Scroll, group: str, edges: Mapping[str, Any]) -> I
             yield page
         after = found.get("scrollId")
         found = scroll(group, "MemberOf", after) if after and page else None
-
-
-def datasets_like(query: Query, texts: Sequence[str]) -> list[list[str]]:
-    """Return for each of `texts` the URNs of a few datasets that a search for it finds.
-
-    Raises:
-        ProtocolMismatchError: the reply has another shape; and what `query` raises.
-
-    Cost: one request, none without texts.
-    """
-    if not texts:
-        return []
-    asked = range(len(texts))
-    wanted = ", ".join(f"$i{n}: SearchInput!" for n in asked)
-    fields = " ".join(f"r{n}: search(input: $i{n}) {{ ...found }}" for n in asked)
-    text = f"query alike({wanted}) {{ {fields} }} {_FOUND}"
-    inputs = {
-        f"i{n}": {"type": "DATASET", "query": words, "start": 0, "count": _ALIKE}
-        for n, words in enumerate(texts)
-    }
-    data = query(text, inputs)
-    return [_urns((data.get(f"r{n}") or {}).get("searchResults") or []) for n in asked]
 
 
 def _pages(

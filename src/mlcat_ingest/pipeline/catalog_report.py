@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -26,7 +27,6 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.render import as_data, as_text
 from mlcat_ingest.pipeline.report import EXIT_OK, FailedRecord, Report
 from mlcat_ingest.recipe.paths import file_stem
-from mlcat_ingest.sinks.base import Sink
 
 MAX_TEXT: Final = 200_000
 """Characters of the report as text, and again of the report as data: a catalog limits aspects."""
@@ -59,7 +59,7 @@ class Listing:
     version: str
 
 
-def publish(report: Report, listing: Listing, sink: Sink) -> str | None:
+def publish(report: Report, listing: Listing, sink: Catalog) -> str | None:
     """Write `report` to the catalog; return why that was not possible, None where it was.
 
     Nothing is tried where the run ended because the catalog is out of reach, or was interrupted.

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -14,12 +15,11 @@ from mlcat_ingest.pipeline.merge.sources import (
     refuse_second_store,
 )
 from mlcat_ingest.pipeline.primary_keys import KEY, PrimaryKeys
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import ComingTable, Source
 
 
 def refuse_clashes(
-    sources: Sequence[Source[Any]], sink: Sink, keys: PrimaryKeys
+    sources: Sequence[Source[Any]], sink: Catalog, keys: PrimaryKeys
 ) -> Mapping[int, MlcatError]:
     """Return if no two stores, of `sources` or in the catalog, have tables of one name.
 
@@ -46,7 +46,7 @@ def refuse_clashes(
 class _Clashes:
     """The tables that were looked at so far, by the part of their URNs that their features have."""
 
-    def __init__(self, sink: Sink, keys: PrimaryKeys) -> None:
+    def __init__(self, sink: Catalog, keys: PrimaryKeys) -> None:
         self._sink = sink
         self._keys = keys
         self._tables: dict[str, ComingTable] = {}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Protocol
 
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -29,7 +30,6 @@ from mlcat_ingest.pipeline.read_back import ReadBack
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.versions import Versions
-from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 ROUNDS: Final = 8
 """How often an entity is written before it counts as one that never keeps still.
@@ -63,7 +63,7 @@ class Delivers(Protocol):
 class Delivery:
     """Writes batches of merged entities. Safe to use from several threads."""
 
-    def __init__(self, sink: Sink, merge: Merge, tally: Tally, gate: Gate) -> None:
+    def __init__(self, sink: Catalog, merge: Merge, tally: Tally, gate: Gate) -> None:
         """Write to `sink`, and merge again by `merge`."""
         self._sink = sink
         self._merge = merge
@@ -75,7 +75,7 @@ class Delivery:
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Delivered]:
         """Write `batch` and return what became of each entity, in no particular order.
 
-        Cost: one write request for up to `Sink.batch_size` proposals; one more in a run, to learn
+        Cost: one write request for up to `batch_size` proposals; one more in a run, to learn
         whether the catalog checks versions; one read an entity type after each write where it does
         not. Where somebody else writes the same entities, one read an entity type and one write a
         round.

@@ -132,7 +132,7 @@ def _of_both(
 def _of_state(recipe: Recipe, sink: ResolvedSink) -> Callable[[], Iterator[Finding]]:
     def check() -> Iterator[Finding]:
         with closing(sink.build()) as built:
-            remembers = built.address() is not None
+            remembers = built.keeps
         if remembers:
             yield from state_findings(recipe.state.url, recipe.name)
         yield dead_letter_finding(recipe.dead_letter_file)

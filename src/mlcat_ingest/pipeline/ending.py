@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.pipeline.catalog_report import Listing, publish
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.metadata_gate import MetadataGate
@@ -14,7 +15,6 @@ from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.tally import Standing, Tally
 from mlcat_ingest.pipeline.verdict import Verdict
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Ending:
     """
 
     sources: Sequence[Source[Any]]
-    sink: Sink
+    sink: Catalog
     state: StateSession
     tally: Tally
     gate: Gate
@@ -50,7 +50,7 @@ class Ending:
                 catalog=self.catalog,
                 passes=self.state.passes(failed=finished and self.gate.cause is not None),
                 source_requests=sum(source.requests_made() for source in self.sources),
-                catalog_requests=self.sink.requests_made(),
+                catalog_requests=self.sink.requests_made,
                 error=self.gate.cause,
                 finished=finished,
                 gate=self.verdict,
@@ -85,7 +85,7 @@ class Ending:
 
     def _publish(self) -> None:
         """Write the report to the catalog, if it is open and keeps anything."""
-        if self.listing is None or not self.catalog or self.sink.address() is None:
+        if self.listing is None or not self.catalog or not self.sink.keeps:
             return
         problem = publish(self.report(finished=True), self.listing, self.sink)
         if problem is not None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mlcat_ingest.client.base import Catalog, Evaluation
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.queues import Gate
@@ -11,7 +12,6 @@ from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.recipe.model import EvaluateSpec
-from mlcat_ingest.sinks.base import Evaluation, Sink
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
 """Entity types whose metadata tests are evaluated."""
@@ -22,7 +22,7 @@ class Evaluator:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Catalog,
         spec: EvaluateSpec,
         outcomes: Outcomes,
         tally: Tally,
@@ -100,7 +100,7 @@ class Evaluator:
         if self._over:
             self._miss(batch)
             return
-        evaluation = self._sink.evaluate(
+        evaluation = self._sink.evaluator.evaluate_batch(
             batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
         )
         if evaluation.not_evaluated is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import DanglingDataset, LineageSummary
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.recipe.model import LineageSpec
-from mlcat_ingest.sinks.base import Sink
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _WORD: Final = re.compile(r"\w+")
 class LineageCheck:
     """Takes note of datasets while entities pass, and looks them up at the end of a run."""
 
-    def __init__(self, sink: Sink, tally: Tally, gate: Gate, spec: LineageSpec) -> None:
+    def __init__(self, sink: Catalog, tally: Tally, gate: Gate, spec: LineageSpec) -> None:
         """Look up in `sink`; nothing is kept or asked where `spec` switches it off."""
         self._sink = sink
         self._tally = tally
@@ -77,7 +77,7 @@ class LineageCheck:
         """
         if not self._enabled:
             self._tally.lineage(LineageSummary(not_checked="switched off in the recipe"))
-        elif self._models and self._sink.address() is not None:
+        elif self._models and self._sink.keeps:
             self._tally.lineage(self._summary())
 
     def _summary(self) -> LineageSummary:
@@ -108,7 +108,7 @@ class LineageCheck:
         found: Sequence[Sequence[str]] = ()
         if urns:
             try:
-                found = self._sink.datasets_like([_words(urn) for urn in urns])
+                found = self._sink.search.datasets_like([_words(urn) for urn in urns])
             except MlcatError as error:
                 log.info("the catalog finds no similar datasets: %s", error)
         for at, urn in enumerate(urns):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
-from mlcat_ingest.errors import CatalogRequestError, NotAuthorizedError, ProtocolMismatchError
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
 from mlcat_ingest.links.features import Features
 from mlcat_ingest.links.index import FeatureIndex
@@ -21,7 +21,6 @@ from mlcat_ingest.pipeline.presence import present
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.sinks.base import Sink
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ SHOWN: Final = 20
 
 _SHOWN_CHARS: Final = 200
 _PROPERTIES: Final = "mlModelProperties"
-_CANNOT_TELL: Final = (CatalogRequestError, NotAuthorizedError, ProtocolMismatchError)
 _KeyT = TypeVar("_KeyT")
 _ValueT = TypeVar("_ValueT")
 _Case = tuple[Evidence, LinkOptions]
@@ -50,7 +48,7 @@ class Linker:
     that holds nothing cannot be asked: for it, what the stores have is what there is.
     """
 
-    def __init__(self, sink: Sink, tally: Tally, gate: Gate) -> None:
+    def __init__(self, sink: Catalog, tally: Tally, gate: Gate) -> None:
         """Look up in `sink`; nothing is asked before a model has evidence."""
         self._sink = sink
         self._tally = tally
@@ -106,7 +104,7 @@ class Linker:
         return result
 
     def _existing(self, claims: Iterable[Claim]) -> Callable[[Claim], Exists]:
-        if self._sink.address() is None:
+        if not self._sink.keeps:
             return _held
         asked = dict.fromkeys(
             one.urn for claim in claims for one in claim.wanted if one.urn is not None
@@ -123,7 +121,7 @@ class Linker:
     def _asked(self, urns: Sequence[str]) -> Mapping[str, bool]:
         try:
             there = set(present(self._sink, urns))
-        except _CANNOT_TELL as error:
+        except CANNOT_ANSWER as error:
             log.warning("features cannot be looked up, so links stay as they are: %s", error)
             self._cannot_tell = error.message
             return {}

@@ -2,6 +2,7 @@
 
 import threading
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.pipeline.evaluate import Evaluator
 from mlcat_ingest.pipeline.merge import Merge
@@ -13,7 +14,6 @@ from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe.model import LimitsSpec
-from mlcat_ingest.sinks.base import Sink
 
 
 class NewEntityLimit:
@@ -46,7 +46,7 @@ class Merger:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Catalog,
         writer: Writer,
         in_flight: InFlight,
         evaluator: Evaluator,

@@ -14,6 +14,7 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -22,7 +23,6 @@ from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
-from mlcat_ingest.sinks.base import Sink
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class GateOptions:
 class MetadataGate:
     """Judges the results that a run has, and those it knows of."""
 
-    def __init__(self, options: GateOptions, sink: Sink, test_urns: Sequence[str]) -> None:
+    def __init__(self, options: GateOptions, sink: Catalog, test_urns: Sequence[str]) -> None:
         """Look at the tests that `options` name; `test_urns` are those that a recipe insists on."""
         self._options = options
         self._sink = sink

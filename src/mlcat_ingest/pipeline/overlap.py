@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import RecipeError, SkippableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Entity
@@ -14,7 +15,6 @@ from mlcat_ingest.pipeline.merge.base import NOTHING
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties, is_removed, with_all_sources
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
-from mlcat_ingest.sinks.base import Sink, StoredEntity
 from mlcat_ingest.sources.base import Finished, ReadRequest, Source
 
 SAMPLE: Final = MAX_REQUEST_ITEMS
@@ -23,14 +23,14 @@ SAMPLE: Final = MAX_REQUEST_ITEMS
 _WHAT: Final = "overlapping URNs"
 
 
-def overlap(source: Source[Any], sink: Sink, writer: str) -> Iterator[Finding]:
+def overlap(source: Source[Any], sink: Catalog, writer: str) -> Iterator[Finding]:
     """Yield who else holds the first entities that `source` would write; closes both.
 
     Cost: the source's first pages, and a read of the catalog for each entity type among them.
     """
     told: list[str] = []
     with closing(sink):
-        sink.open_to_read()
+        sink.open(read_only=True)
         with closing(source):
             sample = _sample(source, PrimaryKeys(sink, told.append, may_write=False))
         homes = {home for urn in sample if (home := _home(urn))}

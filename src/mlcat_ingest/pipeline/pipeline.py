@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import mlcat_ingest
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.catalog_report import Listing
@@ -12,7 +13,7 @@ from mlcat_ingest.pipeline.metadata_gate import GateOptions
 from mlcat_ingest.pipeline.named import Brought, refused_among
 from mlcat_ingest.pipeline.plan.plan import Plan
 from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.pipeline.plan.stages import PlannedDelivery, PlannedSink
+from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.pipeline.retract.retraction import Retraction
@@ -22,7 +23,6 @@ from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Capability, Runs, Source
 
 
@@ -128,7 +128,7 @@ class Pipeline:
         )
         sources, sink = self._sources(), self._build_sink()
         spool = Spool()
-        run = Run(sources, PlannedSink(sink, spool), options, lambda *_: PlannedDelivery(spool))
+        run = Run(sources, PlannedCatalog(sink, spool), options, lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(progress), spool, sink.batch_size)
 
     def retraction(self) -> Retraction:
@@ -153,7 +153,7 @@ class Pipeline:
         sources.sort(key=lambda source: Capability.FEATURES not in source.capabilities)
         return sources
 
-    def _build_sink(self) -> Sink:
+    def _build_sink(self) -> Catalog:
         return self._sink.build()
 
 

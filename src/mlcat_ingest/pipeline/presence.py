@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.sinks.base import Sink
 
 
-def present(sink: Sink, urns: Sequence[str]) -> Iterator[str]:
+def present(sink: Catalog, urns: Sequence[str]) -> Iterator[str]:
     """Yield those of `urns`, all of one type, that the catalog has.
 
     Cost: one request for each 200.

@@ -5,6 +5,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import (
     AspectChangedError,
     CatalogRequestError,
@@ -19,7 +20,6 @@ from mlcat_ingest.metadata.urn import entity_type_of, parse, raw_parts
 from mlcat_ingest.pipeline.merge import IF_VERSION_MATCH, properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties
 from mlcat_ingest.pipeline.versions import NO_SUCH_VERSION
-from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 KEY: Final = "mlPrimaryKey"
 _INSTEAD: Final = f"so the keys of feature tables are in their custom property {PRIMARY_KEYS}"
@@ -41,7 +41,9 @@ class PrimaryKeys:
     gets its keys with the next pass.
     """
 
-    def __init__(self, sink: Sink, told: Callable[[str], None], *, may_write: bool = True) -> None:
+    def __init__(
+        self, sink: Catalog, told: Callable[[str], None], *, may_write: bool = True
+    ) -> None:
         """Ask `sink`, not before there is a key; `told` takes what is to be said, once.
 
         Without `may_write`, a catalog that reads keys counts as one that takes them.
@@ -56,12 +58,12 @@ class PrimaryKeys:
     def are_read(self, key: str) -> bool:
         """Return whether the catalog knows such entities as `key`, the URN of one.
 
-        Raises: as `Sink.read_many`, where the catalog reads nothing else either.
+        Raises: as `Catalog.read_many`, where the catalog reads nothing else either.
 
         Cost: one request, the first time; one more where it is refused.
         """
         if self._read is None:
-            held = self._sink.address() is None or self._is_held(key)
+            held = not self._sink.keeps or self._is_held(key)
             self._read = held is not None
             if held is None:
                 self._refuse(_NOT_READ)
@@ -100,7 +102,7 @@ class PrimaryKeys:
     def fit(self, entities: Sequence[Entity]) -> Sequence[Entity]:
         """Return the entities of one record as the catalog takes them.
 
-        Raises: as `Sink.read_many` and `Sink.write`, where the catalog takes nothing else either.
+        Raises: as `read_many` and `write`, where the catalog takes nothing else either.
 
         Cost: with the first key, as `are_read`; where the catalog does not hold it, one write
         that changes nothing, and one more where it is refused.

@@ -12,13 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import KINDS, Part, entity_type_of
 from mlcat_ingest.pipeline.merge import MergedEntity, without_computed
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class _Sent(NamedTuple):
 class ReadBack:
     """Takes note of what a run wrote, and reads samples of it at the end. Safe for threads."""
 
-    def __init__(self, sink: Sink, tally: Tally, gate: Gate) -> None:
+    def __init__(self, sink: Catalog, tally: Tally, gate: Gate) -> None:
         """Read from `sink`, and count in `tally` what is not stored."""
         self._sink = sink
         self._tally = tally
@@ -101,7 +101,7 @@ class ReadBack:
         Cost: one request for each entity type that was written; as many again where something is
         missing.
         """
-        if self._sink.address() is None or not self._samples:
+        if not self._sink.keeps or not self._samples:
             return
         try:
             dropped = self._dropped()

@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, read_draft
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.validate import validated
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sinks.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.sources.plugins import config_class, load, source_class, source_types
@@ -39,9 +39,9 @@ class ResolvedSink:
     type: str
     config: BaseModel
 
-    def build(self) -> Sink:
+    def build(self) -> Catalog:
         """Import the sink's class and return it made; nothing is contacted yet."""
-        sink: Sink = load(SINKS[self.type][1])(self.config)
+        sink: Catalog = load(SINKS[self.type][1])(self.config)
         return sink
 
 

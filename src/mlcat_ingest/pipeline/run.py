@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from mlcat_ingest import threads
 from mlcat_ingest.awaiting import longest_awaited
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.catalog_report import Listing
@@ -47,7 +48,6 @@ from mlcat_ingest.pipeline.writing import Writer
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sinks.base import MadeOnOpen, Sink
 from mlcat_ingest.sources.base import (
     Changes,
     Finished,
@@ -101,7 +101,7 @@ class RunOptions:
     """How the catalog lists the run; None where it is not told of it."""
 
 
-MakeDelivery = Callable[[Sink, Merge, Tally, Gate], Delivers]
+MakeDelivery = Callable[[Catalog, Merge, Tally, Gate], Delivers]
 
 
 class Run:
@@ -110,7 +110,7 @@ class Run:
     def __init__(
         self,
         sources: Sequence[Source[Any]],
-        sink: Sink,
+        sink: Catalog,
         options: RunOptions,
         delivery: MakeDelivery = Delivery,
     ) -> None:
@@ -215,7 +215,7 @@ class Run:
         killed.
         """
         try:
-            if isinstance(self._sink, MadeOnOpen) and not self._sink.exists():
+            if not self._sink.exists():
                 self._wait(self._start("contact", self._contact), progress)
                 self._gate.check()
             self._state.open(self._sink, needs_results=self._ending.metadata_gate is not None)
@@ -375,7 +375,7 @@ def _letters_of(options: RunOptions) -> DeadLetters:
     )
 
 
-def _gate_of(options: RunOptions, sink: Sink) -> MetadataGate | None:
+def _gate_of(options: RunOptions, sink: Catalog) -> MetadataGate | None:
     if options.gate is None:
         return None
     return MetadataGate(options.gate, sink, options.recipe.evaluate.test_urns)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.pipeline import listing_of, memory_of
 from mlcat_ingest.pipeline.report import Report
@@ -21,7 +22,6 @@ from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Capability, Rest, Shards, Source, Unit
 
 MOST: Final = 16
@@ -118,7 +118,7 @@ class Sharding:
     def _run(
         self, sources: Sequence[Source[Any]], options: RunOptions, progress: OnProgress | None
     ) -> Report:
-        sink: Sink = self._sink.build()
+        sink: Catalog = self._sink.build()
         return Run(sources, sink, options).execute(progress)
 
     def _source(self, at: int) -> Source[Any]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
-from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 
-def read_stored(sink: Sink, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
+def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
     """Return what the catalog holds of every aspect that merging `entities` looks at.
 
     Cost: one request for up to 200 entities of a type.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity
@@ -33,7 +34,6 @@ from mlcat_ingest.pipeline.report import (
     failure_of,
 )
 from mlcat_ingest.pipeline.verdict import Verdict
-from mlcat_ingest.sinks.base import Evaluation
 
 log = logging.getLogger(__name__)
 

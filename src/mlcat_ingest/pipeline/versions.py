@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.merge import (
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.merge import (
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.sinks.base import Sink, StoredAspect, StoredEntity
 
 NO_SUCH_VERSION: Final = "999999999"
 """A version that nothing has: who takes a write under this condition checks none."""
@@ -36,7 +36,7 @@ _Known = Literal["checked", "ignored", "none"]
 class Versions:
     """Learns from the run's first real write whether conditions hold. Safe for several threads."""
 
-    def __init__(self, sink: Sink, merge: Merge, tally: Tally) -> None:
+    def __init__(self, sink: Catalog, merge: Merge, tally: Tally) -> None:
         """Ask `sink` with the first write, if it holds anything that a version could be of."""
         self._sink = sink
         self._merge = merge
@@ -53,7 +53,7 @@ class Versions:
         Cost: one request in a run, and a read where it is accepted; the other workers wait.
         """
         with self._lock:
-            if self._known is None and self._sink.address() is None:
+            if self._known is None and not self._sink.keeps:
                 self._known = "none"
             probe = _probe(batch) if self._known is None else None
             if probe is None:
@@ -147,7 +147,7 @@ class Versions:
         """Return the versions from `first` to before `last`, without those before one not kept."""
         values: list[Aspect] = []
         for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
-            value = self._sink.read_version(proposal.entity_urn, proposal.aspect_name, number)
+            value = self._sink.get_aspect(proposal.entity_urn, proposal.aspect_name, number)
             if value is None:
                 break
             values.append(value)

@@ -1,1 +1,1 @@
-"""Sinks: where proposals go. `rest` and `embedded` merge and evaluate; `file` only writes."""
+"""Catalogs as a recipe names them: `rest` and `embedded` merge and evaluate, `file` writes."""

@@ -1,6 +1,6 @@
 """What the doctor says about a catalog service: reached, let in, and permitted to do what."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from mlcat_ingest.certificates import Trust
@@ -19,24 +19,24 @@ _NOBODY: Final = "mlcat-ingest:check:nobody"
 """A source that nobody is, to be looked for."""
 
 
-def findings(make: Callable[[], CatalogClient], trust: Trust, *, write: bool) -> Iterator[Finding]:
+def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Finding]:
     """Yield the findings about a service; nothing is written without `write`.
 
     Cost: at most five requests, six more with `write`.
     """
     try:
-        client = make()
+        server = client.server
     except MlcatError as error:
         yield _failed("catalog service", error)
         return
-    if not (yield from reach(Address("catalog", client.server, trust))):
+    if not (yield from reach(Address("catalog", server, trust))):
         return
     try:
         told = client.connect()
     except MlcatError as error:
         yield _failed("catalog service", error)
         return
-    yield Finding("catalog service", "ok", f"{told.describe()} at {client.server}")
+    yield Finding("catalog service", "ok", f"{told.describe()} at {server}")
     yield clock("catalog", client.clock_skew_s)
     if told.datahub and told.datahub_version is None:
         yield Finding("catalog version", "warning", "this DataHub does not tell its version")
@@ -72,7 +72,7 @@ def _reading(client: CatalogClient) -> Iterator[Finding]:
 def _searching(client: CatalogClient) -> Iterator[Finding]:
     what = "catalog permission: search"
     try:
-        client.owned("mlModel", _NOBODY)
+        client.search.owned("mlModel", _NOBODY)
     except MlcatError as error:
         hint = error.hint or "what a recipe owns is then told by its state alone"
         yield Finding(what, "warning", error.message, hint)
@@ -83,7 +83,7 @@ def _searching(client: CatalogClient) -> Iterator[Finding]:
 def _evaluating(client: CatalogClient) -> Iterator[Finding]:
     what = "catalog permission: evaluate metadata tests"
     try:
-        told = client.evaluate_batch([_PROBE])
+        told = client.evaluator.evaluate_batch([_PROBE])
     except MlcatError as error:
         yield _failed(what, error, "warning")
         return

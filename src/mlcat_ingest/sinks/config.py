@@ -83,9 +83,9 @@ class EmbeddedSinkConfig(RecipeModel):
 
 
 SINKS: Mapping[str, tuple[type[RecipeModel], str]] = {
-    "rest": (RestSinkConfig, "mlcat_ingest.sinks.rest:RestSink"),
-    "file": (FileSinkConfig, "mlcat_ingest.sinks.file:FileSink"),
-    "embedded": (EmbeddedSinkConfig, "mlcat_ingest.sinks.embedded:EmbeddedSink"),
+    "rest": (RestSinkConfig, "mlcat_ingest.sinks.rest:RestCatalog"),
+    "file": (FileSinkConfig, "mlcat_ingest.sinks.file:FileCatalog"),
+    "embedded": (EmbeddedSinkConfig, "mlcat_ingest.sinks.embedded:EmbeddedCatalog"),
 }
 """Type in the recipe to its configuration and its class, the latter as `module:Class`."""
 

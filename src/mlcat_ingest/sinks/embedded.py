@@ -1,4 +1,4 @@
-"""The sink that brings its own catalog: a child process on loopback, which ends with the run.
+"""The embedded catalog: its server is a child process on loopback, which ends with the run.
 
 The child gets the database and a one-run token by its standard input. That pipe stays open while
 the run lives, so the child also ends when the run is killed. Where a `catalog serve` is alive on
@@ -9,17 +9,17 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from mlcat_ingest.catalog.lock import Running, read_lock
-from mlcat_ingest.client.connection import PEER
-from mlcat_ingest.client.results import Evaluation, StoredEntity
-from mlcat_ingest.client.search import Owned
+from mlcat_ingest.client.auth import Credentials, resolve
+from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
+from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.connection import PEER, Connection
 from mlcat_ingest.errors import (
-    AspectRejectedError,
     AuthenticationError,
     CatalogUnavailableError,
     MlcatError,
@@ -27,13 +27,11 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.extras import require_extra
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.http import Reply
+from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.sinks.child import CatalogChild
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
-from mlcat_ingest.sinks.rest import RestSink
-
-T = TypeVar("T")
+from mlcat_ingest.sinks.config import EmbeddedSinkConfig
+from mlcat_ingest.sinks.probe import probe
 
 TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
 """The variable with the token of a `catalog serve` that asks for one, as that command takes it."""
@@ -42,11 +40,14 @@ _STARTING_S: Final = 20.0
 _LEAVING_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 _LAST_BREATH_S: Final = 1.0
-_RETRIES: Final = 3
+_OPTIONS: Final = HttpOptions(retries=3, connections=4)
 
 
-class EmbeddedSink:
-    """Writes to the embedded catalog. Safe to use from several threads once it is open."""
+class EmbeddedCatalog(CatalogClient, Catalog):
+    """The client of the embedded catalog, which starts and ends its server.
+
+    Safe to use from several threads once it is open.
+    """
 
     def __init__(self, config: EmbeddedSinkConfig) -> None:
         """Keep the database's place; nothing is started yet.
@@ -55,45 +56,83 @@ class EmbeddedSink:
             MissingExtraError: the packages of the catalog are not installed.
         """
         require_extra("catalog", "the embedded catalog")
-        self._db = config.db
+        self._server = _Server(config.db)
         self._absent = False
-        self._child: CatalogChild | None = None
-        self._sink: RestSink | None = None
+        super().__init__(connection=_ServerConnection(self._server))
 
     @property
-    def batch_size(self) -> int:
-        """Proposals in one write request at most."""
-        return MAX_REQUEST_ITEMS
-
     def address(self) -> str:
-        """Return the place of the database, absolute."""
-        return f"sqlite:///{Path(_shown(self._db)).absolute()}"
+        """The place of the database, absolute."""
+        return f"sqlite:///{self._server.file.absolute()}"
 
     def exists(self) -> bool:
         """Return whether there is a file of the database."""
-        return Path(_shown(self._db)).exists()
+        return self._server.file.exists()
 
-    def open(self) -> str:
+    def open(self, *, read_only: bool = False) -> str:
         """Use the server that is alive on the database, or start one; return the database.
+
+        With `read_only` a database that does not exist is not made.
 
         Raises:
             RecipeError: the database cannot be used.
             AuthenticationError: the server that is alive asks for a token we do not have.
             CatalogUnavailableError: another run holds the database, or no server would start.
         """
-        running = _alive(self._db)
-        if running is None:
-            running = self._start()
-        if running is not None:
-            self._sink = _served(self._db, running)
-        self._asked(lambda sink: sink.open())
-        where = "" if running is None else f", served at {running.url}"
-        return f"the catalog in {_shown(self._db)}{where}"
+        self._absent = read_only and not self.exists()
+        if self._absent:
+            return f"the catalog in {self._server.file}, not made yet"
+        where = self._server.open()
+        super().open()
+        return where
 
-    def open_to_read(self) -> str:
-        """Do what `open` does where there is a database; one that does not exist is not made."""
-        self._absent = not self.exists()
-        return f"the catalog in {_shown(self._db)}, not made yet" if self._absent else self.open()
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> dict[str, dict[str, StoredAspect]]:
+        """Return the stored `aspects` by URN; see `Catalog.read_many`."""
+        return {} if self._absent else super().read_many(urns, aspects)
+
+    @property
+    def search(self) -> Searches:
+        """What searches the catalog."""
+        return NoEntities() if self._absent else super().search
+
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        """Yield whether the database can be used; one that does not exist is not made."""
+        if not self.exists():
+            yield _would_make(self._server.file)
+            return
+        try:
+            yield Finding("embedded catalog", "ok", self.open())
+        except MlcatError as error:
+            yield Finding("embedded catalog", "failed", error.message, error.hint)
+            return
+        if write:
+            yield from probe(self)
+
+    def close(self, *, complete: bool = True) -> None:
+        """Close connections and end the child, if it is ours; safe to call twice."""
+        super().close(complete=complete)
+        self._server.close()
+
+
+class _Server:
+    """What serves a database: a child of ours, or the `catalog serve` that is alive on it."""
+
+    def __init__(self, db: str) -> None:
+        """Keep the database's place."""
+        self.file = Path(_shown(db))
+        self._db = db
+        self._child: CatalogChild | None = None
+        self._credentials: Credentials | None = None
+
+    def open(self) -> str:
+        """Find or start what serves the database; see `EmbeddedCatalog.open`."""
+        running = _alive(self._db) or self._start()
+        if running is None:
+            return f"the catalog in {self.file}"
+        self._credentials = _credentials_of(self._db, running)
+        return f"the catalog in {self.file}, served at {running.url}"
 
     def _start(self) -> Running | None:
         """Start a child; return who was faster instead, if somebody was."""
@@ -105,100 +144,65 @@ class EmbeddedSink:
             if running is None:
                 raise
             return running
-        self._sink = _rest_sink(self._child.url, token)
+        self._credentials = Credentials(self._child.url, token)
         return None
 
-    def read_many(
-        self, urns: Sequence[str], aspects: Collection[str]
-    ) -> Mapping[str, StoredEntity]:
-        """Return the stored `aspects` of each of `urns`; see `Sink.read_many`."""
-        if self._absent:
-            return {}
-        return self._asked(lambda sink: sink.read_many(urns, aspects))
+    def credentials(self) -> Credentials:
+        """Return where the server listens, and its token.
 
-    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
-        """Return an earlier version of an aspect; see `Sink.read_version`."""
-        return self._asked(lambda sink: sink.read_version(urn, aspect, version))
-
-    def owned(self, entity_type: str, source: str) -> Owned:
-        """Return the entities of a type that a source wrote; see `Sink.owned`."""
-        if self._absent:
-            return Owned(0, iter(()))
-        return self._asked(lambda sink: sink.owned(entity_type, source))
-
-    def members(self, group: str) -> Iterator[list[str]]:
-        """Yield the URNs of the models in a group; see `Sink.members`."""
-        return iter(()) if self._absent else self._asked(lambda sink: sink.members(group))
-
-    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
-        """Return a few datasets that a search for each text finds; see `Sink.datasets_like`."""
-        if self._absent:
-            return [() for _ in texts]
-        return self._asked(lambda sink: sink.datasets_like(texts))
-
-    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-        """Write `proposals` durably and return those refused; see `Sink.write`."""
-        return self._asked(lambda sink: sink.write(proposals))
-
-    def evaluate(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
-    ) -> Evaluation:
-        """Evaluate the metadata tests of `urns`; see `Sink.evaluate`."""
-        return self._asked(
-            lambda sink: sink.evaluate(urns, should_push=should_push, test_urns=test_urns)
-        )
-
-    def _asked(self, verb: Callable[[RestSink], T]) -> T:
-        if self._sink is None:
+        Raises:
+            CatalogUnavailableError: it was not opened.
+        """
+        if self._credentials is None:
             raise CatalogUnavailableError("the embedded catalog is not open")
-        try:
-            return verb(self._sink)
-        except CatalogUnavailableError as error:
-            child = self._child
-            if child is None:
-                raise
-            raise self._failure(error, child.url, child.ended(_LAST_BREATH_S)) from error
+        return self._credentials
 
-    def _failure(
-        self, error: CatalogUnavailableError, url: str, ended: str | None
-    ) -> CatalogUnavailableError:
+    def explained(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
         """Return an error that names the file: nobody knows the address of our child."""
+        child = self._child
+        if child is None:
+            return error
+        ended = child.ended(_LAST_BREATH_S)
         if ended is not None:
             return CatalogUnavailableError(ended)
         words = re.sub(
-            rf"{re.escape(PEER)} at {re.escape(url)}[^\s:]*",
-            f"the catalog in {_shown(self._db)}",
+            rf"{re.escape(PEER)} at {re.escape(child.url)}[^\s:]*",
+            f"the catalog in {self.file}",
             error.message,
         )
         full = error.context.get("status") == HTTPStatus.INSUFFICIENT_STORAGE
         hint = "free space on its disk, or name another file in the sink's `db`" if full else None
         return CatalogUnavailableError(words, hint=hint, context=error.context)
 
-    def requests_made(self) -> int:
-        """Return how many requests were sent so far, retries included."""
-        return self._sink.requests_made() if self._sink is not None else 0
-
-    def check(self, *, write: bool = False) -> Iterator[Finding]:
-        """Yield whether the database can be used; one that does not exist is not made."""
-        if not self.exists():
-            yield _would_make(Path(_shown(self._db)))
-            return
-        try:
-            yield Finding("embedded catalog", "ok", self.open())
-        except MlcatError as error:
-            yield Finding("embedded catalog", "failed", error.message, error.hint)
-            return
-        if write and self._sink is not None:
-            yield from self._sink.probe()
-
-    def close(self, *, complete: bool = True) -> None:
-        """Close connections and end the child, if it is ours; safe to call twice."""
-        del complete  # what was written is acknowledged and stays
-        if self._sink is not None:
-            self._sink.close()
+    def close(self) -> None:
+        """End the child, if there is one; safe to call twice."""
         child, self._child = self._child, None
         if child is not None:
             child.stop()
+
+
+class _ServerConnection(Connection):
+    """The connection to a server of a database, in whose errors the child explains itself."""
+
+    def __init__(self, server: _Server) -> None:
+        """Ask `server` for its address."""
+        super().__init__(lambda: (server.credentials(), _OPTIONS))
+        self._explained = server.explained
+
+    def request(self, method: str, path: str, body: bytes | None) -> Reply:
+        """Return the reply to a request; see `Connection.request`."""
+        try:
+            return super().request(method, path, body)
+        except CatalogUnavailableError as error:
+            explained = self._explained(error)
+            if explained is error:
+                raise
+            raise explained from error
+
+    def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
+        """Return the error for a reply that refuses `what`; see `Connection.refusal`."""
+        error = super().refusal(reply, what=what, urn=urn)
+        return self._explained(error) if isinstance(error, CatalogUnavailableError) else error
 
 
 def _alive(db: str) -> Running | None:
@@ -222,7 +226,7 @@ def _alive(db: str) -> Running | None:
         time.sleep(_PAUSE_S)
 
 
-def _served(db: str, running: Running) -> RestSink:
+def _credentials_of(db: str, running: Running) -> Credentials:
     if running.dies_with_parent:
         raise CatalogUnavailableError(
             f"another run is writing to {_shown(db)} (its catalog is process {running.pid})",
@@ -234,12 +238,7 @@ def _served(db: str, running: Running) -> RestSink:
             f"the catalog that serves {_shown(db)} at {running.url} asks for a token",
             hint=f"set {TOKEN_VARIABLE} to it",
         )
-    return _rest_sink(str(running.url), token)
-
-
-def _rest_sink(url: str, token: str) -> RestSink:
-    config = RestSinkConfig.model_validate({"server": url, "token": token, "retries": _RETRIES})
-    return RestSink(config)
+    return resolve(running.url, token)
 
 
 def _shown(db: str) -> str:

@@ -1,4 +1,4 @@
-"""The sink that writes proposals to a file: to look at them, or to bring them elsewhere.
+"""The catalog that is a file of proposals: to look at them, or to bring them elsewhere.
 
 A line is one proposal in the shape of DataHub's own file sink, which its file source reads; a
 name that ends in ``.json`` gets one JSON list. The file appears whole or not at all: until
@@ -13,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from mlcat_ingest.client.results import Evaluation, StoredEntity
-from mlcat_ingest.client.search import Owned
+from mlcat_ingest.client.base import Catalog, Evaluates, NoEvaluation, StoredEntity
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogUnavailableError,
@@ -24,8 +23,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.config import FileSinkConfig
 
 log = logging.getLogger(__name__)
@@ -33,7 +31,7 @@ log = logging.getLogger(__name__)
 _NOT_SENT = 0
 
 
-class FileSink:
+class FileCatalog(Catalog):
     """Writes proposals to a file. Safe to use from several threads."""
 
     def __init__(self, config: FileSinkConfig) -> None:
@@ -49,19 +47,25 @@ class FileSink:
         return self._path.with_name(f"{self._path.name}.partial")
 
     @property
-    def batch_size(self) -> int:
-        """Proposals in one write request at most."""
-        return MAX_REQUEST_ITEMS
+    def keeps(self) -> bool:
+        """No: each run makes the file anew, whole."""
+        return False
 
-    def address(self) -> None:
-        """Return None: each run makes the file anew, whole."""
+    @property
+    def evaluator(self) -> Evaluates:
+        """Nothing: a file has no metadata tests."""
+        return NoEvaluation("a file cannot evaluate metadata tests")
 
-    def open(self) -> str:
+    def open(self, *, read_only: bool = False) -> str:
         """Open the file beside its final place, and return that place.
+
+        With `read_only` nothing is made, and there is nothing to read.
 
         Raises:
             RecipeError: the file cannot be made.
         """
+        if read_only:
+            return f"the file {self._path}"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # A link stays a link: what it points to is replaced.
@@ -73,35 +77,12 @@ class FileSink:
             raise RecipeError(f"cannot write {self._path}: {error.strerror}") from error
         return f"the file {self._path}"
 
-    def open_to_read(self) -> str:
-        """Return the file's place; nothing is made, and there is nothing to read."""
-        return f"the file {self._path}"
-
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
         """Return nothing: a file has no stored aspects to merge with."""
         del urns, aspects
         return {}
-
-    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
-        """Return None: a file has no earlier versions."""
-        del urn, aspect, version
-        return None
-
-    def owned(self, entity_type: str, source: str) -> Owned:
-        """Return nothing: what is in a file is not read."""
-        del entity_type, source
-        return Owned(0, iter(()))
-
-    def members(self, group: str) -> Iterator[list[str]]:
-        """Yield nothing."""
-        del group
-        return iter(())
-
-    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
-        """Return nothing."""
-        return [[] for _ in texts]
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` and return those of entities without a faithful JSON form.
@@ -132,17 +113,6 @@ class FileSink:
             self._file.write(before + between.join(lines))
         except OSError as error:
             raise self._failed(error) from error
-
-    def evaluate(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
-    ) -> Evaluation:
-        """Return that nothing was evaluated: a file has no metadata tests."""
-        del urns, should_push, test_urns
-        return Evaluation(not_evaluated="a file cannot evaluate metadata tests")
-
-    def requests_made(self) -> int:
-        """Return 0: a file is asked nothing."""
-        return 0
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the file's folder can be written, changing nothing even with `write`."""

@@ -59,7 +59,7 @@ def _written(
 ) -> MlcatError | None:
     """Write the probe; return what refused that, or kept it from being known."""
     try:
-        refused = client.emit_batch([Proposal(urn, ASPECT, _value(text), headers=headers)])
+        refused = client.write([Proposal(urn, ASPECT, _value(text), headers=headers)])
     except MlcatError as error:
         return error
     return refused[0] if refused else None
@@ -122,7 +122,7 @@ def _removed(client: CatalogClient, urn: str) -> Finding:
 def _hidden(client: CatalogClient, urn: str, cause: MlcatError) -> Finding:
     """Return what is left of a probe that could not be deleted: marked as removed, at best."""
     try:
-        refused: list[AspectRejectedError] = client.emit_batch(
+        refused: list[AspectRejectedError] = client.write(
             [Proposal(urn, "status", {"removed": True})]
         )
     except MlcatError:

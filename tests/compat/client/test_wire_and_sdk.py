@@ -43,7 +43,7 @@ def test_a_batch_says_the_same(service: FakeService) -> None:
     theirs.emit_mcps([MetadataChangeProposalWrapper(entityUrn=URN, aspect=RECORD)])
     theirs.close()
     with CatalogClient(service.server, "") as ours:
-        ours.emit_batch([Proposal(URN, "mlModelProperties", RECORD.to_obj())])
+        ours.write([Proposal(URN, "mlModelProperties", RECORD.to_obj())])
     their_request, our_request = service.to("/aspects")
     assert our_request.path == their_request.path
     assert unwrapped(our_request) == unwrapped(their_request)

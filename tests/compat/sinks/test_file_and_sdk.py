@@ -9,7 +9,7 @@ from datahub.metadata.schema_classes import MLModelPropertiesClass
 
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.config import FileSinkConfig
-from mlcat_ingest.sinks.file import FileSink
+from mlcat_ingest.sinks.file import FileCatalog
 from support.fakes import group_urn, model_urn
 
 pytestmark = pytest.mark.compat
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.compat
 
 def test_the_sdk_reads_every_proposal(tmp_path: Path) -> None:
     path = tmp_path / "proposals.json"
-    sink = FileSink(FileSinkConfig(path=path))
+    sink = FileCatalog(FileSinkConfig(path=path))
     sink.open()
     value = {"name": "größe", "groups": [group_urn("g")], "trainingMetrics": [{"name": "loss"}]}
     assert sink.write([Proposal(model_urn("m"), "mlModelProperties", value)]) == []

@@ -106,7 +106,7 @@ def somebody_edits(world: World) -> None:
         other = stored(world.model("more 1"), "mlModelProperties")
         other["groups"] = []
         churn = NAMING.group("churn").urn
-        refused = client.emit_batch(
+        refused = client.write(
             [
                 Proposal(urn, "mlModelProperties", model),
                 Proposal(urn, "ownership", {"owners": [*owners, owner]}),

@@ -11,7 +11,6 @@ from typing import Protocol
 import pytest
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Proposal
@@ -112,7 +111,7 @@ def client(url: str, writer: int) -> Iterator[Client]:
     if writer % 3:
         yield (DataHubs if writer % 3 == 1 else DataHubsByOpenApi)(url)
     else:
-        with CatalogClient(credentials=Credentials(url, "", "test")) as ours:
+        with CatalogClient(url, "") as ours:
             yield Ours(ours)
 
 

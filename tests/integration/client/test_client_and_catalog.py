@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.results import TestOutcome
 from mlcat_ingest.errors import AspectRejectedError, AuthenticationError, CatalogRequestError
 from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
@@ -45,7 +45,7 @@ def test_what_is_emitted_is_read_back(catalog: RunningCatalog, prefix: str) -> N
     with connected(catalog.url + prefix) as client:
         assert not client.connect().datahub
         client.emit(Proposal(urn, "mlModelProperties", value))
-        assert client.emit_batch([Proposal(group_urn("g"), "mlModelGroupProperties", {})]) == []
+        assert client.write([Proposal(group_urn("g"), "mlModelGroupProperties", {})]) == []
         assert client.get_aspect(urn, "mlModelProperties") == value
         assert client.get_aspect(urn, "ownership") is None
         assert client.get_aspect(model_urn("absent"), "mlModelProperties") is None
@@ -70,7 +70,7 @@ def test_hostile_names_come_back(catalog: RunningCatalog, name: str) -> None:
     with connected(catalog.url) as client:
         client.emit(Proposal(urn, "mlModelProperties", one))
         assert client.get_aspect(urn, "mlModelProperties") == one
-        assert client.emit_batch([Proposal(urn, "mlModelProperties", many)]) == []
+        assert client.write([Proposal(urn, "mlModelProperties", many)]) == []
         stored = client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"]
     assert (stored.value, stored.version) == (many, "2")
 
@@ -82,7 +82,7 @@ def test_bad_proposals_stand_alone_and_the_rest_is_stored(catalog: RunningCatalo
         for n, urn in enumerate(urns)
     ]
     with connected(catalog.url) as client:
-        rejected = client.emit_batch(proposals)
+        rejected = client.write(proposals)
         assert {one.urn for one in rejected} == {urns[7], urns[44]}
         assert all(one.status == 422 and "noSuchAspect" in one.reason for one in rejected)
         assert len(client.read_many(urns, ["status"])) == 58
@@ -95,7 +95,7 @@ def test_a_stale_version_is_rejected(catalog: RunningCatalog) -> None:
         model_urn("m"), "status", {"removed": True}, "UPSERT", {"If-Version-Match": "9"}
     )
     with connected(catalog.url) as client:
-        [rejected] = client.emit_batch([stale])
+        [rejected] = client.write([stale])
         assert client.get_aspect(model_urn("m"), "status") is None
     assert rejected.status == 422
 
@@ -114,7 +114,7 @@ def test_tests_are_evaluated_and_pushed(
     }
     good, bad = model_urn("good"), model_urn("bad")
     with connected(catalog.url) as client:
-        rejected = client.emit_batch(
+        rejected = client.write(
             [
                 Proposal("urn:li:test:described", "testInfo", info),
                 Proposal(good, "mlModelProperties", {"description": "x"}),
@@ -122,12 +122,12 @@ def test_tests_are_evaluated_and_pushed(
             ]
         )
         assert rejected == []
-        told = client.evaluate_batch([good, bad], should_push=True)
+        told = client.evaluator.evaluate_batch([good, bad], should_push=True)
         assert told.outcomes == {
             good: TestOutcome(passing=("urn:li:test:described",)),
             bad: TestOutcome(failing=("urn:li:test:described",)),
         }
-        assert client.evaluate(good).outcomes[good] == told.outcomes[good]
+        assert client.evaluator.evaluate(good).outcomes[good] == told.outcomes[good]
         pushed = client.get_aspect(bad, "testResults")
     assert pushed is not None
     assert [one["test"] for one in pushed["failing"]] == ["urn:li:test:described"]
@@ -165,7 +165,7 @@ def test_threads_share_a_client_and_its_count_is_exact(catalog: RunningCatalog) 
         def work(thread: int) -> None:
             for n in range(10):
                 urn = model_urn(f"{thread}-{n}")
-                assert client.emit_batch([Proposal(urn, "status", {"removed": False})]) == []
+                assert client.write([Proposal(urn, "status", {"removed": False})]) == []
                 assert urn in client.read_many([urn], ["status"])
 
         threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]

@@ -20,7 +20,7 @@ def test_an_entity_that_is_not_in_the_catalog_is_named(
     with running_catalog(tmp_path / "catalog.db") as catalog:
         with CatalogClient(catalog.url, "") as client:
             for urn, is_removed in ((there, False), (removed, True)):
-                assert client.emit_batch([Proposal(urn, "status", {"removed": is_removed})]) == []
+                assert client.write([Proposal(urn, "status", {"removed": is_removed})]) == []
 
         def evaluate(*urns: str) -> tuple[int, str, str]:
             code = call(["evaluate", *urns, "--server", catalog.url])

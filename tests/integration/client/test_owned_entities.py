@@ -28,7 +28,7 @@ def model(name: str, source: str, *groups: str) -> Proposal:
 
 
 def owned(client: CatalogClient, source: str = OURS) -> tuple[int, list[str]]:
-    found = client.owned("mlModel", source)
+    found = client.search.owned("mlModel", source)
     return found.total, sorted(urn for page in found.pages for urn in page)
 
 
@@ -38,7 +38,7 @@ def test_live_entities_of_a_source_are_found_page_by_page(
     monkeypatch.setattr(search, "_PAGE", 3)
     names = [f"m{number}" for number in range(8)]
     others = [model("other", "mlflow:xyz:default"), model("near", f"{OURS}2")]
-    client.emit_batch([*(model(name, OURS) for name in names), *others])
+    client.write([*(model(name, OURS) for name in names), *others])
     client.emit(Proposal(model_urn("m3"), "status", {"removed": True}))
     names.remove("m3")
     assert owned(client) == (7, [model_urn(name) for name in names])
@@ -56,8 +56,8 @@ def test_all_members_of_a_group_are_found(
     monkeypatch.setattr(search, "_PAGE", 3)
     group = group_urn("g")
     client.emit(Proposal(group, "mlModelGroupProperties", {"name": "g"}))
-    client.emit_batch([model(f"m{number}", OURS, group) for number in range(7)])
-    client.emit_batch([model("outside", OURS, group_urn("h"))])
-    found = [urn for page in client.members(group) for urn in page]
+    client.write([model(f"m{number}", OURS, group) for number in range(7)])
+    client.write([model("outside", OURS, group_urn("h"))])
+    found = [urn for page in client.search.members(group) for urn in page]
     assert sorted(found) == [model_urn(f"m{number}") for number in range(7)]
-    assert list(client.members(group_urn("nobody"))) == []
+    assert list(client.search.members(group_urn("nobody"))) == []

@@ -53,7 +53,7 @@ def test_old_versions_are_found_too(tmp_path: Path) -> None:
             client.emit(Proposal(urn, "versionProperties", versioned))
             ours = {"customProperties": {"mlcat.source": "mlflow:s:default"}}
             client.emit(Proposal(urn, "mlModelProperties", ours))
-        found = client.owned("mlModel", "mlflow:s:default")
+        found = client.search.owned("mlModel", "mlflow:s:default")
         listed = [urn for page in found.pages for urn in page]
         assert found.total == 2
         assert sorted(listed) == [model_urn("churn_1"), model_urn("churn_2")]

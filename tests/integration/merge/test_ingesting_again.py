@@ -78,7 +78,7 @@ class World:
     def emit(self, run_id: str, **aspects: Any) -> None:
         urn = NAMING.model(run_id).urn
         with CatalogClient(self.catalog, "") as client:
-            assert client.emit_batch([Proposal(urn, *one) for one in aspects.items()]) == []
+            assert client.write([Proposal(urn, *one) for one in aspects.items()]) == []
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestSink
+from mlcat_ingest.sinks.rest import RestCatalog
 from support.catalog_server import running_catalog
 from support.fake_service import Answer, Asked, fake_service
 from support.fakes import FakeSource, group_urn, model_urn
@@ -85,7 +85,7 @@ def said(writer: str, entry: str) -> list[Entity]:
 
 
 def ingest(url: str, writer: str, entry: str) -> Report:
-    sink = RestSink(RestSinkConfig.model_validate({"server": url, "token": ""}))
+    sink = RestCatalog(RestSinkConfig.model_validate({"server": url, "token": ""}))
     source = FakeSource([said(writer, entry)])
     return Run([source], sink, RunOptions(a_recipe(writer), mask=str)).execute()
 
@@ -198,7 +198,7 @@ def test_an_aspect_that_cannot_be_empty_is_deleted_in_the_catalog(catalog: str) 
     }
 
     def run(fresh: dict[str, Any]) -> Report:
-        sink = RestSink(RestSinkConfig.model_validate({"server": catalog, "token": ""}))
+        sink = RestCatalog(RestSinkConfig.model_validate({"server": catalog, "token": ""}))
         entity = Entity(URNS[0], {"versionProperties": fresh, HOME: {"name": "n"}})
         return Run([FakeSource([[entity]])], sink, RunOptions(a_recipe("one"), mask=str)).execute()
 

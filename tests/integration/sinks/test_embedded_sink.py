@@ -18,7 +18,7 @@ from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, Re
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.child import CatalogChild
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig
-from mlcat_ingest.sinks.embedded import EmbeddedSink
+from mlcat_ingest.sinks.embedded import EmbeddedCatalog
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.flaky_server import Answer, flaky
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.integration
 URN = model_urn("m")
 
 
-def sink_on(db: Path) -> EmbeddedSink:
-    return EmbeddedSink(EmbeddedSinkConfig.model_validate({"db": f"sqlite:///{db}"}))
+def sink_on(db: Path) -> EmbeddedCatalog:
+    return EmbeddedCatalog(EmbeddedSinkConfig.model_validate({"db": f"sqlite:///{db}"}))
 
 
 @contextmanager
-def opened(db: Path) -> Iterator[EmbeddedSink]:
+def opened(db: Path) -> Iterator[EmbeddedCatalog]:
     sink = sink_on(db)
     try:
         sink.open()
@@ -45,15 +45,15 @@ def opened(db: Path) -> Iterator[EmbeddedSink]:
 def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     sink = sink_on(db)
-    assert sink.open_to_read() == f"the catalog in {db}, not made yet"
+    assert sink.open(read_only=True) == f"the catalog in {db}, not made yet"
     assert sink.read_many([URN], ["status"]) == {}
-    assert sink.requests_made() == 0
+    assert sink.requests_made == 0
     sink.close()
     assert list(tmp_path.iterdir()) == []
     with opened(db) as writer:
         writer.write([Proposal(URN, "status", {"removed": False})])
     again = sink_on(db)
-    assert again.open_to_read() == f"the catalog in {db}"
+    assert again.open(read_only=True) == f"the catalog in {db}"
     assert URN in again.read_many([URN], ["status"])
     again.close()
 
@@ -61,15 +61,15 @@ def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
 def test_what_one_run_writes_the_next_one_reads(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     sink = sink_on(db)
-    assert sink.requests_made() == 0
+    assert sink.requests_made == 0
     assert sink.open() == f"the catalog in {db}"
     assert sink.write([Proposal(URN, "status", {"removed": False})]) == []
-    assert sink.evaluate([URN], should_push=False, test_urns=[]).not_evaluated is None
+    assert sink.evaluator.evaluate_batch([URN], should_push=False).not_evaluated is None
     alive = read_lock(db)
     assert alive is not None
     assert alive.dies_with_parent
     assert alive.needs_token
-    assert sink.requests_made() == 3
+    assert sink.requests_made == 3
     sink.close()
     sink.close()
     assert read_lock(db) is None
@@ -155,7 +155,7 @@ def test_a_database_that_cannot_be_used_is_the_users_to_mend(tmp_path: Path) -> 
     with pytest.raises(RecipeError, match="not a database"):
         sink_on(db).open()
     with pytest.raises(RecipeError, match="SQLite"):
-        EmbeddedSink(EmbeddedSinkConfig(db="postgresql://host/db")).open()
+        EmbeddedCatalog(EmbeddedSinkConfig(db="postgresql://host/db")).open()
 
 
 def test_the_death_of_the_child_is_told(tmp_path: Path) -> None:
@@ -172,10 +172,10 @@ def test_a_living_child_in_trouble_speaks_for_itself(
 ) -> None:
     with opened(tmp_path / "catalog.db") as sink:
 
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise CatalogUnavailableError("busy")
 
-        monkeypatch.setattr("mlcat_ingest.sinks.rest.RestSink.write", fail)
+        monkeypatch.setattr("mlcat_ingest.http.Http.request", fail)
         monkeypatch.setattr("mlcat_ingest.sinks.embedded._LAST_BREATH_S", 0.0)
         with pytest.raises(CatalogUnavailableError, match=r"^busy$"):
             sink.write([Proposal(URN, "status", {})])
@@ -213,7 +213,7 @@ def test_a_first_run_whose_source_does_not_let_it_in_leaves_nothing_behind(
 
 def test_a_closed_sink_says_so(tmp_path: Path) -> None:
     with pytest.raises(CatalogUnavailableError, match="is not open"):
-        sink_on(tmp_path / "catalog.db").write([])
+        sink_on(tmp_path / "catalog.db").write([Proposal(URN, "status", {})])
 
 
 def test_check_uses_what_is_there_and_makes_nothing(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_the_catalog_dies_with_a_killed_run(tmp_path: Path) -> None:
     code = (
         "import json, sys\n"
         "from mlcat_ingest.sinks.config import EmbeddedSinkConfig\n"
-        "from mlcat_ingest.sinks.embedded import EmbeddedSink\n"
-        f"sink = EmbeddedSink(EmbeddedSinkConfig(db='sqlite:///{db}'))\n"
+        "from mlcat_ingest.sinks.embedded import EmbeddedCatalog\n"
+        f"sink = EmbeddedCatalog(EmbeddedSinkConfig(db='sqlite:///{db}'))\n"
         "sink.open()\n"
         "print('open', flush=True)\n"
         "sys.stdin.read()\n"

@@ -9,8 +9,8 @@ import pytest
 
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
-from mlcat_ingest.sinks.embedded import EmbeddedSink
-from mlcat_ingest.sinks.rest import RestSink
+from mlcat_ingest.sinks.embedded import EmbeddedCatalog
+from mlcat_ingest.sinks.rest import RestCatalog
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fake_service import Answer, Asked, FakeService, fake_service
 
@@ -29,7 +29,7 @@ def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
 
 def probed(server: str, *, write: bool = True, token: str = "") -> dict[str, Finding]:
     config = RestSinkConfig.model_validate({"server": server, "token": token, "max_attempts": 1})
-    sink = RestSink(config)
+    sink = RestCatalog(config)
     try:
         return {one.what: one for one in sink.check(write=write)}
     finally:
@@ -52,7 +52,7 @@ def test_an_embedded_catalog_is_as_before(tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path}/c.db"
     with running_catalog(tmp_path / "c.db"):
         pass
-    sink = EmbeddedSink(EmbeddedSinkConfig(db=db))
+    sink = EmbeddedCatalog(EmbeddedSinkConfig(db=db))
     try:
         found = {one.what: one.outcome for one in sink.check(write=True)}
         assert found[WRITE] == found[DELETE] == "ok"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, text
 
+from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
 from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.checks import state_findings
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
 from mlcat_ingest.pipeline.state.parts import Counts, PartKey
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.pipeline.state.summary import reset, summary
-from mlcat_ingest.sinks.base import TestOutcome
 from mlcat_ingest.sql.engine import write_transaction
 
 pytestmark = pytest.mark.integration

@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
 from mlcat_ingest.pipeline.plan.diff import ABSENT, FieldDiff, diff_aspect, entries_of
-from mlcat_ingest.sinks.base import StoredAspect
 from support.fakes import model_urn
 
 HOME = "mlModelProperties"

@@ -137,7 +137,7 @@ class Service:
         self.written: list[Proposal] = []
         self.refuse: set[str] = set()
 
-    def emit_batch(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
+    def write(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
         self.written.extend(proposals)
         return [
             AspectRejectedError(urn=urn, aspect="testInfo", status=422, reason="no")

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from mlcat_ingest.cli.options import connect
-from mlcat_ingest.client.results import Evaluation, StoredAspect, TestOutcome
+from mlcat_ingest.client.base import Evaluation, StoredAspect, TestOutcome
 from mlcat_ingest.client.tasks import TaskStatus
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.recipe.secrets import SECRETS
@@ -47,6 +47,10 @@ class Service:
     def graphql(self, query: str, variables: Any) -> Any:
         self.asked.append((query, variables))
         return self.data
+
+    @property
+    def evaluator(self) -> Self:
+        return self
 
     def evaluate_batch(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]

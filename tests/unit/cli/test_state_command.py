@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
-from mlcat_ingest.sinks.base import TestOutcome
 from support.cli import Invoke
 
 KEY = PartKey("night", "rest http://catalog", "mlflow:0123:default", "eu")

@@ -4,6 +4,7 @@ import pytest
 
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.http_session import HttpOptions
 from support.fake_service import FakeService, fake_service
 
@@ -24,7 +25,6 @@ def service() -> Iterator[FakeService]:
 @pytest.fixture
 def client(service: FakeService) -> Iterator[CatalogClient]:
     credentials = Credentials(service.server, TOKEN, token_from="the environment (MLCAT_TOKEN)")
-    with CatalogClient(
-        credentials=credentials, options=HttpOptions(retries=0, connections=4)
-    ) as made:
+    found = credentials, HttpOptions(retries=0, connections=4)
+    with CatalogClient(connection=Connection(lambda: found)) as made:
         yield made

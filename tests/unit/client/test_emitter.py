@@ -60,7 +60,7 @@ def test_a_batch_on_the_wire_with_headers_and_system_metadata(service: FakeServi
     service.on("POST", MANY, Answer())
     conditional = Proposal("urn:li:tag:a", "tagProperties", {"name": "a"}, "UPSERT", {"X": "1"})
     with CatalogClient(service.server, "", system_metadata={"runId": "r"}) as client:
-        assert client.emit_batch([conditional]) == []
+        assert client.write([conditional]) == []
     [asked] = service.to("/aspects")
     assert asked.json() == {
         "proposals": [
@@ -85,11 +85,11 @@ def test_every_acknowledgement_counts(
 ) -> None:
     service.on("POST", "/aspects", Answer(body=body))
     client.emit(proposal())
-    assert client.emit_batch([proposal()]) == []
+    assert client.write([proposal()]) == []
 
 
 def test_nothing_to_write_sends_nothing(service: FakeService, client: CatalogClient) -> None:
-    assert client.emit_batch([]) == []
+    assert client.write([]) == []
     assert service.asked == []
     assert client.requests_made == 0
 
@@ -100,7 +100,7 @@ def test_batches_hold_200_and_keep_an_entity_whole(
     service.on("POST", MANY, Answer())
     aspects = ("ownership", "globalTags", "mlModelProperties")
     sent = [proposal(str(n), aspect) for n in range(100) for aspect in aspects]
-    assert client.emit_batch(sent) == []
+    assert client.write(sent) == []
     batches = [asked.json()["proposals"] for asked in service.to("/aspects")]
     assert [len(batch) for batch in batches] == [198, 102]
     flat = [(one["entityUrn"], one["aspectName"]) for batch in batches for one in batch]
@@ -112,7 +112,7 @@ def test_an_entity_longer_than_a_batch_is_sent_alone_and_whole(service: FakeServ
     service.on("POST", MANY, Answer())
     sent = [proposal("one", f"aspect{n}") for n in range(5)]
     with CatalogClient(service.server, "", max_proposals=2) as client:
-        assert client.emit_batch([proposal("zero"), *sent, proposal("last")]) == []
+        assert client.write([proposal("zero"), *sent, proposal("last")]) == []
     batches = [asked.json()["proposals"] for asked in service.to("/aspects")]
     names = [[one["aspectName"] for one in batch] for batch in batches]
     assert names == [
@@ -128,7 +128,7 @@ def test_batches_keep_to_their_bytes(service: FakeService) -> None:
         proposal("big", text="x" * 9000)
     ]
     with CatalogClient(service.server, "", max_bytes=8000) as client:
-        assert client.emit_batch(sent) == []
+        assert client.write(sent) == []
     lengths = [len(asked.body) for asked in service.to("/aspects")]
     assert all(length <= 8000 for length in lengths[:-1])
     assert [len(asked.json()["proposals"]) for asked in service.to("/aspects")] == [3, 3, 3, 1, 1]
@@ -150,7 +150,7 @@ def test_a_refused_batch_is_halved_until_the_bad_ones_stand_alone(
         return False
 
     service.on("POST", MANY, refusing(is_bad, status))
-    rejected = client.emit_batch([proposal(str(n)) for n in range(200)])
+    rejected = client.write([proposal(str(n)) for n in range(200)])
     assert {(one.urn, one.status, one.reason) for one in rejected} == {
         (urn, status, "not liked") for urn in bad
     }
@@ -161,7 +161,7 @@ def test_a_refused_batch_is_halved_until_the_bad_ones_stand_alone(
 def test_halving_keeps_an_entity_together(service: FakeService, client: CatalogClient) -> None:
     service.on("POST", MANY, refusing(lambda proposals: len(proposals) > 3))
     names = ["a", "b", "b", "b", "b", "c"]
-    refused = client.emit_batch([proposal(name, f"aspect{n}") for n, name in enumerate(names)])
+    refused = client.write([proposal(name, f"aspect{n}") for n, name in enumerate(names)])
     sizes = [len(asked.json()["proposals"]) for asked in service.to("/aspects")]
     assert sizes == [6, 1, 5, 4, 1]
     assert [(one.urn, one.aspect) for one in refused] == [
@@ -180,7 +180,7 @@ def test_what_somebody_changed_meanwhile_is_not_halved(
     words = FORMS[form](model_urn("3"), "a description", "PRECONDITION", CONFLICT)
     service.on("POST", MANY, Answer(status, {"message": words}))
     service.on("POST", ONE, Answer(status, {"error": "Precondition Error", "message": words}))
-    refused = client.emit_batch([proposal(str(n)) for n in range(5)])
+    refused = client.write([proposal(str(n)) for n in range(5)])
     assert [type(one) for one in refused] == [AspectChangedError] * 5
     assert {one.reason for one in refused} == {CONFLICT}
     assert len(service.to("/aspects")) == 1
@@ -190,7 +190,7 @@ def test_what_somebody_changed_meanwhile_is_not_halved(
 
 def test_a_failed_precondition_is_not_halved(service: FakeService, client: CatalogClient) -> None:
     service.on("POST", MANY, Answer(412, {"message": "precondition failed"}))
-    refused = client.emit_batch([proposal(str(n)) for n in range(5)])
+    refused = client.write([proposal(str(n)) for n in range(5)])
     assert [type(one) for one in refused] == [AspectChangedError] * 5
     assert len(service.to("/aspects")) == 1
 
@@ -206,7 +206,7 @@ def test_a_description_does_not_make_a_conflict_of_another_refusal(
         MANY,
         lambda asked: Answer(422, {"message": words}) if b"3,PROD" in asked.body else Answer(),
     )
-    refused = client.emit_batch([proposal(str(n), text=text) for n in range(5)])
+    refused = client.write([proposal(str(n), text=text) for n in range(5)])
     assert [(type(one), one.urn, one.reason) for one in refused] == [
         (AspectRejectedError, model_urn("3"), "Unknown tag")
     ]
@@ -218,7 +218,7 @@ def test_an_aspect_is_deleted_before_the_others_of_its_entity(
     service.on("DELETE", "/openapi/v3/entity/mlModel/", Answer())
     service.on("POST", MANY, Answer())
     gone = Proposal(model_urn("a/b"), "versionProperties", {}, "DELETE", {"If-Version-Match": "3"})
-    assert client.emit_batch([gone, proposal("a/b"), proposal("c"), replace(gone)]) == []
+    assert client.write([gone, proposal("a/b"), proposal("c"), replace(gone)]) == []
     first, last, batch = service.asked
     assert first.method == last.method == "DELETE"
     assert first.path == (
@@ -238,7 +238,7 @@ def test_an_aspect_that_cannot_be_deleted_keeps_its_entity_as_it_is(
     service.on("DELETE", "/openapi/", Answer(status, {"message": "no"}))
     service.on("POST", MANY, Answer())
     gone = Proposal(model_urn("a"), "versionProperties", {}, "DELETE")
-    refused = client.emit_batch([gone, proposal("a"), proposal("b")])
+    refused = client.write([gone, proposal("a"), proposal("b")])
     assert [(one.aspect, one.status, one.reason) for one in refused] == [
         ("versionProperties", status, "an aspect cannot be deleted: no"),
         ("mlModelProperties", status, "an aspect cannot be deleted: no"),
@@ -252,7 +252,7 @@ def test_a_service_that_fails_to_delete_is_not_available(
 ) -> None:
     service.on("DELETE", "/openapi/", Answer(500, {"message": "boom"}))
     with pytest.raises(CatalogUnavailableError, match="deleting versionProperties"):
-        client.emit_batch([Proposal(model_urn("a"), "versionProperties", {}, "DELETE")])
+        client.write([Proposal(model_urn("a"), "versionProperties", {}, "DELETE")])
 
 
 def test_what_has_no_json_form_is_refused_alone(
@@ -261,7 +261,7 @@ def test_what_has_no_json_form_is_refused_alone(
     service.on("POST", MANY, Answer())
     nan = Proposal(model_urn("nan"), "mlModelProperties", {"x": float("nan")})
     no_urn = Proposal("nonsense", "mlModelProperties", {})
-    rejected = client.emit_batch([nan, proposal("good"), no_urn])
+    rejected = client.write([nan, proposal("good"), no_urn])
     assert [(one.urn, one.status) for one in rejected] == [(model_urn("nan"), 0), ("nonsense", 0)]
     assert "it was not sent: no faithful JSON form: nan" in rejected[0].reason
     [asked] = service.to("/aspects")
@@ -298,7 +298,7 @@ def test_other_refusals_end_the_write(
 ) -> None:
     service.on("POST", MANY, Answer(status, {"message": "the words"}))
     with pytest.raises(kind) as caught:
-        client.emit_batch([proposal("a"), proposal("b")])
+        client.write([proposal("a"), proposal("b")])
     assert said in str(caught.value)
     assert "made-up-token" not in str(caught.value)
     assert len(service.to("/aspects")) == 1
@@ -311,7 +311,7 @@ def test_a_record_that_sets_off_a_fault_stands_alone(
     service.on(
         "POST", MANY, refusing(lambda sent: any(one["entityUrn"] in bad for one in sent), 500)
     )
-    rejected = client.emit_batch([proposal(f"m{number}") for number in range(50)])
+    rejected = client.write([proposal(f"m{number}") for number in range(50)])
     assert {(one.urn, one.status, one.reason) for one in rejected} == {
         (urn, 500, "not liked") for urn in bad
     }
@@ -323,7 +323,7 @@ def test_a_service_that_takes_nothing_has_failed_itself(
 ) -> None:
     service.on("POST", MANY, Answer(500, {"message": "boom"}))
     with pytest.raises(CatalogUnavailableError, match=r"with 500: boom"):
-        client.emit_batch([proposal(f"m{number}") for number in range(count)])
+        client.write([proposal(f"m{number}") for number in range(count)])
     assert len(service.asked) <= 11
 
 
@@ -331,10 +331,10 @@ def test_a_service_that_goes_on_failing_has_failed_itself(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", MANY, Answer(500, {"message": "boom"}))
-    blamed = [client.emit_batch([proposal(f"m{number}")]) for number in range(8)]
+    blamed = [client.write([proposal(f"m{number}")]) for number in range(8)]
     assert [len(each) for each in blamed] == [1] * 8
     with pytest.raises(CatalogUnavailableError, match=r"with 500: boom"):
-        client.emit_batch([proposal("m8")])
+        client.write([proposal("m8")])
 
 
 # --- permissions ---------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_denied_urns_are_refused_alone(
     names = [model_urn("0"), *(f"urn:li:tag:{n}" for n in ("1", "17", "a", "a, b", "177"))]
     names += [f"urn:li:tag:more{n}" for n in range(194)]
     service.on("POST", MANY, denying(bad.__contains__, named=named))
-    rejected = client.emit_batch([Proposal(urn, "status", {"removed": False}) for urn in names])
+    rejected = client.write([Proposal(urn, "status", {"removed": False}) for urn in names])
     assert {(one.urn, one.status) for one in rejected} == {(urn, 403) for urn in bad}
     assert all("unauthorized" in one.reason for one in rejected)
     written = [
@@ -385,7 +385,7 @@ def test_where_everything_is_denied_the_client_gives_up_soon(
 
     def write() -> None:
         for _ in range(100):
-            client.emit_batch([proposal(str(n)) for n in range(200)])
+            client.write([proposal(str(n)) for n in range(200)])
 
     with pytest.raises(NotAuthorizedError, match="is unauthorized to modify"):
         write()
@@ -396,9 +396,9 @@ def test_where_something_was_taken_nothing_is_given_up(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", MANY, denying(lambda urn: urn != model_urn("first"), named=True))
-    assert client.emit_batch([proposal("first")]) == []
+    assert client.write([proposal("first")]) == []
     for _ in range(20):
-        assert len(client.emit_batch([proposal(str(n)) for n in range(200)])) == 200
+        assert len(client.write([proposal(str(n)) for n in range(200)])) == 200
     assert len(service.to("/aspects")) == 21
 
 
@@ -407,7 +407,7 @@ def test_one_that_is_denied_names_its_urn(service: FakeService, client: CatalogC
     with pytest.raises(NotAuthorizedError) as caught:
         client.emit(proposal("a"))
     assert caught.value.context["urn"] == model_urn("a")
-    [refused] = client.emit_batch([proposal("a")])
+    [refused] = client.write([proposal("a")])
     assert (refused.urn, refused.status) == (model_urn("a"), 403)
     assert refused.hint == "the token lacks a permission for this"
 
@@ -433,7 +433,7 @@ def test_a_computed_field_that_was_not_sent_is_sent_again(
 ) -> None:
     words = {"message": FORMS[form](model_urn("a"), "", "VALIDATION", COMPUTED)}
     service.on("POST", MANY, in_turn(Answer(422, words), Answer(422, words)))
-    assert client.emit_batch([version("a"), version("b")]) == []
+    assert client.write([version("a"), version("b")]) == []
     bodies = [asked.body for asked in service.to("/aspects")]
     assert bodies == [bodies[0]] * 3
 
@@ -442,7 +442,7 @@ def test_a_computed_field_is_sent_again_so_often_only(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", MANY, Answer(422, {"message": COMPUTED}))
-    assert [one.reason for one in client.emit_batch([version("a")])] == [COMPUTED]
+    assert [one.reason for one in client.write([version("a")])] == [COMPUTED]
     assert len(service.to("/aspects")) == 3
 
 
@@ -450,7 +450,7 @@ def test_a_computed_field_that_was_sent_is_refused(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", MANY, Answer(422, {"message": COMPUTED}))
-    assert len(client.emit_batch([version("a", isLatest=True)])) == 1
+    assert len(client.write([version("a", isLatest=True)])) == 1
     assert len(service.to("/aspects")) == 1
 
 
@@ -458,7 +458,7 @@ def test_a_batch_is_sent_again_whole_after_a_fault(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", MANY, in_turn(Answer(500, {"message": "Failed to add after 3 retries"})))
-    assert client.emit_batch([proposal(str(n)) for n in range(50)]) == []
+    assert client.write([proposal(str(n)) for n in range(50)]) == []
     assert [len(asked.json()["proposals"]) for asked in service.to("/aspects")] == [50, 50]
 
 
@@ -482,7 +482,7 @@ def test_an_aspect_that_is_too_large_is_never_sent_again_unchanged(
         lambda asked: Answer(status, {"message": words}) if b"large" in asked.body else Answer(),
     )
     sent = [proposal("a"), proposal("b", "ownership", "large" * 20), proposal("b"), proposal("c")]
-    refused = client.emit_batch(sent)
+    refused = client.write(sent)
     assert [(type(one), one.urn, one.aspect) for one in refused] == [
         (AspectTooLargeError, model_urn("b"), "ownership"),
         (AspectRejectedError, model_urn("b"), "mlModelProperties"),

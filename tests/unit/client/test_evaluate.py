@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.results import Evaluation, TestOutcome
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
@@ -39,8 +39,8 @@ def test_every_request_has_both_names_of_each_parameter(
     service.on("POST", MANY, batch_of(RESULTS))
     service.on("POST", BATCH_GET, stored(RESULTS, A))
     tests = ["urn:li:test:p"]
-    assert client.evaluate(A, should_push=push) == Evaluation({A: OUTCOME})
-    many = client.evaluate_batch([A, B, A], should_push=push, test_urns=tests)
+    assert client.evaluator.evaluate(A, should_push=push) == Evaluation({A: OUTCOME})
+    many = client.evaluator.evaluate_batch([A, B, A], should_push=push, test_urns=tests)
     assert many == Evaluation({A: OUTCOME, B: OUTCOME})
     names = {"shouldPush": push, "push": push}
     assert [(asked.path, asked.json()) for asked in service.to("/test")] == [
@@ -52,7 +52,7 @@ def test_every_request_has_both_names_of_each_parameter(
 def test_200_entities_take_one_request(service: FakeService, client: CatalogClient) -> None:
     service.on("POST", MANY, batch_of(RESULTS))
     urns = [model_urn(str(n)) for n in range(450)]
-    assert len(client.evaluate_batch(urns).outcomes) == 450
+    assert len(client.evaluator.evaluate_batch(urns).outcomes) == 450
     assert [len(asked.json()["urns"]) for asked in service.to("/test")] == [200, 200, 50]
 
 
@@ -71,7 +71,7 @@ def test_without_the_batch_call_each_is_evaluated(
     service.on("POST", MANY, answer)
     service.on("POST", ONE, Answer(body={"value": RESULTS}))
     for _ in range(2):
-        assert client.evaluate_batch([A, B]).outcomes == {A: OUTCOME, B: OUTCOME}
+        assert client.evaluator.evaluate_batch([A, B]).outcomes == {A: OUTCOME, B: OUTCOME}
     assert len(service.to(MANY)) == 1
     assert len(service.to(ONE)) == 4
 
@@ -84,9 +84,9 @@ def test_one_bad_urn_costs_its_batch_only(
     batch = batch_of(RESULTS)
     good = Answer(body={"value": RESULTS})
     service.on("POST", ONE, lambda asked: bad if asked.json()["urn"] == B else good)
-    assert client.evaluate_batch([A, B]) == Evaluation({A: OUTCOME})
+    assert client.evaluator.evaluate_batch([A, B]) == Evaluation({A: OUTCOME})
     assert f"of {B} with 400: no such entity" in caplog.text
-    assert client.evaluate_batch([A]) == Evaluation({A: OUTCOME})
+    assert client.evaluator.evaluate_batch([A]) == Evaluation({A: OUTCOME})
     assert len(service.to(MANY)) == 2
 
 
@@ -101,11 +101,11 @@ def test_a_refused_batch_is_halved_until_what_is_at_fault_stands_alone(
         "POST", MANY, lambda asked: bad if urns[77] in asked.json()["urns"] else batch(asked)
     )
     service.on("POST", ONE, lambda asked: bad if asked.json()["urn"] == urns[77] else good)
-    found = client.evaluate_batch(urns)
+    found = client.evaluator.evaluate_batch(urns)
     assert found.not_evaluated is None
     assert found.outcomes == dict.fromkeys([*urns[:77], *urns[78:]], OUTCOME)
     assert len(service.to("/test")) <= 17
-    assert client.evaluate_batch(urns[:50]).outcomes == dict.fromkeys(urns[:50], OUTCOME)
+    assert client.evaluator.evaluate_batch(urns[:50]).outcomes == dict.fromkeys(urns[:50], OUTCOME)
 
 
 def test_a_batch_that_is_too_large_is_cut_to_size(
@@ -117,7 +117,7 @@ def test_a_batch_that_is_too_large_is_cut_to_size(
         "POST", MANY, lambda asked: large if len(asked.json()["urns"]) > 60 else batch(asked)
     )
     urns = [model_urn(str(n)) for n in range(200)]
-    assert len(client.evaluate_batch(urns).outcomes) == 200
+    assert len(client.evaluator.evaluate_batch(urns).outcomes) == 200
     assert [len(asked.json()["urns"]) for asked in service.to(MANY)] == [
         *(200, 100, 50, 50),
         *(100, 50, 50),
@@ -128,7 +128,7 @@ def test_where_every_one_is_refused_the_reason_is_told(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", "/test", Answer(400, {"message": "unknown field shouldPush"}))
-    told = client.evaluate_batch([A, B])
+    told = client.evaluator.evaluate_batch([A, B])
     assert told.outcomes == {}
     assert told.not_evaluated is not None
     assert "400: unknown field shouldPush" in told.not_evaluated
@@ -146,12 +146,12 @@ def test_a_service_that_does_not_evaluate_is_asked_once(
     service: FakeService, client: CatalogClient, answer: Answer, reason: str
 ) -> None:
     service.on("POST", "/test", answer)
-    first = client.evaluate_batch([A, B], should_push=True)
+    first = client.evaluator.evaluate_batch([A, B], should_push=True)
     assert first.outcomes == {}
     assert reason in (first.not_evaluated or "")
     asked = len(service.to("/test"))
-    assert client.evaluate_batch([B]).not_evaluated == first.not_evaluated
-    assert client.evaluate(A).not_evaluated == first.not_evaluated
+    assert client.evaluator.evaluate_batch([B]).not_evaluated == first.not_evaluated
+    assert client.evaluator.evaluate(A).not_evaluated == first.not_evaluated
     assert len(service.to("/test")) == asked
 
 
@@ -162,13 +162,13 @@ def test_a_service_in_trouble_raises(
     service.on("POST", MANY, Answer(404))
     service.on("POST", path, Answer(500, b"oops"))
     with pytest.raises(CatalogUnavailableError, match="oops"):
-        client.evaluate_batch([A])
+        client.evaluator.evaluate_batch([A])
 
 
 def test_a_wrong_token_is_no_missing_feature(service: FakeService, client: CatalogClient) -> None:
     service.on("POST", "/test", Answer(401))
     with pytest.raises(AuthenticationError):
-        client.evaluate_batch([A])
+        client.evaluator.evaluate_batch([A])
 
 
 def test_a_push_that_was_stored_is_checked_once(
@@ -178,7 +178,10 @@ def test_a_push_that_was_stored_is_checked_once(
     more = {**RESULTS, "passing": [*RESULTS["passing"], {"test": "urn:li:test:other"}]}
     service.on("POST", BATCH_GET, stored(more, A))
     for _ in range(2):
-        assert client.evaluate_batch([A, B], should_push=True).outcomes == {A: OUTCOME, B: OUTCOME}
+        assert client.evaluator.evaluate_batch([A, B], should_push=True).outcomes == {
+            A: OUTCOME,
+            B: OUTCOME,
+        }
     [read] = service.to(BATCH_GET)
     assert read.json() == [{"urn": A, "testResults": {}}]
     assert caplog.text == ""
@@ -194,7 +197,7 @@ def test_a_push_that_was_not_stored_is_warned_of_once(
     service.on("POST", BATCH_GET, kept)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert client.evaluate_batch([A], should_push=True).outcomes == {A: OUTCOME}
+            assert client.evaluator.evaluate_batch([A], should_push=True).outcomes == {A: OUTCOME}
     assert [one.getMessage() for one in caplog.records] == [
         f"pushed results were not stored (of {A})"
     ]
@@ -204,11 +207,11 @@ def test_entities_without_tests_do_not_use_up_the_check(
     service: FakeService, client: CatalogClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.on("POST", MANY, batch_of({"passing": [], "failing": []}))
-    assert client.evaluate_batch([A], should_push=True).outcomes == {A: TestOutcome()}
+    assert client.evaluator.evaluate_batch([A], should_push=True).outcomes == {A: TestOutcome()}
     assert service.to(BATCH_GET) == []
     service.on("POST", MANY, batch_of(RESULTS))
     service.on("POST", BATCH_GET, Answer(body=[]))
-    client.evaluate_batch([A], should_push=True)
+    client.evaluator.evaluate_batch([A], should_push=True)
     assert "were not stored" in caplog.text
 
 
@@ -218,7 +221,7 @@ def test_a_silent_service_is_read_back_after_a_push(
 ) -> None:
     service.on("POST", MANY, Answer(body=silent))
     service.on("POST", BATCH_GET, stored(RESULTS, A))
-    assert client.evaluate_batch([A, B], should_push=True) == Evaluation({A: OUTCOME})
+    assert client.evaluator.evaluate_batch([A, B], should_push=True) == Evaluation({A: OUTCOME})
 
 
 @pytest.mark.parametrize("silent", [b"", {}, {"value": None}])
@@ -226,13 +229,16 @@ def test_silence_is_never_a_pass(
     service: FakeService, client: CatalogClient, silent: object
 ) -> None:
     service.on("POST", ONE, Answer(body=silent))
-    assert client.evaluate(A) == Evaluation(not_evaluated="the service gave no results")
+    assert client.evaluator.evaluate(A) == Evaluation(not_evaluated="the service gave no results")
     service.on("POST", BATCH_GET, Answer(body=[]))
-    assert client.evaluate(A, should_push=True).not_evaluated == "the service gave no results"
+    assert (
+        client.evaluator.evaluate(A, should_push=True).not_evaluated
+        == "the service gave no results"
+    )
 
 
 def test_nothing_to_evaluate_asks_nothing(service: FakeService, client: CatalogClient) -> None:
-    assert client.evaluate_batch([]) == Evaluation()
+    assert client.evaluator.evaluate_batch([]) == Evaluation()
     assert service.to("/test") == []
 
 
@@ -240,4 +246,4 @@ def test_the_result_may_stand_without_its_wrapper(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", ONE, Answer(body={"failing": RESULTS["failing"]}))
-    assert client.evaluate(A).outcomes == {A: TestOutcome((), ("urn:li:test:f",))}
+    assert client.evaluator.evaluate(A).outcomes == {A: TestOutcome((), ("urn:li:test:f",))}

@@ -3,8 +3,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.results import StoredAspect
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,

@@ -45,7 +45,7 @@ def test_old_versions_are_found_and_counted(service: FakeService, client: Catalo
         "/api/graphql",
         lambda _: Answer(body={"data": {"scrollAcrossEntities": next(pages)}}),
     )
-    found = client.owned("mlModel", "mlflow:s:default")
+    found = client.search.owned("mlModel", "mlflow:s:default")
     assert found.total == 2
     assert list(found.pages) == [[model_urn("m_1")], [model_urn("m_2")]]
     asked = [one.json()["variables"]["input"] for one in service.to("/api/graphql")]
@@ -85,7 +85,7 @@ class Members:
 
 
 def listed(client: CatalogClient) -> set[str]:
-    return {urn for page in client.members(GROUP) for urn in page}
+    return {urn for page in client.search.members(GROUP) for urn in page}
 
 
 def test_a_group_of_more_than_the_search_engines_window_is_scrolled(
@@ -140,9 +140,9 @@ def sent(service: FakeService, client: CatalogClient) -> Iterator[Mapping[str, A
     empty = {"scrollAcrossEntities": scroll_page(None), "mlModelGroup": None}
     service.on("POST", "/api/graphql", Answer(body={"data": empty}))
     for entity_type in SEARCHABLE:
-        client.owned(entity_type, "mlflow:s:default")
-    list(client.members(GROUP))
-    client.datasets_like(["words"] * EXAMPLES)
+        client.search.owned(entity_type, "mlflow:s:default")
+    list(client.search.members(GROUP))
+    client.search.datasets_like(["words"] * EXAMPLES)
     yield from (one.json() for one in service.to("/api/graphql"))
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.merge import fold, merge_entity
-from mlcat_ingest.sinks.base import StoredAspect
 from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
 

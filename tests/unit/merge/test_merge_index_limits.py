@@ -1,9 +1,9 @@
 """Properties stay within what the search index of a DataHub server takes, whoever wrote them."""
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge import merge_entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.sinks.base import StoredAspect
 from mlcat_ingest.sources.mlflow.joined import LIMITS
 from mlcat_ingest.sources.mlflow.mapping.text import cut
 from support.fakes import model_urn

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.labels import label_of, label_of_merged, with_label
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
@@ -11,7 +12,6 @@ from mlcat_ingest.pipeline.render import as_text
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.tally import Standing, Tally
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
-from mlcat_ingest.sinks.base import StoredAspect
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 

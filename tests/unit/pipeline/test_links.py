@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import CatalogUnavailableError, NotAuthorizedError
 from mlcat_ingest.links.evidence import Evidence, Evidenced, FeastTags, LinkOptions
 from mlcat_ingest.links.index import FeatureIndex
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.recipe.enrich import EnrichRule
-from mlcat_ingest.sinks.base import StoredEntity
 from mlcat_ingest.sources.base import (
     Capability,
     Finished,

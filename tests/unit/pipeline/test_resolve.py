@@ -169,7 +169,7 @@ def test_sources_and_sinks_are_made_of_their_configuration(
     assert built == ("mlflow", source.config)
     assert resolved.sink is not None
     built = resolved.sink.build()
-    assert built == ("mlcat_ingest.sinks.file:FileSink", resolved.sink.config)
+    assert built == ("mlcat_ingest.sinks.file:FileCatalog", resolved.sink.config)
 
 
 def test_a_plug_in_that_is_broken_is_a_problem_of_its_line(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -20,7 +21,6 @@ from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
 from mlcat_ingest.pipeline.weight import HEAVIEST
-from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -72,7 +72,7 @@ def test_everything_read_is_written_evaluated_and_counted() -> None:
     assert sink.stored[model_urn("r7")]["mlModelProperties"]["groups"] == [GROUP]
     assert (source.closed, sink.closed, sink.complete) == (1, 1, True)
     assert report.catalog == "a fake catalog"
-    assert report.catalog_requests == sink.requests_made()
+    assert report.catalog_requests == sink.requests_made
     assert report.source_requests == 2
 
 
@@ -413,7 +413,7 @@ def test_options_reach_the_service() -> None:
     seen = []
 
     class Asking(FakeSink):
-        def evaluate(
+        def evaluate_batch(
             self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
         ) -> Evaluation:
             del urns
@@ -468,7 +468,7 @@ def test_a_catalog_that_breaks_off_ends_the_run_with_what_was_acknowledged() -> 
     assert report.entities["mlModel"].read < 5_000
 
 
-@pytest.mark.parametrize("place", ["open", "read_many", "evaluate", "close"])
+@pytest.mark.parametrize("place", ["open", "read_many", "evaluate_batch", "close"])
 def test_an_error_of_the_catalog_anywhere_is_the_cause(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

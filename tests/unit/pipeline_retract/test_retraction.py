@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import Owned
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
@@ -25,7 +26,6 @@ from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.summary import summary
-from mlcat_ingest.sinks.base import Owned
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 

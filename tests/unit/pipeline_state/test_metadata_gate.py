@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, Judged
@@ -15,7 +16,6 @@ from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
-from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
@@ -55,12 +55,12 @@ class Silent(FakeSink):
     silent: Sequence[str] = ()
     dead: bool = False
 
-    def evaluate(
+    def evaluate_batch(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
     ) -> Evaluation:
         if self.dead:
             raise CatalogUnavailableError("gone")
-        told = super().evaluate(urns, should_push=should_push, test_urns=test_urns)
+        told = super().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
         outcomes = {urn: one for urn, one in told.outcomes.items() if urn not in self.silent}
         return Evaluation(outcomes, told.not_evaluated)
 

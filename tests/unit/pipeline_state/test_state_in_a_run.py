@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import (
     RecipeError,
     RecipeLockedError,
@@ -26,7 +27,6 @@ from mlcat_ingest.pipeline.state.outcomes import failing_tests
 from mlcat_ingest.pipeline.state.parts import PartKey
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.summary import PartSummary, summary
-from mlcat_ingest.sinks.base import Evaluation
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -162,12 +162,12 @@ def test_what_a_run_that_broke_off_did_not_evaluate_is_evaluated_by_the_next(
     world: World, left: str
 ) -> None:
     class Dying(FakeSink):
-        def evaluate(
+        def evaluate_batch(
             self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
         ) -> Evaluation:
             if self.evaluations or left == "nothing":
                 raise KeyboardInterrupt
-            return super().evaluate(urns, should_push=should_push, test_urns=test_urns)
+            return super().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
 
     world.sink = Dying(place=PLACE)
     assert world.run(Remembering(records=things(250)), evaluate=True).interrupted

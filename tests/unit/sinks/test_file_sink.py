@@ -9,12 +9,12 @@ from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.config import FileSinkConfig
-from mlcat_ingest.sinks.file import FileSink
+from mlcat_ingest.sinks.file import FileCatalog
 from support.fakes import model_urn
 
 
-def sink_at(path: Path) -> FileSink:
-    return FileSink(FileSinkConfig(path=path))
+def sink_at(path: Path) -> FileCatalog:
+    return FileCatalog(FileSinkConfig(path=path))
 
 
 def proposal(name: str, **fields: Any) -> Proposal:
@@ -23,7 +23,7 @@ def proposal(name: str, **fields: Any) -> Proposal:
 
 def test_a_file_that_is_only_read_is_not_made(tmp_path: Path) -> None:
     sink = sink_at(tmp_path / "out" / "x.jsonl")
-    assert sink.open_to_read() == f"the file {tmp_path / 'out' / 'x.jsonl'}"
+    assert sink.open(read_only=True) == f"the file {tmp_path / 'out' / 'x.jsonl'}"
     assert sink.read_many([model_urn("a")], ["status"]) == {}
     sink.close()
     assert list(tmp_path.iterdir()) == []
@@ -120,10 +120,10 @@ def test_several_threads_write_whole_lines(tmp_path: Path) -> None:
 def test_a_file_neither_reads_nor_evaluates(tmp_path: Path) -> None:
     sink = sink_at(tmp_path / "x")
     assert sink.read_many([model_urn("a")], ["status"]) == {}
-    told = sink.evaluate([model_urn("a")], should_push=True, test_urns=[])
+    told = sink.evaluator.evaluate_batch([model_urn("a")], should_push=True, test_urns=[])
     assert told.outcomes == {}
     assert told.not_evaluated == "a file cannot evaluate metadata tests"
-    assert sink.requests_made() == 0
+    assert sink.requests_made == 0
 
 
 def test_places_that_cannot_be_written_are_told(tmp_path: Path) -> None:

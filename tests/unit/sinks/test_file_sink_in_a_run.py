@@ -6,7 +6,7 @@ from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.sinks.config import FileSinkConfig
-from mlcat_ingest.sinks.file import FileSink
+from mlcat_ingest.sinks.file import FileCatalog
 from support.fakes import FakeSource, model_urn
 from support.recipes import a_recipe
 
@@ -14,7 +14,7 @@ ENTITIES = [Entity(model_urn("a"), {"mlModelProperties": {"name": "a"}})]
 
 
 def test_a_run_that_completes_puts_the_file_in_place(tmp_path: Path) -> None:
-    sink = FileSink(FileSinkConfig(path=tmp_path / "x"))
+    sink = FileCatalog(FileSinkConfig(path=tmp_path / "x"))
     report = Run([FakeSource([ENTITIES])], sink, RunOptions(a_recipe("r"))).execute()
     assert report.exit_code == 0
     assert (tmp_path / "x").read_bytes().count(b"\n") == 1
@@ -25,7 +25,7 @@ def test_a_run_that_breaks_off_leaves_the_old_file(
 ) -> None:
     (tmp_path / "x").write_text("old")
     source = FakeSource([ENTITIES], error=SourceUnavailableError("gone"))
-    sink = FileSink(FileSinkConfig(path=tmp_path / "x"))
+    sink = FileCatalog(FileSinkConfig(path=tmp_path / "x"))
     report = Run([source], sink, RunOptions(a_recipe("r"))).execute()
     assert report.exit_code == 1
     assert (tmp_path / "x").read_text() == "old"

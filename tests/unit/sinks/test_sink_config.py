@@ -127,4 +127,4 @@ def test_the_table_names_a_configuration_and_a_class_each() -> None:
     for config, target in SINKS.values():
         module, _, name = target.partition(":")
         assert module.startswith("mlcat_ingest.sinks.")
-        assert config.__name__ == f"{name}Config"
+        assert config.__name__ == name.replace("Catalog", "SinkConfig")

@@ -153,7 +153,7 @@ def push(file: Path, server: str | None, token: str | None) -> int:
 
     proposals = read_tests(file)
     with connect(server, token) as client:
-        refused = client.emit_batch(proposals)
+        refused = client.write(proposals)
     reasons = {one.urn: str(one) for one in refused}
     for proposal in proposals:
         if proposal.entity_urn in reasons:

@@ -134,7 +134,7 @@ def _push_tests(address: str) -> None:
     from mlcat_ingest.client.catalog_client import CatalogClient
 
     with CatalogClient(address) as client:
-        for refused in client.emit_batch(read_tests(TESTS_FILE)):
+        for refused in client.write(read_tests(TESTS_FILE)):
             raise refused
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -32,7 +33,6 @@ from mlcat_ingest.pipeline.merge.sources import (
     is_removed,
     with_all_sources,
 )
-from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.base import with_claims
@@ -11,7 +12,6 @@ from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.merge.keys import keys_of
 from mlcat_ingest.pipeline.merge.shape import properties_aspect, single_fields
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
-from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
 
 
 def rebase_aspect(name: str, ancestor: Aspect, theirs: Sequence[Aspect], current: Aspect) -> Aspect:

@@ -7,6 +7,7 @@ goes, unless another base holds it too, and a single value goes if it is still t
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
@@ -18,7 +19,6 @@ from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import SERVICE_OWN, properties_aspect
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
-from mlcat_ingest.sinks.base import StoredEntity
 
 _OF_THE_SERVICE: Final = frozenset(
     {"status", "testResults", "browsePaths", "browsePathsV2", "dataPlatformInstance"}

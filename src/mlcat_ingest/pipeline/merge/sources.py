@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.base import NOTHING
-from mlcat_ingest.sinks.base import StoredEntity
 
 CUSTOM: Final = "customProperties"
 """The field of a properties aspect that holds what has no field of its own, the base too."""

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
@@ -12,7 +13,6 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of_merged
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.plan.diff import EntityDiff, diff_entity
-from mlcat_ingest.sinks.base import StoredAspect, StoredEntity
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.awaiting import Awaited
+from mlcat_ingest.client.base import Catalog, Searches, StoredEntity
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.delivered import Delivered, Refusal
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.sinks.base import Evaluation, Owned, Sink, StoredEntity
 
 
 class PlannedDelivery:
@@ -35,79 +35,68 @@ class PlannedDelivery:
         return Delivered(one)
 
 
-class PlannedSink:
-    """A catalog that is only read, and reads as if what is planned were written."""
+class PlannedCatalog(Catalog):
+    """A catalog that is only read, and reads as if what is planned were written.
 
-    def __init__(self, sink: Sink, spool: Spool) -> None:
-        """Read from `sink`; what is planned is in `spool`."""
-        self._sink = sink
+    It evaluates nothing, since nothing is written.
+    """
+
+    def __init__(self, catalog: Catalog, spool: Spool) -> None:
+        """Read from `catalog`; what is planned is in `spool`."""
+        self._catalog = catalog
         self._spool = spool
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is anything to compare with."""
+        return self._catalog.keeps
+
+    @property
+    def address(self) -> str:
+        """The address of the catalog."""
+        return self._catalog.address
 
     @property
     def batch_size(self) -> int:
         """Proposals in one write request at most."""
-        return self._sink.batch_size
+        return self._catalog.batch_size
 
-    def address(self) -> str | None:
-        """Return the address of the catalog."""
-        return self._sink.address()
+    @property
+    def search(self) -> Searches:
+        """What searches the catalog, as it is."""
+        return self._catalog.search
 
-    def open(self) -> str:
+    @property
+    def requests_made(self) -> int:
+        """How many requests were sent so far, retries included."""
+        return self._catalog.requests_made
+
+    def awaited(self) -> Awaited | None:
+        """Return the request that waits longest for its answer; see `Awaits`."""
+        return self._catalog.awaited()
+
+    def open(self, *, read_only: bool = True) -> str:
         """Connect to read, which makes nothing."""
-        return self._sink.open_to_read()
-
-    def open_to_read(self) -> str:
-        """Do what `open` does."""
-        return self.open()
+        del read_only
+        return self._catalog.open(read_only=True)
 
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
-        """Return what is stored, and over it what would be; see `Sink.read_many`."""
-        return self._spool.over(self._sink.read_many(urns, aspects), urns, aspects)
-
-    def read_version(self, urn: str, aspect: str, version: int) -> Aspect | None:
-        """Return an earlier version of an aspect; see `Sink.read_version`."""
-        return self._sink.read_version(urn, aspect, version)
-
-    def owned(self, entity_type: str, source: str) -> Owned:
-        """Return what a source owns, as it is; see `Sink.owned`."""
-        return self._sink.owned(entity_type, source)
-
-    def members(self, group: str) -> Iterator[list[str]]:
-        """Yield who is in a group, as it is; see `Sink.members`."""
-        return self._sink.members(group)
-
-    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
-        """Return a few datasets that a search for each text finds; see `Sink.datasets_like`."""
-        return self._sink.datasets_like(texts)
+        """Return what is stored, and over it what would be."""
+        return self._spool.over(self._catalog.read_many(urns, aspects), urns, aspects)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write nothing: entities are delivered elsewhere, and all else is none of a plan's."""
         del proposals
         return ()
 
-    def evaluate(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
-    ) -> Evaluation:
-        """Evaluate nothing."""
-        del urns, should_push, test_urns
-        return Evaluation(not_evaluated="nothing was written")
-
-    def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
-        return longest_awaited(self._sink)
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent so far."""
-        return self._sink.requests_made()
-
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what checking the catalog finds, without writing."""
         del write
-        return self._sink.check()
+        return self._catalog.check()
 
     def close(self, *, complete: bool = True) -> None:
         """Release connections; nothing is finished, since nothing was begun."""
         del complete
-        self._sink.close(complete=False)
+        self._catalog.close(complete=False)

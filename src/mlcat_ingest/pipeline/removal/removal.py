@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.recipe.model import LimitsSpec
-from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
 from mlcat_ingest.sources.base import Capability, Missing, Source
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Removal:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Catalog,
         tracker: Tracker,
         withheld: Withheld,
         copier: Copier,
@@ -110,7 +110,7 @@ class Removal:
                     yield _Gone(part, missing, label_of(properties.get(missing.urn)))
 
     def _note_without_state(self, source: Source[Any]) -> None:
-        if Capability.FEATURES in source.capabilities and self._sink.address() is not None:
+        if Capability.FEATURES in source.capabilities and self._sink.keeps:
             self._note("removal_without_state", "nothing is removed without the state database")
 
     def _confirmed(self, found: Sequence[_Gone], passes: Sequence[PartPass]) -> list[_Gone]:
@@ -156,9 +156,9 @@ class Removal:
         try:
             used = any(
                 self._has_foreign(page, gone.part.source, missing.urn)
-                for page in self._sink.members(missing.urn)
+                for page in self._sink.search.members(missing.urn)
             )
-        except CANNOT_SEARCH as error:
+        except CANNOT_ANSWER as error:
             self._note("groups_kept", f"{missing.urn}: its members cannot be listed: {error}")
             return True
         if used:

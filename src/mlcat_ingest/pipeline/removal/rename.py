@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
@@ -18,7 +19,6 @@ from mlcat_ingest.pipeline.merge import (
 )
 from mlcat_ingest.pipeline.merge.base import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
-from mlcat_ingest.sinks.base import Sink, StoredEntity
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _DOCS: Final = "editableMlModelGroupProperties"
 class Copier:
     """Copies what is not ours from one group to another."""
 
-    def __init__(self, sink: Sink, delivery: Delivers) -> None:
+    def __init__(self, sink: Catalog, delivery: Delivers) -> None:
         """Read from `sink`; `delivery` merges by `UNION`: copies are nobody's entries."""
         self._sink = sink
         self._delivery = delivery

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.merge.sources import custom_properties
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.state.memory import PartPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink, StoredEntity
 from mlcat_ingest.sources.base import Unlisted
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Listed:
 class Candidates:
     """Finds what is to be asked after, of one recipe in one catalog."""
 
-    def __init__(self, sink: Sink, tracker: Tracker, writer: str, keys: PrimaryKeys) -> None:
+    def __init__(self, sink: Catalog, tracker: Tracker, writer: str, keys: PrimaryKeys) -> None:
         """Contact nothing yet."""
         self._sink = sink
         self._tracker = tracker
@@ -69,8 +69,10 @@ class Candidates:
         Cost: one request an entity type, and a statement.
         """
         try:
-            found = sum(self._sink.owned(each, part.source).total for each in self._types(part))
-        except CANNOT_SEARCH:
+            found = sum(
+                self._sink.search.owned(each, part.source).total for each in self._types(part)
+            )
+        except CANNOT_ANSWER:
             found = 0
         return max(found, self._tracker.records(part))
 
@@ -92,9 +94,9 @@ class Candidates:
     def _found(self, part: PartPass) -> Iterator[str]:
         try:
             for entity_type in self._types(part):
-                for page in self._sink.owned(entity_type, part.source).pages:
+                for page in self._sink.search.owned(entity_type, part.source).pages:
                     yield from page
-        except CANNOT_SEARCH as error:
+        except CANNOT_ANSWER as error:
             log.info("the catalog cannot be searched, so state has to do: %s", error)
 
     def _types(self, part: PartPass) -> list[str]:

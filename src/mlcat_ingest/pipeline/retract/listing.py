@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import groupby, islice
 from typing import Any
 
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.client.search import SEARCHABLE
 from mlcat_ingest.errors import (
     MlcatError,
@@ -15,7 +16,6 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.sinks.base import CANNOT_SEARCH, Sink
 from mlcat_ingest.sources.base import (
     NullState,
     Partition,
@@ -59,7 +59,7 @@ def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
 
 
 def list_ours(
-    urns: UrnList, state: StateSession, sink: Sink, sources: Sequence[Source[Any]], recipe: str
+    urns: UrnList, state: StateSession, sink: Catalog, sources: Sequence[Source[Any]], recipe: str
 ) -> None:
     """Add to `urns` the entities that may hold something `recipe` wrote.
 
@@ -81,9 +81,9 @@ def list_ours(
     try:
         for key in keys:
             for entity_type in SEARCHABLE:
-                for page in sink.owned(entity_type, key).pages:
+                for page in sink.search.owned(entity_type, key).pages:
                     urns.add(page)
-    except CANNOT_SEARCH as error:
+    except CANNOT_ANSWER as error:
         if not remembered:
             raise _unlistable(recipe, error) from error
         log.warning("the catalog cannot be searched, so only what is remembered counts: %s", error)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -22,7 +23,6 @@ from mlcat_ingest.pipeline.state.memory import MemoryOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Mask, Standing, Tally
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Retraction(Closing):
         self,
         name: str,
         sources: Sequence[Source[Any]],
-        sink: Sink,
+        sink: Catalog,
         state_url: str,
         dead_letters: Path | None,
         mask: Mask,
@@ -50,7 +50,7 @@ class Retraction(Closing):
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
         """
-        if sink.address() is None:
+        if not sink.keeps:
             raise RecipeError(
                 f"the recipe {name!r} writes to a sink that keeps nothing to take back",
                 hint="name the catalog in its `sink`",
@@ -76,7 +76,7 @@ class Retraction(Closing):
         with ExitStack() as unless_open:
             unless_open.callback(self.close)
             self._state.open(self._sink)
-            self._catalog = self._sink.open_to_read()
+            self._catalog = self._sink.open(read_only=True)
             unless_open.pop_all()
         return self
 
@@ -148,7 +148,7 @@ class Retraction(Closing):
             catalog=self._catalog,
             passes=(),
             source_requests=sum(source.requests_made() for source in self._sources),
-            catalog_requests=self._sink.requests_made(),
+            catalog_requests=self._sink.requests_made,
             error=error,
         )
         return tally.report(standing)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import key_aspect_name
@@ -16,7 +17,6 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import translate_errors
 from mlcat_ingest.pipeline.state.parts import PartKey, PartRow
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import Partition
 
 log = logging.getLogger(__name__)
@@ -135,11 +135,10 @@ class PartPass:
 class StateMemory:
     """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
 
-    def __init__(self, engine: Engine, sink: Sink, address: str, options: MemoryOptions) -> None:
-        """Remember for the catalog at `address`, which `sink` reads."""
+    def __init__(self, engine: Engine, sink: Catalog, options: MemoryOptions) -> None:
+        """Remember for the catalog `sink`."""
         self._engine = engine
         self._sink = sink
-        self._address = address
         self._options = options
         self._passes: dict[PartKey, PartPass] = {}
 
@@ -167,7 +166,7 @@ class StateMemory:
         return one
 
     def _key(self, part: Partition) -> PartKey:
-        recipe, address = self._options.recipe, self._address
+        recipe, address = self._options.recipe, self._sink.address
         key = PartKey(recipe, address, part.key, part.instance)
         again = 1
         while key in self._passes:

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, update
 
+from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state.database import IN_LIST, RunDatabase, in_lists
 from mlcat_ingest.pipeline.state.tables import record, result, tested
-from mlcat_ingest.sinks.base import TestOutcome
 from mlcat_ingest.sql.engine import write_rows, write_transaction
 
 REMOVED: Final = 0

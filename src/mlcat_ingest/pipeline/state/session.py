@@ -9,6 +9,7 @@ from typing import Final
 
 from sqlalchemy import Engine
 
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailableError
 from mlcat_ingest.pipeline.report import PassSummary
 from mlcat_ingest.pipeline.state import parts, rows
@@ -24,7 +25,6 @@ from mlcat_ingest.pipeline.state.lock import held_state
 from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass, StateMemory
 from mlcat_ingest.pipeline.state.parts import PartRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.sinks.base import Sink
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 
 _NAMES_TIMEOUT_S: Final = 10.0
@@ -78,7 +78,7 @@ class StateSession:
         self._sink = ""
         self.tracker = Tracker(mask)
 
-    def open(self, sink: Sink, *, needs_results: bool = False) -> None:
+    def open(self, sink: Catalog, *, needs_results: bool = False) -> None:
         """Open the database as the policy says, unless `sink` has nothing to remember of.
 
         A state file that cannot be made, written or copied is a warning: the run then reads
@@ -90,9 +90,8 @@ class StateSession:
             RecipeError: the database is damaged, or a newer version made it.
             StateUnavailableError: the database is a server's, and does not answer.
         """
-        address = sink.address()
-        if self._url is not None and address is not None:
-            self._sink = address
+        if self._url is not None and sink.keeps:
+            self._sink = sink.address
             if self._policy is StatePolicy.NAMES:
                 self._read_names(self._url)
             else:
@@ -107,12 +106,12 @@ class StateSession:
             if connection is not None:
                 self._names = parts.names(connection, self._options.recipe, self._sink)
 
-    def _remember(self, url: str, sink: Sink) -> None:
+    def _remember(self, url: str, sink: Catalog) -> None:
         self._engine = engine = self._database(url)
         if engine is None:
             return
         recipe = self._options.recipe
-        self._memory = StateMemory(engine, sink, self._sink, self._options)
+        self._memory = StateMemory(engine, sink, self._options)
         self.tracker.start(engine, recipe, self._sink)
         with translate_errors(engine.url):
             known = parts.parts_of(engine, recipe)
