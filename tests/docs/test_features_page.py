@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from mlcat_ingest.links import rules
+from mlcat_ingest.links import evidence, rules
 from mlcat_ingest.metadata.reserved import (
     FEATURES_APPROXIMATE,
     FEATURES_RESOLVED_BY,
@@ -24,9 +24,9 @@ def test_every_rule_is_in_the_table() -> None:
     assert named == [
         rules.DECLARED,
         rules.FEATURE_SPEC,
-        rules.FEAST_REFS,
-        rules.FEAST_FILE,
-        rules.FEAST_SERVICE,
+        evidence.FEAST_REFS,
+        evidence.FEAST_FILE,
+        evidence.FEAST_SERVICE,
         rules.DATASET_MATCH,
         rules.SIGNATURE_NAMES,
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mlcat_ingest"
 RESERVED = "metadata/reserved.py"
+TAGS = ("mlflow.", "feast.")
 
 NO_PROPERTY_KEYS = {
     "catalog/auth.py",  # keys of the ASGI scope
@@ -38,6 +39,17 @@ def test_each_reserved_key_is_spelled_in_one_module() -> None:
         module for module, value in constants() if isinstance(value, str) and "mlcat." in value
     }
     assert modules - NO_PROPERTY_KEYS == {RESERVED}
+
+
+def test_each_tag_of_mlflow_and_feast_is_spelled_in_one_module() -> None:
+    for home in ("sources/mlflow/names.py", "links/evidence.py"):
+        tags = {
+            value
+            for module, value in constants()
+            if module == home and isinstance(value, str) and value.startswith(TAGS)
+        }
+        assert tags
+        assert {module for module, value in constants() if value in tags} == {home}
 
 
 def test_the_size_of_a_request_is_spelled_in_one_module() -> None:

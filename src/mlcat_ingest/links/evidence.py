@@ -11,10 +11,15 @@ from typing import Final
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 
+FEAST_REFS: Final = "feast.feature_refs"
+FEAST_SERVICE: Final = "feast.feature_service"
+FEAST_OPERATION: Final = "feast.operation"
+FEAST_MODEL_NAME: Final = "feast.model_name"
+FEAST_FILE: Final = "feast_features.json"
+"""The file that Feast logs beside its tags: all features, where a tag holds too few characters."""
+
 _PROJECT: Final = "feast.project"
-_REFS: Final = "feast.feature_refs"
 _COUNT: Final = "feast.feature_count"
-_SERVICE: Final = "feast.feature_service"
 _RETRIEVAL: Final = "feast.retrieval_type"
 _MORE: Final = "..."
 
@@ -46,10 +51,10 @@ def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags 
     What ends in `...` was cut there; what holds fewer references than were counted, too, and then
     nobody knows whether its last one is whole.
     """
-    found = tags if _REFS in tags or _SERVICE in tags else params
-    if _REFS not in found and _SERVICE not in found:
+    found = tags if FEAST_REFS in tags or FEAST_SERVICE in tags else params
+    if FEAST_REFS not in found and FEAST_SERVICE not in found:
         return None
-    text = found.get(_REFS, "")
+    text = found.get(FEAST_REFS, "")
     listed = [one for one in (part.strip() for part in text.split(",")) if one]
     count = _number(found.get(_COUNT))
     is_cut = text.endswith(_MORE) or (bool(listed) and count is not None and len(listed) < count)
@@ -58,7 +63,7 @@ def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags 
         refs=tuple(listed[:-1] if is_cut else listed),
         is_cut=is_cut,
         count=count,
-        service=found.get(_SERVICE) or None,
+        service=found.get(FEAST_SERVICE) or None,
         retrieval=found.get(_RETRIEVAL) or None,
     )
     return result if result.names_features else None

@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions
+from mlcat_ingest.links.evidence import (
+    FEAST_FILE,
+    FEAST_REFS,
+    FEAST_SERVICE,
+    Evidence,
+    FeastTags,
+    LinkOptions,
+)
 from mlcat_ingest.links.features import Features, Wanted
 from mlcat_ingest.links.files import UnreadableFileError, listed_features, spec_features
 from mlcat_ingest.links.refs import Ref, entries, feast_ref, is_feature_urn, table_ref
@@ -12,9 +19,6 @@ from mlcat_ingest.metadata.reserved import FEATURES_TAG
 
 DECLARED: Final = FEATURES_TAG
 FEATURE_SPEC: Final = "feature_spec.yaml"
-FEAST_REFS: Final = "feast.feature_refs"
-FEAST_FILE: Final = "feast_features.json"
-FEAST_SERVICE: Final = "feast.feature_service"
 DATASET_MATCH: Final = "dataset_match"
 SIGNATURE_NAMES: Final = "signature_names"
 

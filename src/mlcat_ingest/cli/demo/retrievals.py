@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from mlcat_ingest.links.evidence import FEAST_REFS
+
 _FEAST: Final = Path(__file__).with_name("feast")
 
 REGISTRY_FILE: Final = "feast-registry.db"
@@ -24,7 +26,7 @@ class Retrieval:
     def of(self, data: Any) -> Any:
         """Return those columns of a frame that were asked for, as Feast names them."""
         named = data.rename(columns=lambda name: name.replace(" ", "_").replace("/", "_"))
-        return named[[ref.partition(":")[2] for ref in self.tags["feast.feature_refs"].split(",")]]
+        return named[[ref.partition(":")[2] for ref in self.tags[FEAST_REFS].split(",")]]
 
 
 def retrieved(run_name: str) -> Retrieval:

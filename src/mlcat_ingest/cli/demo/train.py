@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.cli.demo.retrievals import retrieved
+from mlcat_ingest.sources.mlflow.names import NOTE_TAG
 
 STORE_FILE = "mlflow.db"
 
@@ -66,7 +67,7 @@ def _experiment(mlflow: Any, folder: Path, name: str, note: str) -> None:
         location = (folder / "artifacts" / name).resolve().as_uri()
         mlflow.create_experiment(name, artifact_location=location)
     mlflow.set_experiment(name)
-    mlflow.set_experiment_tag("mlflow.note.content", note)
+    mlflow.set_experiment_tag(NOTE_TAG, note)
 
 
 def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> None:
@@ -91,7 +92,7 @@ def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> Non
         )
         search.fit(train, train_y)
         mlflow.log_metric("test_accuracy", search.score(test, test_y))
-        mlflow.set_tag("mlflow.note.content", "Grid search over kernel and regularisation.")
+        mlflow.set_tag(NOTE_TAG, "Grid search over kernel and regularisation.")
         mlflow.sklearn.log_model(
             search.best_estimator_,
             name="wine_svm",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mlcat_ingest.links.evidence import LinkOptions
+from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
@@ -170,9 +170,6 @@ class RunFiles:
 
 NO_FILES: Final = RunFiles()
 
-_OPERATION: Final = "feast.operation"
-_MODEL_USED: Final = "feast.model_name"
-
 
 @dataclass(frozen=True, slots=True)
 class JoinedRun:
@@ -225,7 +222,7 @@ class JoinedRun:
         """Whether the run is one of Feast's operations, or only used a model of another run."""
         tags = self.run.tags
         made = self.run.model_outputs or self.versions or HISTORY_TAG in tags
-        return _OPERATION in tags or (_MODEL_USED in tags and not made)
+        return FEAST_OPERATION in tags or (FEAST_MODEL_NAME in tags and not made)
 
 
 @dataclass(frozen=True, slots=True)

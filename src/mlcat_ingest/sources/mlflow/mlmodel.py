@@ -9,10 +9,7 @@ from mlcat_ingest.sources.mlflow.names import HISTORY_TAG
 
 def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return MLflow 2's list of the models that were logged, nothing where it cannot be read."""
-    try:
-        entries = json.loads(tags.get(HISTORY_TAG) or "[]")
-    except (ValueError, RecursionError):
-        return []
+    entries = json_or_none(tags.get(HISTORY_TAG))
     if not isinstance(entries, list):
         return []
     return [entry for entry in entries if isinstance(entry, dict)]
@@ -22,12 +19,13 @@ def input_names(model: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the inputs in the signature of an `MLmodel`, which may be none."""
     signature = model.get("signature")
     inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
-    return column_names(_json(inputs) if isinstance(inputs, str) else inputs)
+    return column_names(json_or_none(inputs) if isinstance(inputs, str) else inputs)
 
 
-def _json(text: str) -> Any:
+def json_or_none(text: str | None) -> Any:
+    """Return the JSON value that `text` holds, None where it holds none."""
     try:
-        return json.loads(text)
+        return json.loads(text) if text else None
     except (ValueError, RecursionError):
         return None
 

@@ -12,7 +12,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     SourceUnavailableError,
 )
-from mlcat_ingest.links.evidence import feast_tags
+from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
 from mlcat_ingest.sources.mlflow.file_access import Place, ReadsFiles
 from mlcat_ingest.sources.mlflow.joined import JoinedRun, RunFiles
 from mlcat_ingest.sources.mlflow.mlmodel import input_names, logged_history
@@ -20,7 +20,6 @@ from mlcat_ingest.sources.mlflow.records import LoggedModel
 
 log = logging.getLogger(__name__)
 
-_FEAST_FILE: Final = "feast_features.json"
 _SPEC_FILE: Final = "data/feature_store/feature_spec.yaml"
 _MODEL_FILE: Final = "MLmodel"
 _CANNOT_TELL: Final = (
@@ -69,7 +68,7 @@ class ModelFiles:
         run, wanted = record.run, []
         feast = feast_tags(run.tags, run.params)
         if feast is not None and (feast.is_cut or (feast.retrieval == "online" and record.models)):
-            wanted.append(_FEAST_FILE)
+            wanted.append(FEAST_FILE)
         for model in logged_history(run.tags):
             path = model.get("artifact_path")
             if isinstance(path, str) and path and _looks_up_features(model):
@@ -80,14 +79,14 @@ class ModelFiles:
         run = record.run
         place = Place("run", run.run_id, run.artifact_uri)
         texts = {path: self._reader.text_of(place, path) for path in wanted}
-        specs = [text for path, text in texts.items() if path != _FEAST_FILE and text is not None]
+        specs = [text for path, text in texts.items() if path != FEAST_FILE and text is not None]
         columns: frozenset[str] | None = None
         if self._model_files and record.models:
             columns = frozenset()
             for model in record.models.values():
                 names = self._of_model(model, specs)
                 columns = None if columns is None or names is None else columns | names
-        return RunFiles(texts.get(_FEAST_FILE), tuple(specs), columns)
+        return RunFiles(texts.get(FEAST_FILE), tuple(specs), columns)
 
     def _of_model(self, model: LoggedModel, specs: list[str]) -> frozenset[str] | None:
         """Return the inputs of a logged model, None if it says none; add its spec to `specs`."""

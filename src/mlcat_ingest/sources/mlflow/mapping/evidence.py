@@ -4,7 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from mlcat_ingest.links.evidence import Evidence, Evidenced, FeastTags, UsedDataset, feast_tags
+from mlcat_ingest.links.evidence import (
+    FEAST_SERVICE,
+    Evidence,
+    Evidenced,
+    FeastTags,
+    UsedDataset,
+    feast_tags,
+)
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion, Scope
@@ -13,7 +20,6 @@ from mlcat_ingest.sources.mlflow.mapping.places import json_object
 from mlcat_ingest.sources.mlflow.mlmodel import column_names, input_names, logged_history
 
 _NOTHING: Final = Evidence()
-_SERVICE: Final = "feast.feature_service"
 
 
 def with_evidence(model: Entity, found: Evidence | None, scope: Scope) -> Entity:
@@ -50,7 +56,7 @@ def version_evidence(record: JoinedVersion) -> Evidence | None:
     if run is not None:
         of_run = _declared_for(run) if model is None else _declared([run.run.tags])
         return _declaring(_of_run(run), declared or of_run)
-    service = tags.get(_SERVICE)
+    service = tags.get(FEAST_SERVICE)
     if declared is None and not service:
         return None
     return Evidence(declared=declared, feast=FeastTags(service=service) if service else None)

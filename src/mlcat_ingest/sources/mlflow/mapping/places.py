@@ -1,12 +1,12 @@
 """Where a dataset is: from the source that MLflow logged to a platform and a name on it."""
 
-import json
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
+from mlcat_ingest.sources.mlflow.mlmodel import json_or_none
 
 _UC_PARTS: Final = 3
 _OF_SPARK: Final = ("spark", "delta", "databricks")
@@ -23,12 +23,7 @@ _NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 def json_object(text: str | None) -> Mapping[str, Any]:
     """Return the JSON object that `text` holds; an empty one for anything else."""
-    if not text:
-        return {}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    value = json_or_none(text)
     return value if isinstance(value, dict) else {}
 
 
