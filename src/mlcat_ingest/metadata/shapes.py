@@ -64,6 +64,15 @@ def edge_finders(record: Any) -> tuple[EdgeFinder, ...]:
     return tuple(found)
 
 
+def edge_markers(record: Any) -> Iterator[Edge]:
+    """Yield the edges that `record` declares, those of nested records included."""
+    for field in fields(record).values():
+        yield from (marker for marker in field.markers if isinstance(marker, Edge))
+        nested = _nested_record(field.hint)
+        if nested is not None:
+            yield from edge_markers(nested)
+
+
 def _nested_record(hint: Any) -> Any:
     """Return the record class behind a field, or behind the items of its list."""
     item = hint.__args__[0] if getattr(hint, "__origin__", None) is list else hint

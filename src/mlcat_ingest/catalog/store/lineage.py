@@ -6,7 +6,7 @@ Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sqlalchemy import (
     Connection,
@@ -26,38 +26,36 @@ from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.tables import edge, entity
 from mlcat_ingest.catalog.store.values import RelatedEntity
+from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.shapes import edge_markers
 
-FROM_DESTINATION: Final = frozenset(
-    {
-        ("chart", "Consumes"),
-        ("chart", "ConsumesMetric"),
-        ("dashboard", "Consumes"),
-        ("dashboard", "ConsumesMetric"),
-        ("dashboard", "Contains"),
-        ("dashboard", "DashboardContainsDashboard"),
-        ("dataJob", "Consumes"),
-        ("dataJob", "DownstreamOf"),
-        ("dataProcessInstance", "DataProcessInstanceConsumes"),
-        ("dataset", "ConsumesMetric"),
-        ("dataset", "DownstreamOf"),
-        ("mlFeature", "DerivedFrom"),
-        ("mlModel", "Consumes"),
-        ("mlModel", "TrainedBy"),
-        ("mlModelGroup", "TrainedBy"),
-        ("mlPrimaryKey", "DerivedFrom"),
-    }
-)
+
+def _edges_of(way: Literal["upstream", "downstream"]) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (entity_type, marker.relationship)
+        for spec in ASPECTS.values()
+        if spec.type is not None
+        for marker in edge_markers(spec.type)
+        if marker.lineage == way
+        for entity_type in spec.entity_types
+    )
+
+
+# Relationships of aspects that have no typed form here.
+_UNTYPED: Final = {
+    ("chart", "Consumes"),
+    ("chart", "ConsumesMetric"),
+    ("dashboard", "Consumes"),
+    ("dashboard", "ConsumesMetric"),
+    ("dashboard", "Contains"),
+    ("dashboard", "DashboardContainsDashboard"),
+    ("dataset", "ConsumesMetric"),
+}
+
+FROM_DESTINATION: Final = _edges_of("upstream") | _UNTYPED
 """Entity type and relationship of edges whose source comes from their destination."""
 
-TO_DESTINATION: Final = frozenset(
-    {
-        ("dataJob", "Produces"),
-        ("dataProcessInstance", "DataProcessInstanceProduces"),
-        ("mlModel", "MemberOf"),
-        ("mlModel", "UsedBy"),
-        ("mlModelGroup", "UsedBy"),
-    }
-)
+TO_DESTINATION: Final = _edges_of("downstream")
 """Entity type and relationship of edges whose destination comes from their source."""
 
 OF_WHOLE_ENTITIES: Final = ~edge.c.destination.startswith("urn:li:schemaField:")

@@ -65,7 +65,7 @@ _LineageMatch = Literal["EXACT", "NORMALIZED", "UNRESOLVED"]
 class Upstream(TypedDict):
     """A dataset that another one is made from."""
 
-    dataset: Annotated[str, Edge("DownstreamOf", "dataset")]
+    dataset: Annotated[str, Edge("DownstreamOf", "dataset", lineage="upstream")]
     type: Literal["COPY", "TRANSFORMED", "VIEW"]
     auditStamp: NotRequired[
         Annotated[AuditStamp, Default('{"time": 0, "actor": "urn:li:corpuser:unknown"}')]

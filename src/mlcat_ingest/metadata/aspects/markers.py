@@ -25,22 +25,30 @@ class Edge:
 
     `at` names the field of the nested record that holds the URN, or a list of them, where the field
     itself holds a list of records. People search by it under the field's own name where it is in an
-    aspect that describes its entity, else under `search`.
+    aspect that describes its entity, else under `search`. Where data flows along the edge,
+    `lineage` says which way the destination lies.
     """
 
     relationship: str
     kinds: tuple[str, ...]
     at: str | None
     search: str | None
+    lineage: Literal["upstream", "downstream"] | None
 
     def __init__(
-        self, relationship: str, *kinds: str, at: str | None = None, search: str | None = None
+        self,
+        relationship: str,
+        *kinds: str,
+        at: str | None = None,
+        search: str | None = None,
+        lineage: Literal["upstream", "downstream"] | None = None,
     ) -> None:
-        """Keep the relationship's name, the entity types of its destinations, and the place."""
+        """Keep the relationship, the entity types of its destinations, and what holds of it."""
         object.__setattr__(self, "relationship", relationship)
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "at", at)
         object.__setattr__(self, "search", search)
+        object.__setattr__(self, "lineage", lineage)
 
 
 @dataclass(frozen=True, slots=True)

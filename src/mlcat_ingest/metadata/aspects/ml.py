@@ -18,9 +18,13 @@ MLFeatureDataType: TypeAlias = Literal[
 ]  # fmt: skip
 """What kind of values a feature has; a list of anything is a SEQUENCE."""
 
-JobUrns: TypeAlias = Annotated[list[str], Edge("TrainedBy", "dataJob", "dataProcessInstance")]
-UserUrns: TypeAlias = Annotated[list[str], Edge("UsedBy", "dataJob", "dataProcessInstance")]
-SourceUrns: TypeAlias = Annotated[list[str], Edge("DerivedFrom", "dataset")]
+JobUrns: TypeAlias = Annotated[
+    list[str], Edge("TrainedBy", "dataJob", "dataProcessInstance", lineage="upstream")
+]
+UserUrns: TypeAlias = Annotated[
+    list[str], Edge("UsedBy", "dataJob", "dataProcessInstance", lineage="downstream")
+]
+SourceUrns: TypeAlias = Annotated[list[str], Edge("DerivedFrom", "dataset", lineage="upstream")]
 
 
 class MLHyperParam(TypedDict):
@@ -88,10 +92,10 @@ class MLModelProperties(CustomProperties, total=False):
     hyperParams: list[MLHyperParam]
     trainingMetrics: list[MLMetric]
     onlineMetrics: list[MLMetric]
-    mlFeatures: Annotated[list[str], Edge("Consumes", "mlFeature")]
+    mlFeatures: Annotated[list[str], Edge("Consumes", "mlFeature", lineage="upstream")]
     tags: Annotated[list[str], EMPTY_LIST]
     deployments: Annotated[list[str], Edge("DeployedTo", "mlModelDeployment")]
-    groups: Annotated[list[str], Edge("MemberOf", "mlModelGroup")]
+    groups: Annotated[list[str], Edge("MemberOf", "mlModelGroup", lineage="downstream")]
 
 
 ML_MODEL_PROPERTIES: Final = aspect(

@@ -27,17 +27,26 @@ from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 class DataJobInputOutput(TypedDict):
     """What a job reads and writes, and which jobs come before it."""
 
-    inputDatasets: Annotated[list[str], Edge("Consumes", "dataset")]
-    outputDatasets: Annotated[list[str], Edge("Produces", "dataset")]
+    inputDatasets: Annotated[list[str], Edge("Consumes", "dataset", lineage="upstream")]
+    outputDatasets: Annotated[list[str], Edge("Produces", "dataset", lineage="downstream")]
     inputDatasetEdges: NotRequired[
-        Annotated[list[EdgeRecord], Edge("Consumes", "dataset", at="destinationUrn")]
+        Annotated[
+            list[EdgeRecord], Edge("Consumes", "dataset", at="destinationUrn", lineage="upstream")
+        ]
     ]
     outputDatasetEdges: NotRequired[
-        Annotated[list[EdgeRecord], Edge("Produces", "dataset", at="destinationUrn")]
+        Annotated[
+            list[EdgeRecord], Edge("Produces", "dataset", at="destinationUrn", lineage="downstream")
+        ]
     ]
-    inputDatajobs: NotRequired[Annotated[list[str], Edge("DownstreamOf", "dataJob")]]
+    inputDatajobs: NotRequired[
+        Annotated[list[str], Edge("DownstreamOf", "dataJob", lineage="upstream")]
+    ]
     inputDatajobEdges: NotRequired[
-        Annotated[list[EdgeRecord], Edge("DownstreamOf", "dataJob", at="destinationUrn")]
+        Annotated[
+            list[EdgeRecord],
+            Edge("DownstreamOf", "dataJob", at="destinationUrn", lineage="upstream"),
+        ]
     ]
     inputDatasetFields: NotRequired[Annotated[list[str], Edge("Consumes", "schemaField")]]
     outputDatasetFields: NotRequired[Annotated[list[str], Edge("Produces", "schemaField")]]
@@ -89,6 +98,7 @@ class DataProcessInstanceInput(TypedDict):
                 "mlModel",
                 "dataProcessInstance",
                 at="destinationUrn",
+                lineage="upstream",
             ),
         ]
     ]
@@ -116,6 +126,7 @@ class DataProcessInstanceOutput(TypedDict):
                 "mlModel",
                 "dataProcessInstance",
                 at="destinationUrn",
+                lineage="downstream",
             ),
         ]
     ]
