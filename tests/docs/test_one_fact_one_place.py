@@ -1,8 +1,11 @@
 """A fact that several modules need is spelled in one of them."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from mlcat_ingest.metadata.registry import DECLARED
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mlcat_ingest"
 RESERVED = "metadata/reserved.py"
@@ -19,19 +22,52 @@ OTHER_200 = {
     "pipeline/links.py",  # characters of a message
 }
 
+DECLARATIONS = "metadata/aspects/"
+RELEASED_STEPS = {"catalog/store/upgrades.py"}
+"""Migrations: they never change, whatever an aspect is called later."""
+
+WORDS = {
+    "aliases": "a list of MLflow and of GraphQL",
+    "container": "an entity type and a field of searches",
+    "dataPlatformInstance": "an entity type",
+    "domains": "a field of searches",
+    "glossaryTerms": "a field of searches",
+    "inputFields": "a field of GraphQL's own schema",
+    "inviteToken": "an entity type",
+    "operation": "a key of metadata tests",
+    "origin": "a header of HTTP and a field of searches",
+    "sourceCode": "the field of the aspect",
+    "status": "of HTTP, of runs and of tasks",
+    "systemMetadata": "a field of proposals and of replies",
+}
+"""Aspects whose names mean something else as well, and what."""
+
+FIRST_IS_ASPECT = {"aspect", "aspect_entity", "entry_entity", "record_entity"}
+SECOND_IS_ASPECT = {"Entity", "get_many", "get_version", "Proposal", "read_many", "Write"}
+"""Calls whose first, or second, argument names an aspect, or several."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module, list[ast.Constant]]]:
+    """Yield each module of the package, with its constants that are no docstrings."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        yield (
+            path.relative_to(PACKAGE).as_posix(),
+            tree,
+            [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and id(node) not in docstrings
+            ],
+        )
+
 
 def constants() -> Iterator[tuple[str, object]]:
     """Yield each constant of the package that is no docstring, with its module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        docstrings = {
-            id(node.value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and id(node) not in docstrings:
-                yield path.relative_to(PACKAGE).as_posix(), node.value
+    for module, _, nodes in modules():
+        for node in nodes:
+            yield module, node.value
 
 
 def test_each_reserved_key_is_spelled_in_one_module() -> None:
@@ -59,3 +95,61 @@ def test_the_size_of_a_request_is_spelled_in_one_module() -> None:
         if value == 200 and module.startswith((*SENDERS, "metadata"))
     }
     assert modules - OTHER_200 == {RESERVED}
+
+
+def field_names_of_graphql(module: str, tree: ast.Module) -> set[int]:
+    """Return the keys of the tables of resolvers: they are fields of the GraphQL schema."""
+    if not module.startswith("catalog/graphql/"):
+        return set()
+    return {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
+
+
+def test_each_aspect_is_spelled_in_the_module_that_declares_it() -> None:
+    names = DECLARED.keys() - WORDS.keys()
+    spelled: dict[str, set[str]] = {}
+    for module, tree, values in modules():
+        fields = field_names_of_graphql(module, tree)
+        for node in values:
+            if isinstance(node.value, str) and id(node) not in fields:
+                # In a longer text, and not in a path, a word is a name if it looks like one.
+                inside = {word for word in re.findall(r"[\w.]+", node.value) if not word.islower()}
+                for name in names & (inside | {node.value}):
+                    spelled.setdefault(name, set()).add(module)
+    assert spelled.keys() == names
+    elsewhere = {
+        name: found
+        for name, given in spelled.items()
+        if len(found := given - RELEASED_STEPS) > 1 or not min(found).startswith(DECLARATIONS)
+    }
+    assert elsewhere == {}
+
+
+def test_words_that_mean_something_else_too_are_constants_where_they_are_aspects() -> None:
+    literal = [
+        f"{module}:{word.lineno} {word.value}"
+        for module, tree, _ in modules()
+        if not module.startswith(DECLARATIONS)
+        for node in ast.walk(tree)
+        for word in aspects_in(node)
+        if isinstance(word, ast.Constant) and word.value in WORDS
+    ]
+    assert literal == []
+
+
+def aspects_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what is an aspect's name by its place: in a call or in a subscript of aspects."""
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("aspects"):
+        yield node.slice
+    if isinstance(node, ast.Call):
+        called = ast.unparse(node.func)
+        name = called.rpartition(".")[2]
+        if name in FIRST_IS_ASPECT or called.endswith("aspects.get"):
+            yield from node.args[:1]
+        elif name in SECOND_IS_ASPECT and len(node.args) > 1:
+            match node.args[1]:
+                case ast.List(elts) | ast.Set(elts) | ast.Tuple(elts):
+                    yield from elts
+                case ast.Dict(keys):
+                    yield from (key for key in keys if key is not None)
+                case argument:
+                    yield argument

@@ -71,7 +71,7 @@ class Reads(Protocol):
     ) -> Mapping[str, StoredEntity]:
         """Return the stored `aspects` of each of `urns`; URNs that have none are left out.
 
-        Cost: one request for up to 200 URNs of one entity type.
+        Cost: one request for a batch of URNs of one entity type.
         """
         ...
 
@@ -141,7 +141,7 @@ class Evaluates(Protocol):
 
         Without `test_urns` every test that applies is evaluated.
 
-        Cost: one request for up to 200 URNs, or one a URN where the service has no batch call.
+        Cost: one request for a batch of URNs, or one a URN where the service has no batch call.
         """
         ...
 

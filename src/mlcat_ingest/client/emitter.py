@@ -137,7 +137,7 @@ class Emitter:
             CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as their names
                 say; some proposals may have been written.
 
-        Cost: one request for up to 200 proposals and 15 MiB, and for k refused URNs of n at most
+        Cost: one request for a batch of proposals, and for k refused URNs of n at most
         2k·log2(n) more; two more where the service has a fault. Memory: the JSON of `proposals`.
         """
         rejected: list[AspectRejectedError] = []

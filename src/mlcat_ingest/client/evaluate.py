@@ -19,6 +19,7 @@ from mlcat_ingest.client.reader import Reader, chunks
 from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.http import Reply
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
@@ -26,8 +27,6 @@ log = logging.getLogger(__name__)
 
 NO_RESULTS: Final = "the service gave no results"
 """Why nothing was evaluated where a service that permits it has nothing to say of an entity."""
-
-_RESULTS: Final = "testResults"
 
 
 class _StoppedError(Exception):
@@ -65,7 +64,7 @@ class Evaluator:
             CatalogRequestError: the service refused the request for another reason.
             CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as named.
 
-        Cost: one request for up to 200 URNs, or one a URN where the service has no batch call;
+        Cost: one request for a batch of URNs, or one a URN where the service has no batch call;
         one more for the first push; some sixteen more for each URN that a batch is refused for.
         """
         return self._run(urns, should_push=should_push, test_urns=test_urns, batches=True)
@@ -173,8 +172,8 @@ class Evaluator:
         if not asked:
             return dict(told)
         stored = {
-            urn: _outcome(aspects[_RESULTS].value)
-            for urn, aspects in self._reader.read_many(asked, [_RESULTS]).items()
+            urn: _outcome(aspects[TEST_RESULTS].value)
+            for urn, aspects in self._reader.read_many(asked, [TEST_RESULTS]).items()
         }
         if check and spoken is not None and not _holds(stored.get(spoken), told[spoken]):
             log.warning("pushed results were not stored (of %s)", spoken)

@@ -76,7 +76,7 @@ class Reader:
             CatalogRequestError, CatalogUnavailableError, AuthenticationError,
             NotAuthorizedError, ProtocolMismatchError: as their names say.
 
-        Cost: one request for up to 200 URNs of one entity type; one a URN, over all connections,
+        Cost: one request for a batch of URNs of one entity type; one a URN, over all connections,
         where the service has no batch read.
         """
         wanted = list(dict.fromkeys(aspects))

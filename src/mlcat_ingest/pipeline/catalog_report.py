@@ -23,6 +23,11 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     RateLimitedError,
 )
+from mlcat_ingest.metadata.aspects.untyped import (
+    DATAHUB_EXECUTION_REQUEST_INPUT,
+    DATAHUB_EXECUTION_REQUEST_RESULT,
+    DATAHUB_INGESTION_SOURCE_INFO,
+)
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.render import as_data, as_text
 from mlcat_ingest.pipeline.report import EXIT_OK, FailedRecord, Report
@@ -91,9 +96,9 @@ def proposals_of(report: Report, listing: Listing) -> Iterator[Proposal]:
     }
     if len(set(listing.sources)) == 1:
         info["platform"] = f"urn:li:dataPlatform:{types}"
-    yield Proposal(source, "dataHubIngestionSourceInfo", info)
-    yield Proposal(run, "dataHubExecutionRequestInput", _input(report, source, info["config"]))
-    yield Proposal(run, "dataHubExecutionRequestResult", _result(report, listing))
+    yield Proposal(source, DATAHUB_INGESTION_SOURCE_INFO, info)
+    yield Proposal(run, DATAHUB_EXECUTION_REQUEST_INPUT, _input(report, source, info["config"]))
+    yield Proposal(run, DATAHUB_EXECUTION_REQUEST_RESULT, _result(report, listing))
 
 
 def source_urn(name: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.delivered import Delivered
 from mlcat_ingest.pipeline.merge import MergedEntity
@@ -10,7 +11,7 @@ from mlcat_ingest.pipeline.merge import MergedEntity
 MOST: Final = 100
 """How many changed groups a report names."""
 
-_MEMBER, _MEMBERSHIPS = "mlModel", "mlModelProperties"
+_MEMBER, _MEMBERSHIPS = "mlModel", ML_MODEL_PROPERTIES
 
 
 class ChangedGroups:

@@ -6,6 +6,7 @@ from typing import Any
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
@@ -29,7 +30,7 @@ def refuse_clashes(
     Raises:
         RecipeError: two stores meet on a name, or a source says that its recipe is wrong.
 
-    Cost: of each source see `Source.coming_tables`; two reads of the catalog for each 200 tables.
+    Cost: of each source see `Source.coming_tables`; two reads of the catalog a batch of tables.
     """
     clashes = _Clashes(sink, keys)
     failures: dict[int, MlcatError] = {}
@@ -66,7 +67,7 @@ class _Clashes:
             if entity_type == KEY and not self._keys.are_read(urns[0]):
                 continue
             home = properties_aspect(entity_type) or ""
-            for urn, stored in self._sink.read_many(urns, [home, "status"]).items():
+            for urn, stored in self._sink.read_many(urns, [home, STATUS]).items():
                 if home in stored and not is_removed(stored):
                     theirs = custom_properties(stored[home].value).get(SOURCE_KEY)
                     refuse_second_store(urn, theirs, sources[urn])

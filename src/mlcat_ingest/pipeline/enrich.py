@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.metadata.aspects.governance import DOMAINS, GLOSSARY_TERMS, STRUCTURED_PROPERTIES
+from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import (
+    DOMAINS,
+    GLOBAL_TAGS,
+    GLOSSARY_TERMS,
+    OWNERSHIP,
+    STRUCTURED_PROPERTIES,
+)
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import entity_type_of, parse
@@ -26,11 +33,11 @@ _ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
 
 
 _KEYS: Final[Mapping[str, str]] = {
-    "globalTags": "add_tags",
-    "glossaryTerms": "add_terms",
-    "domains": "set_domain",
-    "ownership": "add_owners",
-    "structuredProperties": "structured_properties",
+    GLOBAL_TAGS: "add_tags",
+    GLOSSARY_TERMS: "add_terms",
+    DOMAINS: "set_domain",
+    OWNERSHIP: "add_owners",
+    STRUCTURED_PROPERTIES: "structured_properties",
 }
 """What a rule says to an aspect in."""
 
@@ -80,9 +87,9 @@ class Enricher:
             if not holds((entity_type, entity)):
                 continue
             notes += unfit
-            for entry in additions.get("globalTags", {}).get("tags", ()):
+            for entry in additions.get(GLOBAL_TAGS, {}).get("tags", ()):
                 (name,) = parse(entry["tag"]).parts
-                yield Entity(entry["tag"], {"tagProperties": {"name": name}}, only_if_absent=True)
+                yield Entity(entry["tag"], {TAG_PROPERTIES: {"name": name}}, only_if_absent=True)
             # What the source did not read is not known to be empty.
             adds_only |= additions.keys() - aspects.keys()
             for name, added in additions.items():
@@ -135,18 +142,18 @@ def _additions(rule: EnrichRule) -> Mapping[str, Aspect]:
     """Return the aspects that one rule adds, by name."""
     added: dict[str, Aspect] = {}
     if rule.add_tags:
-        added["globalTags"] = {"tags": [{"tag": tag} for tag in rule.add_tags]}
+        added[GLOBAL_TAGS] = {"tags": [{"tag": tag} for tag in rule.add_tags]}
     if rule.add_terms:
-        added["glossaryTerms"] = {
+        added[GLOSSARY_TERMS] = {
             "terms": [{"urn": urn} for urn in rule.add_terms],
             "auditStamp": _NO_TIME,
         }
     if rule.set_domain:
-        added["domains"] = {"domains": [rule.set_domain]}
+        added[DOMAINS] = {"domains": [rule.set_domain]}
     if rule.add_owners:
-        added["ownership"] = {"owners": [_owner(owner) for owner in rule.add_owners]}
+        added[OWNERSHIP] = {"owners": [_owner(owner) for owner in rule.add_owners]}
     if rule.structured_properties:
-        added["structuredProperties"] = {
+        added[STRUCTURED_PROPERTIES] = {
             "properties": [
                 {"propertyUrn": urn, "values": [_value(value) for value in values]}
                 for urn, values in rule.structured_properties.items()

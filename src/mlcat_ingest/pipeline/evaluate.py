@@ -18,7 +18,7 @@ EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeature
 
 
 class Evaluator:
-    """Evaluates entities in batches of 200 until the service says that it cannot."""
+    """Evaluates entities in batches until the service says that it cannot."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Evaluator:
         depends on results, every pass. Then a full pass evaluates all of its entities anew: tests
         change, too, and nothing tells which.
 
-        Cost: two statements for each 500 records of the parts, one request for each 200 entities
+        Cost: two statements for each 500 records of the parts, one request a batch of entities
         that are evaluated.
         """
         complete = self._complete

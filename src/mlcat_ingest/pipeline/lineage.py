@@ -12,6 +12,7 @@ from typing import Final
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, raw_parts
@@ -33,8 +34,8 @@ NEAREST: Final = 3
 """Names that are told of each of them at most."""
 
 _REFERENCES: Final = {
-    "mlModelTrainingData": "trainingData",
-    "mlModelEvaluationData": "evaluationData",
+    ML_MODEL_TRAINING_DATA: "trainingData",
+    ML_MODEL_EVALUATION_DATA: "evaluationData",
 }
 _DATASET: Final = "dataset"
 _PREFIX: Final = f"{PREFIX}{_DATASET}:"
@@ -73,7 +74,7 @@ class LineageCheck:
     def finish(self) -> None:
         """Look up what was noted, and report it. What the catalog cannot tell fails no run.
 
-        Cost: one request for each 200 datasets, and one search where some are not there.
+        Cost: one request for each batch of datasets, and one search where some are not there.
         """
         if not self._enabled:
             self._tally.lineage(LineageSummary(not_checked="switched off in the recipe"))

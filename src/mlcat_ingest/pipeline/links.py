@@ -11,6 +11,7 @@ from mlcat_ingest.links.features import Features
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.links.ladder import Exists, Links, climb, settle
 from mlcat_ingest.links.rules import Claim
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.reserved import (
     FEATURES_APPROXIMATE,
@@ -32,7 +33,6 @@ SHOWN: Final = 20
 """References without a feature that a model names."""
 
 _SHOWN_CHARS: Final = 200
-_PROPERTIES: Final = "mlModelProperties"
 _KeyT = TypeVar("_KeyT")
 _ValueT = TypeVar("_ValueT")
 _Case = tuple[Evidence, LinkOptions]
@@ -68,7 +68,7 @@ class Linker:
     def link(self, records: Sequence[Sequence[Entity]]) -> list[Sequence[Entity]]:
         """Return the entities of some records, models with their features.
 
-        Cost: one request for each 200 features that were not asked for lately; none where no
+        Cost: one request for each batch of features that were not asked for lately; none where no
         model has evidence.
         """
         models = [one for entities in records for one in entities if isinstance(one, Evidenced)]
@@ -137,11 +137,11 @@ class Linker:
             notes.append(Note("features_approximate", links.approximate))
         if not links.complete:
             notes.append(Note("features_not_looked_up", self._cannot_tell or links.rule))
-        properties = dict(model.aspects[_PROPERTIES])
+        properties = dict(model.aspects[ML_MODEL_PROPERTIES])
         properties["customProperties"] = {**properties["customProperties"], **_told(links)}
         if links.complete:
             properties["mlFeatures"] = list(links.urns)
-        aspects = {**model.aspects, _PROPERTIES: properties}
+        aspects = {**model.aspects, ML_MODEL_PROPERTIES: properties}
         return Entity(model.urn, aspects, model.only_if_absent, tuple(notes), model.adds_only)
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of
@@ -83,7 +84,7 @@ class MetadataGate:
 
         Without `ask_names` the service is not asked what the tests are called.
 
-        Cost: one request for the names of up to 200 tests; one pass over the last results.
+        Cost: one request for the names of a batch of tests; one pass over the last results.
         """
         try:
             judged = self._judged(outcomes, not_evaluated, ask_names=ask_names)
@@ -173,9 +174,9 @@ class MetadataGate:
         names: dict[str, str] = {}
         try:
             for start in range(0, len(urns), MAX_REQUEST_ITEMS):
-                found = self._sink.read_many(urns[start : start + MAX_REQUEST_ITEMS], ["testInfo"])
+                found = self._sink.read_many(urns[start : start + MAX_REQUEST_ITEMS], [TEST_INFO])
                 for urn, aspects in found.items():
-                    name = aspects["testInfo"].value.get("name") if "testInfo" in aspects else None
+                    name = aspects[TEST_INFO].value.get("name") if TEST_INFO in aspects else None
                     if isinstance(name, str) and name:
                         names[urn] = printable(name)
         except MlcatError as error:

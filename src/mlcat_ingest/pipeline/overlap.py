@@ -8,6 +8,7 @@ from typing import Any, Final
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import RecipeError, SkippableError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -34,7 +35,7 @@ def overlap(source: Source[Any], sink: Catalog, writer: str) -> Iterator[Finding
         with closing(source):
             sample = _sample(source, PrimaryKeys(sink, told.append, may_write=False))
         homes = {home for urn in sample if (home := _home(urn))}
-        stored = sink.read_many(list(sample), {*homes, "status"})
+        stored = sink.read_many(list(sample), {*homes, STATUS})
     met = _Met()
     for urn, entity in sample.items():
         home, there = _home(urn), stored.get(urn, NOTHING)

@@ -13,6 +13,8 @@ from mlcat_ingest.errors import (
     InvalidUrnError,
     ProtocolMismatchError,
 )
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.ml import ML_FEATURE_TABLE_PROPERTIES, ML_PRIMARY_KEY_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import PRIMARY_KEYS, SOURCE_KEY
@@ -28,7 +30,6 @@ _NOT_READ: Final = f"the catalog has no entities of type {KEY}, {_INSTEAD}"
 _TABLE: Final = "mlFeatureTable"
 _ANY_KEY: Final = f"urn:li:{KEY}:(none,none)"
 _ANY_TABLE: Final = f"urn:li:{_TABLE}:(urn:li:dataPlatform:none,none)"
-_TABLE_PROPERTIES: Final = "mlFeatureTableProperties"
 _LIST: Final = "mlPrimaryKeys"
 _MISLEADING: Final = (404, 500)
 """What some servers answer about what is not in their registry; others lack the call, or fail."""
@@ -119,7 +120,7 @@ class PrimaryKeys:
     def _find_out(self, entities: Sequence[Entity]) -> None:
         key = next(filter(_is_urn, _keys_named(entities)), None)
         if key is None:
-            if any(_LIST in one.aspects.get(_TABLE_PROPERTIES, {}) for one in entities):
+            if any(_LIST in one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}) for one in entities):
                 self.are_read(_ANY_KEY)
         elif self.are_read(key) and self._taken is None:
             if key != self._absent and self._stored(key):
@@ -144,9 +145,7 @@ class PrimaryKeys:
         """
         headers = {IF_VERSION_MATCH: NO_SUCH_VERSION}
         try:
-            errors = self._sink.write(
-                [Proposal(urn, "status", {"removed": False}, headers=headers)]
-            )
+            errors = self._sink.write([Proposal(urn, STATUS, {"removed": False}, headers=headers)])
         except (CatalogUnavailableError, ProtocolMismatchError) as error:
             if error.context.get("status") not in _MISLEADING:
                 raise
@@ -166,7 +165,7 @@ def _keys_named(entities: Iterable[Entity]) -> Iterator[str]:
         if entity_type_of(one.urn) == KEY:
             yield one.urn
     for one in entities:
-        yield from one.aspects.get(_TABLE_PROPERTIES, {}).get(_LIST) or ()
+        yield from one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}).get(_LIST) or ()
 
 
 def _is_urn(text: str) -> bool:
@@ -185,25 +184,27 @@ def _without_keys(entities: Sequence[Entity]) -> Iterator[Entity]:
             by_table.setdefault(raw_parts(one.urn)[0], []).append(one)
     for one in entities:
         entity_type = entity_type_of(one.urn)
-        if entity_type == _TABLE and _TABLE_PROPERTIES in one.aspects:
+        if entity_type == _TABLE and ML_FEATURE_TABLE_PROPERTIES in one.aspects:
             yield _with_property(one, by_table.get(raw_parts(one.urn)[1], []))
         elif entity_type != KEY:
             yield one
 
 
 def _with_property(table: Entity, keys: Sequence[Entity]) -> Entity:
-    properties = dict(table.aspects[_TABLE_PROPERTIES])
+    properties = dict(table.aspects[ML_FEATURE_TABLE_PROPERTIES])
     properties.pop(_LIST, None)
     if keys:
         told = dumps([_told(key) for key in keys]).decode()
         properties["customProperties"] = {**custom_properties(properties), PRIMARY_KEYS: told}
     notes: tuple[Note, ...] = sum((key.notes for key in keys), table.notes)
-    return replace(table, aspects={**table.aspects, _TABLE_PROPERTIES: properties}, notes=notes)
+    return replace(
+        table, aspects={**table.aspects, ML_FEATURE_TABLE_PROPERTIES: properties}, notes=notes
+    )
 
 
 def _told(key: Entity) -> dict[str, Any]:
     """Return what a key says of itself; empty things are left out."""
-    properties: Aspect = key.aspects.get("mlPrimaryKeyProperties", {})
+    properties: Aspect = key.aspects.get(ML_PRIMARY_KEY_PROPERTIES, {})
     custom = {
         name: text for name, text in custom_properties(properties).items() if name != SOURCE_KEY
     }

@@ -108,7 +108,7 @@ class PageMapper:
 
         A record that cannot be mapped is counted.
 
-        Cost: memory for the entities of 200 records, whose features are looked up together.
+        Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
         self._tally.count(records=len(page.records))
         found = self._tracker.sort(page)
@@ -157,7 +157,7 @@ def name_of(record: object) -> str:
 
 
 class Chunker:
-    """Groups entities by type into chunks of at most 200, each URN once a chunk.
+    """Groups entities by type into chunks of at most one request, each URN once a chunk.
 
     A chunk ends sooner with an entity that makes it weigh `HEAVIEST`.
     """

@@ -12,7 +12,7 @@ from mlcat_ingest.pipeline.merge import properties_aspect
 def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
     """Return what the catalog holds of every aspect that merging `entities` looks at.
 
-    Cost: one request for up to 200 entities of a type.
+    Cost: one request for a batch of entities of a type.
     """
     by_type: dict[str, list[Entity]] = {}
     for one in entities:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
 from mlcat_ingest.errors import AspectChangedError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.merge import (
     IF_VERSION_MATCH,
@@ -112,14 +113,14 @@ class Versions:
 
     def _show_again(self, one: MergedEntity, now: StoredEntity) -> Proposal | None:
         """Return what shows a hidden entity again; None where still nothing of others is on it."""
-        status = now.get("status")
+        status = now.get(STATUS)
         if not _hidden_as_unused(one) or status is None:
             return None
-        visible = {name: aspect for name, aspect in now.items() if name != "status"}
+        visible = {name: aspect for name, aspect in now.items() if name != STATUS}
         if self._merge(one.entity, with_claims_of(one, visible)).outcome == "removed":
             return None
         # Without a condition: refused, it would be merged again, and has no base any more.
-        return Proposal(one.urn, "status", {**status.value, "removed": False})
+        return Proposal(one.urn, STATUS, {**status.value, "removed": False})
 
     def _put_back(self, one: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAspect] | None:
         """Return aspects with what went under in them again; None where only we have written."""

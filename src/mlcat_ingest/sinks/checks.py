@@ -8,6 +8,7 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.evaluate import NO_RESULTS
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.reach import Address, clock, reach
 from mlcat_ingest.sinks.probe import probe
@@ -53,7 +54,7 @@ def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Fi
 def _reading(client: CatalogClient) -> Iterator[Finding]:
     what = "catalog permission: read aspects"
     try:
-        client.read_many([_PROBE], ["status"])
+        client.read_many([_PROBE], [STATUS])
     except MlcatError as error:
         yield _failed(what, error)
         return

@@ -8,10 +8,12 @@ from typing import Final
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.findings import Finding
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import PROBE_KEY
 
-ASPECT: Final = "mlModelProperties"
+ASPECT: Final = ML_MODEL_PROPERTIES
 
 _NOBODYS_VERSION: Final = {"If-Version-Match": "999999999"}
 _WRITE: Final = "catalog permission: write"
@@ -109,7 +111,7 @@ def _removed(client: CatalogClient, urn: str) -> Finding:
     except MlcatError as error:
         return _hidden(client, urn, error)
     try:
-        left = client.read_many([urn], [ASPECT, "status"])
+        left = client.read_many([urn], [ASPECT, STATUS])
     except MlcatError as error:
         # To mark it as removed would make it anew.
         told = f"{urn} was deleted; whether it is gone cannot be read: {error.message}"
@@ -123,10 +125,10 @@ def _hidden(client: CatalogClient, urn: str, cause: MlcatError) -> Finding:
     """Return what is left of a probe that could not be deleted: marked as removed, at best."""
     try:
         refused: list[AspectRejectedError] = client.write(
-            [Proposal(urn, "status", {"removed": True})]
+            [Proposal(urn, STATUS, {"removed": True})]
         )
     except MlcatError:
-        refused = [AspectRejectedError(urn=urn, aspect="status", status=0, reason="")]
+        refused = [AspectRejectedError(urn=urn, aspect=STATUS, status=0, reason="")]
     if refused:
         return Finding(_DELETE, "failed", f"{urn} stays: {cause.message}", _by_hand(urn))
     told = f"{urn} is marked as removed, not deleted: {cause.message}"

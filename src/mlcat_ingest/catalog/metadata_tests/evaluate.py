@@ -22,12 +22,12 @@ from mlcat_ingest.catalog.metadata_tests.operators import OPERATORS, regex_match
 from mlcat_ingest.catalog.metadata_tests.properties import PropertyReader
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.urn import entity_type_of
 
 _log = logging.getLogger(__name__)
 
 _TEST_PAGE: Final = 1_000
-_RESULTS: Final = "testResults"
 
 
 class AuditStamp(TypedDict):
@@ -85,7 +85,7 @@ def evaluate(
     tests = _tests(store, test_urns)
     unique = list(dict.fromkeys(urns))
     paths = {path for test in tests for path in test.definition.paths()}
-    reader = PropertyReader(store, unique, {*paths, _RESULTS} if push else paths)
+    reader = PropertyReader(store, unique, {*paths, TEST_RESULTS} if push else paths)
     known = [urn for urn in unique if reader.exists(urn)]
     stamp = AuditStamp(time=time.time_ns() // 1_000_000, actor=actor)
     results = {urn: TestResults(passing=[], failing=[]) for urn in unique}
@@ -101,17 +101,15 @@ def evaluate(
 
 def _tests(store: Store, test_urns: Collection[str] | None) -> list[_Test]:
     wanted = list(dict.fromkeys(test_urns)) if test_urns else list(_all_tests(store))
-    stored = store.get_many(wanted, {"testInfo"})
-    if test_urns and (
-        strangers := [urn for urn in wanted if "testInfo" not in stored.get(urn, {})]
-    ):
+    stored = store.get_many(wanted, {TEST_INFO})
+    if test_urns and (strangers := [urn for urn in wanted if TEST_INFO not in stored.get(urn, {})]):
         raise BadRequestError(f"{strangers[0]!r} is not a metadata test in this catalog")
     tests: list[_Test] = []
     for urn in wanted:
         aspects = stored.get(urn, {})
-        if "testInfo" not in aspects:
+        if TEST_INFO not in aspects:
             continue
-        text = _definition_text(aspects["testInfo"].value)
+        text = _definition_text(aspects[TEST_INFO].value)
         if is_empty(text):
             continue
         definition, problems = read_definition(text)
@@ -199,14 +197,14 @@ def _push(
 ) -> None:
     writes: list[Write] = []
     for urn, fresh in results.items():
-        stored = reader.aspect(urn, _RESULTS)
+        stored = reader.aspect(urn, TEST_RESULTS)
         before: Mapping[str, Any] = {} if stored is None else stored.value
         after = {
             side: [*_kept(before.get(side), evaluated), *fresh[side]]
             for side in ("passing", "failing")
         }
         if _outcomes(after) != _outcomes(before):
-            writes.append(Write(urn, _RESULTS, after))
+            writes.append(Write(urn, TEST_RESULTS, after))
     if writes:
         store.write(writes, actor)
 

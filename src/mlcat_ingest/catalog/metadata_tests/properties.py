@@ -18,13 +18,15 @@ from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.values import StoredAspect
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.governance import STRUCTURED_PROPERTIES
+from mlcat_ingest.metadata.aspects.untyped import EDITABLE_SCHEMA_METADATA, SCHEMA_METADATA
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 
 MAX_HOPS: Final = 3
 """How many URNs one path may pass through to further entities."""
 
-_ALIASES: Final = {"schemaFields": ("schemaMetadata", "fields")}
-_SCHEMAS: Final = ("schemaMetadata", "editableSchemaMetadata")
+_ALIASES: Final = {"schemaFields": (SCHEMA_METADATA, "fields")}
+_SCHEMAS: Final = (SCHEMA_METADATA, EDITABLE_SCHEMA_METADATA)
 _TIMES: Final = frozenset({"__firstSynchronized", "__lastSynchronized", "__lastObserved"})
 _BOXES: Final = frozenset({"string", "int", "long", "float", "double", "boolean"})
 _STRUCTURED_PROPERTY: Final = "urn:li:structuredProperty:"
@@ -92,7 +94,7 @@ class PropertyReader:
         aspect = self._aspect(urn, head)
         if aspect is None:
             return
-        if head == "structuredProperties" and ".".join(rest).startswith(_STRUCTURED_PROPERTY):
+        if head == STRUCTURED_PROPERTIES and ".".join(rest).startswith(_STRUCTURED_PROPERTY):
             yield from _structured(aspect, ".".join(rest))
         else:
             yield from self._walk(aspect, tuple(rest), hops)

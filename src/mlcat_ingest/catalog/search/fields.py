@@ -5,7 +5,11 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.identity import PLATFORM, Identity
 from mlcat_ingest.catalog.store.virtual import default_aspect
-from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import (
+    DATA_PLATFORM_INSTANCE,
+    IS_LATEST,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, SOURCE_KEY
 
@@ -80,7 +84,6 @@ KEYWORD_FIELDS: Final = frozenset(
 
 # Their URNs name an orchestrator, which is a platform by another name.
 _FLOWS: Final = frozenset({"dataFlow", "dataJob"})
-_PLATFORM_ASPECT: Final = "dataPlatformInstance"
 
 # Custom properties are held in this field of a describing aspect.
 _CUSTOM: Final = "customProperties"
@@ -103,8 +106,10 @@ def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[Found]:
     yield Found("_entityType", entity_type, None, keyword=True)
     if identity.platform:
         yield Found("platform", f"{PLATFORM}{identity.platform}", None, keyword=True)
-    elif entity_type in _FLOWS and (default := default_aspect(urn, entity_type, _PLATFORM_ASPECT)):
-        yield from _matches(default, _ASPECTS[_PLATFORM_ASPECT])
+    elif entity_type in _FLOWS and (
+        default := default_aspect(urn, entity_type, DATA_PLATFORM_INSTANCE)
+    ):
+        yield from _matches(default, _ASPECTS[DATA_PLATFORM_INSTANCE])
     if identity.environment:
         yield Found("origin", identity.environment, None, keyword=True)
     for aspect, value in aspects.items():

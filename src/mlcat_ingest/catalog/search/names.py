@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, SUB_TYPES
+
 _ALIASES: Final[Mapping[str, str]] = {
     "entityType": "_entityType",
     "entity": "_entityType",
     "env": "origin",
-    "browsePathsV2": "browsePathV2",
-    "subTypes": "typeNames",
+    BROWSE_PATHS_V2: "browsePathV2",
+    SUB_TYPES: "typeNames",
     "createdAt": "created",
     "lastModifiedAt": "lastModified",
 }

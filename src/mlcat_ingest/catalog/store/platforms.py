@@ -11,6 +11,7 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.tables import setting
 from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
 
 _SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"
 
@@ -70,7 +71,7 @@ def known_platforms() -> list[Write]:
                 "type": kind,
                 "datasetNameDelimiter": delimiter,
             }
-            writes.append(Write(f"urn:li:dataPlatform:{name}", "dataPlatformInfo", value))
+            writes.append(Write(f"urn:li:dataPlatform:{name}", DATA_PLATFORM_INFO, value))
     return writes
 
 

@@ -12,6 +12,7 @@ from mlcat_ingest.catalog.store.patch.reading import Patch, read_patch
 from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.store.values import DEFAULT_RUN, Write
 from mlcat_ingest.errors import CodecError, InvalidUrnError
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import ENTITIES, ENTITY_TYPES, edges, key_aspect_name
@@ -188,7 +189,7 @@ def _run_in(system_metadata: Mapping[str, Any]) -> str | None:
 
 def _check_value(entity_type: str, aspect: str, value: Mapping[str, Any]) -> None:
     problems = [str(found) for found in validate_aspect(entity_type, aspect, value)]
-    if aspect == "testInfo" and not problems:
+    if aspect == TEST_INFO and not problems:
         definition = value.get("definition", {}).get("json")
         if not is_empty(definition):
             problems = [f"definition.json: {found}" for found in validate_definition(definition)]

@@ -29,6 +29,7 @@ from mlcat_ingest.catalog.store.values import (
     UrnPage,
 )
 from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import ENTITIES, key_aspect, key_aspect_name
 
@@ -51,7 +52,7 @@ def marked_removed(entity_id: ColumnElement[Any]) -> ColumnElement[bool]:
     # Values are stored as compact JSON, so this needs no JSON functions of the database.
     return exists().where(
         aspect.c.entity_id == entity_id,
-        aspect.c.aspect == "status",
+        aspect.c.aspect == STATUS,
         aspect.c.value.like('%"removed":true%'),
     )
 

@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
 
 from mlcat_ingest.catalog.search.tables import SEARCH_TABLES
 from mlcat_ingest.catalog.store.upgrades import fill_in
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.sql.migrations import Migration, statements
 
 _METADATA = MetaData()
@@ -103,7 +104,7 @@ _VERSIONED = ("aspect", "aspect_history")
 _VERSION_INDEXES = (
     f"""CREATE INDEX aspect_by_version_{name} ON aspect (
         json_extract(value, '$.versionSet'), json_extract(value, '{path}')
-    ) WHERE aspect = 'versionProperties'"""
+    ) WHERE aspect = '{VERSION_PROPERTIES}'"""
     for name, path in (("sort_id", "$.sortId"), ("label", "$.version.versionTag"))
 )
 

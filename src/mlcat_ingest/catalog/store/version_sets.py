@@ -19,6 +19,7 @@ from mlcat_ingest.catalog.store.prepare import Prepared
 from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
+    STATUS,
     VERSION_PROPERTIES,
     VERSION_SET_PROPERTIES,
 )
@@ -32,8 +33,8 @@ _GENERATED: Final = "ALPHANUMERIC_GENERATED_BY_DATAHUB"
 _GENERATED_SORT_ID: Final = re.compile(r"[A-Z]{8}")
 
 # These are the expressions of the indexes in `tables.py`.
-_WITH: Final = """SELECT entity.urn FROM aspect JOIN entity ON entity.id = aspect.entity_id
-    WHERE aspect = 'versionProperties' AND json_extract(value, '$.versionSet') = ?1"""
+_WITH: Final = f"""SELECT entity.urn FROM aspect JOIN entity ON entity.id = aspect.entity_id
+    WHERE aspect = '{VERSION_PROPERTIES}' AND json_extract(value, '$.versionSet') = ?1"""  # noqa: S608
 _WITH_SORT_ID_OR_LABEL: Final = f"""{_WITH} AND json_extract(value, '$.sortId') = ?2
     UNION {_WITH} AND json_extract(value, '$.version.versionTag') = ?3"""
 
@@ -140,7 +141,7 @@ class VersionSets:
         has_label = label is not None and value["version"].get("versionTag") == label
         if value["sortId"] != sort_id and not has_label:
             return False
-        return (self._held(other, "status") or {}).get("removed") is not True
+        return (self._held(other, STATUS) or {}).get("removed") is not True
 
     def _of_set(self, urn: str, value: Mapping[str, Any]) -> Effects:
         before, latest = self._held(urn, VERSION_SET_PROPERTIES), value["latest"]

@@ -12,11 +12,12 @@ Source: the default aspects that a DataHub 1.x server adds to new entities.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.aspects.markers import Edge
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, edges, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.shapes import fields
 
-DEFAULTED: Final = ("browsePathsV2", "dataPlatformInstance")
+DEFAULTED: Final = (BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE)
 """The aspects that entities have by default, those at least that may carry them."""
 
 DEFAULT_VERSION: Final = 1
@@ -35,7 +36,7 @@ def default_aspect(
     kind = ENTITIES.get(entity_type)
     if aspect not in DEFAULTED or kind is None or aspect not in kind.aspects:
         return None
-    if aspect == "browsePathsV2":
+    if aspect == BROWSE_PATHS_V2:
         return {"path": [{"id": "Default"}]}
     platform = _platform(key if key is not None else key_aspect(urn)[1])
     return None if platform is None else {"platform": platform}

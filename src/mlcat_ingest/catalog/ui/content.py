@@ -28,6 +28,16 @@ from mlcat_ingest.catalog.ui.rows import (
     rows_of,
 )
 from mlcat_ingest.catalog.ui.text import entity_href, moment, scalar
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS
+from mlcat_ingest.metadata.aspects.governance import (
+    DOMAINS,
+    GLOBAL_TAGS,
+    GLOSSARY_TERMS,
+    INSTITUTIONAL_MEMORY,
+    OWNERSHIP,
+)
+from mlcat_ingest.metadata.aspects.ml import SOURCE_CODE
 
 MEMBERS: Final = frozenset({"MemberOf"})
 """The relationship of the models that name a group."""
@@ -35,15 +45,15 @@ MEMBERS: Final = frozenset({"MemberOf"})
 _SHOWN_IN_PLACE: Final = frozenset(
     {
         *PROPERTIES.values(),
-        "ownership",
-        "globalTags",
-        "glossaryTerms",
-        "domains",
-        "status",
-        "testResults",
-        "sourceCode",
-        "institutionalMemory",
-        "browsePathsV2",
+        OWNERSHIP,
+        GLOBAL_TAGS,
+        GLOSSARY_TERMS,
+        DOMAINS,
+        STATUS,
+        TEST_RESULTS,
+        SOURCE_CODE,
+        INSTITUTIONAL_MEMORY,
+        BROWSE_PATHS_V2,
     }
 )
 
@@ -160,14 +170,14 @@ def _pager(subject: Subject, tab: str, total: int, start: int, shown: int) -> An
 
 def test_rows(store: Store, subject: Subject) -> tuple[TestRow, ...]:
     """Return the stored outcomes of metadata tests, the failed ones first."""
-    stored = subject.aspects.get("testResults")
+    stored = subject.aspects.get(TEST_RESULTS)
     results: Mapping[str, Any] = {} if stored is None else stored.value
     outcomes = [
         (entry, side == "passing")
         for side in ("failing", "passing")
         for entry in results.get(side) or []
     ]
-    tests = store.get_many([entry["test"] for entry, _ in outcomes], {"testInfo"})
+    tests = store.get_many([entry["test"] for entry, _ in outcomes], {TEST_INFO})
     return tuple(_test_row(entry, tests, passed=passed) for entry, passed in outcomes)
 
 

@@ -26,6 +26,7 @@ from mlcat_ingest.catalog.ui.text import (
     kind_label,
     kind_name,
 )
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 
 _REFERRED: Final = {"features": "mlFeatures", "group": "groups"}
 """Tab to the field of the properties that it lists."""
@@ -138,8 +139,8 @@ def _choices(store: Store, subject: Subject) -> list[tuple[str, str, int | None]
         case _:
             if used := _pointing(store, subject, "used"):
                 choices.append(("used", "Used by", used))
-    if "testResults" in subject.aspects:
-        results = subject.aspects["testResults"].value
+    if TEST_RESULTS in subject.aspects:
+        results = subject.aspects[TEST_RESULTS].value
         found = sum(len(results.get(side) or []) for side in ("passing", "failing"))
         choices.append(("tests", "Tests", found))
     return choices

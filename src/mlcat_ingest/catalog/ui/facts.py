@@ -7,12 +7,20 @@ from typing import Any, Final
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.ui.rows import Aspects, display_name
 from mlcat_ingest.catalog.ui.text import created_at, entity_href, scalar, stamp, web_address
+from mlcat_ingest.metadata.aspects.governance import (
+    DOMAINS,
+    GLOBAL_TAGS,
+    GLOSSARY_TERMS,
+    INSTITUTIONAL_MEMORY,
+    OWNERSHIP,
+)
+from mlcat_ingest.metadata.aspects.ml import SOURCE_CODE
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
 _REFERENCES: Final = (
-    ("Owners", "ownership", "owners", "owner"),
-    ("Tags", "globalTags", "tags", "tag"),
-    ("Glossary terms", "glossaryTerms", "terms", "urn"),
+    ("Owners", OWNERSHIP, "owners", "owner"),
+    ("Tags", GLOBAL_TAGS, "tags", "tag"),
+    ("Glossary terms", GLOSSARY_TERMS, "terms", "urn"),
 )
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
@@ -57,8 +65,8 @@ def facts_of(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> t
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties),
         Fact("Source", tuple(_outside(properties.get("externalUrl")))),
-        Fact("Code", tuple(_code(_value(aspects, "sourceCode")))),
-        Fact("Links", tuple(_links(_value(aspects, "institutionalMemory")))),
+        Fact("Code", tuple(_code(_value(aspects, SOURCE_CODE)))),
+        Fact("Links", tuple(_links(_value(aspects, INSTITUTIONAL_MEMORY)))),
     ]
     return tuple(fact for fact in facts if fact.pieces)
 
@@ -110,7 +118,7 @@ def _references(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -
         label: [entry[key] for entry in _value(aspects, aspect).get(field) or [] if key in entry]
         for label, aspect, field, key in _REFERENCES
     }
-    referred["Domain"] = list(_value(aspects, "domains").get("domains") or [])
+    referred["Domain"] = list(_value(aspects, DOMAINS).get("domains") or [])
     referred["Sources"] = list(properties.get("sources") or [])
     stored = store.get_many([urn for urns in referred.values() for urn in urns])
     for label, urns in referred.items():

@@ -15,6 +15,8 @@ from mlcat_ingest.catalog.ui.text import (
     scalar,
     short_number,
 )
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.registry import ENTITIES
 
 PAGE_ROWS: Final = 50
@@ -27,7 +29,7 @@ PROPERTIES: Final = {
 }
 """Entity type to the aspect that has its name and description."""
 
-_SHOWN: Final = frozenset({*PROPERTIES.values(), "status", "testResults"})
+_SHOWN: Final = frozenset({*PROPERTIES.values(), STATUS, TEST_RESULTS})
 _MOST_METRICS: Final = 4
 
 Aspects = Mapping[str, StoredAspect]
@@ -113,7 +115,7 @@ def description_of(properties: Mapping[str, Any]) -> str:
 
 def is_removed(aspects: Aspects) -> bool:
     """Return whether the entity is marked as removed."""
-    return "status" in aspects and aspects["status"].value.get("removed") is True
+    return STATUS in aspects and aspects[STATUS].value.get("removed") is True
 
 
 def rows_of(store: Store, urns: Sequence[str]) -> list[Row]:
@@ -164,7 +166,7 @@ def _common(metrics: Collection[Mapping[str, str]]) -> tuple[str, ...]:
 def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> Row:
     aspects = stored or {}
     properties = properties_of(urn, aspects)
-    results = aspects["testResults"].value if "testResults" in aspects else {}
+    results = aspects[TEST_RESULTS].value if TEST_RESULTS in aspects else {}
     return Row(
         urn=urn,
         href=entity_href(urn),

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.metadata_tests.definition import validate_definition
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import build
@@ -80,7 +81,7 @@ class _Reader:
         if "description" in test:
             aspect["description"] = self._text(loc, test, "description")
         aspect["definition"] = {"type": "JSON", "json": self._definition(loc, test)}
-        return Proposal(urn, "testInfo", aspect)
+        return Proposal(urn, TEST_INFO, aspect)
 
     def _text(self, loc: Loc, test: Mapping[str, Any], field: str) -> str:
         value = test.get(field)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -73,7 +74,7 @@ class MergedEntity:
     @property
     def is_removed(self) -> bool:
         """Whether the source says that the entity is gone."""
-        return bool(self.entity.aspects.get("status", NOTHING).get("removed"))
+        return bool(self.entity.aspects.get(STATUS, NOTHING).get("removed"))
 
 
 Merge = Callable[[Entity, StoredEntity | None], MergedEntity]
@@ -166,12 +167,12 @@ class _Merge:
     def merged(self) -> MergedEntity:
         """Return the entity merged."""
         for name, fresh in self._entity.aspects.items():
-            if name == "status":
+            if name == STATUS:
                 self._put_status(fresh)
             elif name != self._home:
                 self._put(name, fresh)
         # Who only says whether the entity is there adds nothing that would have to be told apart.
-        speaks = any(name != "status" for name in self._entity.aspects)
+        speaks = any(name != STATUS for name in self._entity.aspects)
         if speaks:
             self._put_home()
         return MergedEntity(
@@ -193,15 +194,15 @@ class _Merge:
             return "unchanged"
         if not self._stored:
             return "created"
-        status = next((one.aspect for one in self._proposals if one.aspect_name == "status"), {})
+        status = next((one.aspect for one in self._proposals if one.aspect_name == STATUS), {})
         return "removed" if status.get("removed") else "updated"
 
     def _put_status(self, fresh: Aspect) -> None:
-        before = self._stored.get("status")
+        before = self._stored.get(STATUS)
         value = before.value if before is not None else NOTHING
         # Only an entity that was removed has to be said to be there.
         if bool(value.get("removed")) != bool(fresh.get("removed")):
-            self._propose("status", {**value, **fresh})
+            self._propose(STATUS, {**value, **fresh})
 
     def _put(self, name: str, fresh: Aspect) -> None:
         before = self._stored.get(name)

@@ -8,6 +8,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mlcat_ingest.client.base import StoredEntity
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS,
+    BROWSE_PATHS_V2,
+    DATA_PLATFORM_INSTANCE,
+    STATUS,
+)
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
@@ -21,7 +28,7 @@ from mlcat_ingest.pipeline.merge.shape import SERVICE_OWN, properties_aspect
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
 
 _OF_THE_SERVICE: Final = frozenset(
-    {"status", "testResults", "browsePaths", "browsePathsV2", "dataPlatformInstance"}
+    {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
 )
 """Aspects that say nothing of their own about an entity, or that the service makes by itself."""
 
@@ -82,9 +89,9 @@ class _Retraction:
         self._left[self._home] = self._home_without_ours()
         outcome: Outcome = "updated"
         if self._alone and self._is_whole() and not self._says_anything():
-            status = self._left.get("status") or NOTHING
+            status = self._left.get(STATUS) or NOTHING
             if not status.get("removed"):
-                self._left["status"] = {**status, "removed": True}
+                self._left[STATUS] = {**status, "removed": True}
                 outcome = "removed"
         names = sorted(self._left, key=lambda name: name == self._home)
         proposals = tuple(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -26,7 +27,7 @@ def custom_properties(properties: Aspect) -> Mapping[str, Any]:
 
 def is_removed(stored: StoredEntity) -> bool:
     """Return whether an entity is marked as removed in the catalog."""
-    status = stored.get("status")
+    status = stored.get(STATUS)
     return status is not None and bool(status.value.get("removed"))
 
 

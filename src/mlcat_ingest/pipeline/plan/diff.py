@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.base import NOTHING, is_own
@@ -103,10 +104,10 @@ def diff_entity(
     moved = {name: pair for name, pair in aspects.items() if not _same(*pair)}
     if not moved and existed:
         return None
-    found = (diff_aspect(name, old, new) for name, (old, new) in moved.items() if name != "status")
+    found = (diff_aspect(name, old, new) for name, (old, new) in moved.items() if name != STATUS)
     return EntityDiff(
         urn,
-        _action(existed, *moved.get("status", (None, None))),
+        _action(existed, *moved.get(STATUS, (None, None))),
         tuple(one for one in found if one is not None),
         proposals=len(moved),
         label=label,

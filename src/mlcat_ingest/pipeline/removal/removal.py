@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.errors import LimitError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -86,7 +87,7 @@ class Removal:
         for part, urns in gone.items():
             self._tracker.delete(part, urns)
             for urn in urns:
-                yield Entity(urn, {"status": {"removed": True}})
+                yield Entity(urn, {STATUS: {"removed": True}})
 
     def _missing(
         self, source: Source[Any], passes: Sequence[PartPass], waiting: Sequence[str]
@@ -167,9 +168,9 @@ class Removal:
 
     def _has_foreign(self, models: Sequence[str], source: str, group: str) -> bool:
         home = properties_aspect("mlModel") or ""
-        stored = self._sink.read_many(models, [home, "status"])
+        stored = self._sink.read_many(models, [home, STATUS])
         for one in stored.values():
-            if home not in one or ("status" in one and one["status"].value.get("removed")):
+            if home not in one or (STATUS in one and one[STATUS].value.get("removed")):
                 continue
             properties = one[home].value
             sources = str(custom_properties(properties).get(SOURCE_KEY, "")).split(",")

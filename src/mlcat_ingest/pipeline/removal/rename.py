@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
@@ -27,8 +28,6 @@ _LISTS: Final[Mapping[str, str]] = {
 }
 """Aspects whose entries are added to those that the new group has; the field that lists them."""
 
-_DOCS: Final = "editableMlModelGroupProperties"
-
 
 class Copier:
     """Copies what is not ours from one group to another."""
@@ -44,7 +43,7 @@ class Copier:
         Cost: one read and at most one write request.
         """
         home = properties_aspect(entity_type_of(old)) or ""
-        names = (*_LISTS, _DOCS, home)
+        names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, home)
         stored = self._sink.read_many([old, new], names)
         before, there = stored.get(old, NOTHING), stored.get(new, NOTHING)
         properties = custom_properties(before[home].value) if home in before else NOTHING
@@ -71,9 +70,9 @@ def _foreign(
         left = _without(old, name, claims)
         if left and left.get(field):
             yield name, left if name not in new else {field: left[field]}
-    docs = _without(old, _DOCS, claims)
-    if docs and _DOCS not in new:
-        yield _DOCS, docs
+    docs = _without(old, EDITABLE_ML_MODEL_GROUP_PROPERTIES, claims)
+    if docs and EDITABLE_ML_MODEL_GROUP_PROPERTIES not in new:
+        yield EDITABLE_ML_MODEL_GROUP_PROPERTIES, docs
     left = _without(old, home, claims) or NOTHING
     known = custom_properties(new[home].value) if home in new else NOTHING
     custom = {

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
@@ -82,7 +83,7 @@ class Candidates:
         What is `waiting` to be removed is known already.
 
         Cost: one request an entity type where nothing is unlisted; else one for each 1,000 that
-        the catalog holds and one for each 200 unlisted.
+        the catalog holds and one for each batch unlisted.
         """
         listed = Listed(chain(self._tracker.listed(part), waiting))
         known = chain(
@@ -113,7 +114,7 @@ class Candidates:
                 home = properties_aspect(entity_type)
                 if home is None:
                     continue
-                stored = self._sink.read_many(members, [home, "status"])
+                stored = self._sink.read_many(members, [home, STATUS])
                 yield [
                     Unlisted(urn, stored[urn][home].value)
                     for urn in members
@@ -121,7 +122,7 @@ class Candidates:
                 ]
 
     def _is_ours(self, part: PartPass, stored: StoredEntity, home: str) -> bool:
-        status = stored.get("status")
+        status = stored.get(STATUS)
         if status is not None and status.value.get("removed"):
             return False
         properties = custom_properties(stored[home].value)

@@ -92,7 +92,7 @@ class Retraction(Closing):
         Raises:
             MlcatError: what was written cannot be listed or read.
 
-        Cost: a request for each 1,000 entities listed, and one for each 200 read.
+        Cost: a request for each 1,000 entities listed, and one for each batch read.
         """
         tally = Tally(self._name, self._mask)
         urns = UrnList()
@@ -114,7 +114,7 @@ class Retraction(Closing):
         are in the report. What is remembered is invalidated before the first write, and deleted
         when everything has arrived.
 
-        Cost: a read and a write request for each 200 entities.
+        Cost: a read and a write request for each batch of entities.
         """
         letters = DeadLetters(self._dead_letters, self._mask)
         tally = Tally(self._name, self._mask, letters)

@@ -4,6 +4,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS_V2,
+    DATA_PLATFORM_INSTANCE,
+    STATUS,
+    SUB_TYPES,
+)
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.ml import (
+    ML_FEATURE_PROPERTIES,
+    ML_FEATURE_TABLE_PROPERTIES,
+    ML_PRIMARY_KEY_PROPERTIES,
+)
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -57,7 +69,7 @@ class _TableMapping:
                 self._features.append(name.urn)
                 version = {"versionTag": feature.version} if feature.version else None
                 properties = {**self._column(name, feature), "version": version}
-                yield self._entity(name, feature, "mlFeatureProperties", properties)
+                yield self._entity(name, feature, ML_FEATURE_PROPERTIES, properties)
 
     def keys(self) -> Iterator[Entity]:
         for key in _once(self._table.keys, self._notes):
@@ -65,7 +77,7 @@ class _TableMapping:
             if name is not None:
                 self._keys.append(name.urn)
                 properties = self._column(name, key)
-                yield self._entity(name, key, "mlPrimaryKeyProperties", properties)
+                yield self._entity(name, key, ML_PRIMARY_KEY_PROPERTIES, properties)
 
     def table(self) -> Entity:
         table = self._table
@@ -78,10 +90,10 @@ class _TableMapping:
             properties["mlFeatures"] = self._features
             properties["mlPrimaryKeys"] = self._keys
         aspects = self._first_aspects(table, table)
-        aspects["subTypes"] = {"typeNames": [table.kind]}
+        aspects[SUB_TYPES] = {"typeNames": [table.kind]}
         if table.namespace is not None:
-            aspects["browsePathsV2"] = {"path": [{"id": table.namespace}]}
-        aspects["mlFeatureTableProperties"] = properties
+            aspects[BROWSE_PATHS_V2] = {"path": [{"id": table.namespace}]}
+        aspects[ML_FEATURE_TABLE_PROPERTIES] = properties
         return Entity(self._name.urn, aspects, notes=tuple(self._notes))
 
     def _named(self, build: Any, column: Column) -> Name | None:
@@ -109,16 +121,16 @@ class _TableMapping:
     def _first_aspects(self, one: _Described, owned: _Described) -> dict[str, Aspect]:
         """Return the aspects that every entity has; its owners are those of `owned`."""
         naming = self._scope.naming
-        aspects: dict[str, Aspect] = {"status": _ACTIVE}
+        aspects: dict[str, Aspect] = {STATUS: _ACTIVE}
         if naming.instance_urn is not None:
-            aspects["dataPlatformInstance"] = {
+            aspects[DATA_PLATFORM_INSTANCE] = {
                 "platform": naming.platform_urn,
                 "instance": naming.instance_urn,
             }
         if "owners" not in owned.unread:
-            aspects["ownership"] = self._ownership(owned.owners)
+            aspects[OWNERSHIP] = self._ownership(owned.owners)
         if "tags" not in one.unread:
-            aspects["globalTags"] = {"tags": [{"tag": urn} for urn in self._tags(one.tags)]}
+            aspects[GLOBAL_TAGS] = {"tags": [{"tag": urn} for urn in self._tags(one.tags)]}
         return aspects
 
     def _ownership(self, owners: Iterable[str]) -> Aspect:

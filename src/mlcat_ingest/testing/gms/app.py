@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.refusals import is_openapi
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.testing.gms import refusals
 from mlcat_ingest.testing.gms.events import Events
 from mlcat_ingest.testing.gms.profile import GmsProfile
@@ -105,7 +106,7 @@ class GmsApp:
             if size > profile.aspect_bytes:
                 limit = profile.aspect_bytes
                 return refusals.too_large(proposal, size, limit, request.path)
-        versioned = [one for one in request.proposals if one["aspectName"] == "versionProperties"]
+        versioned = [one for one in request.proposals if one["aspectName"] == VERSION_PROPERTIES]
         if versioned and self._events.refuses_versions():
             form, sentence = profile.refusal_form, refusals.COMPUTED_FIELD
             message = refusals.validation(form, versioned[0], sentence)

@@ -21,6 +21,13 @@ from mlcat_ingest.catalog.graphql.resolvers.entities import (
     properties,
     property_of_entity,
 )
+from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES
+from mlcat_ingest.metadata.aspects.processes import (
+    DATA_PROCESS_INSTANCE_PROPERTIES,
+    ML_TRAINING_RUN_PROPERTIES,
+)
+from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 
 
 def _named(aspect_name: str, field: str) -> Resolver:
@@ -43,7 +50,7 @@ def _data_flow(node: Node, info: GraphQLResolveInfo) -> Node | None:
 
 
 def _sub_type(node: Node, _info: GraphQLResolveInfo) -> str | None:
-    names = texts((node.aspect("subTypes") or {}).get("typeNames"))
+    names = texts((node.aspect(SUB_TYPES) or {}).get("typeNames"))
     return names[0] if names else None
 
 
@@ -51,8 +58,8 @@ def _schema_metadata(
     node: Node, _info: GraphQLResolveInfo, version: int | None = None
 ) -> Record | None:
     if not version:
-        return node.record("schemaMetadata")
-    stored = node.cohort.loader.store.get_version(node.urn, "schemaMetadata", version)
+        return node.record(SCHEMA_METADATA)
+    stored = node.cohort.loader.store.get_version(node.urn, SCHEMA_METADATA, version)
     return None if stored is None else Record(node, stored.value)
 
 
@@ -66,7 +73,7 @@ _WITH_CUSTOM: Final[Fields] = {"customProperties": custom_properties}
 ASSETS: Final[Mapping[str, Fields]] = {
     "DataPlatform": {
         "name": part(0),
-        "displayName": _named("dataPlatformInfo", "displayName"),
+        "displayName": _named(DATA_PLATFORM_INFO, "displayName"),
         "info": properties,
     },
     "DataPlatformInstance": {"instanceId": part(1)},
@@ -82,8 +89,8 @@ ASSETS: Final[Mapping[str, Fields]] = {
     "DataJob": {"dataFlow": _data_flow, "jobId": part(1)},
     "NamedProperties": _WITH_CUSTOM,
     "DataProcessInstance": {
-        "name": _named("dataProcessInstanceProperties", "name"),
-        "mlTrainingRunProperties": aspect("mlTrainingRunProperties"),
+        "name": _named(DATA_PROCESS_INSTANCE_PROPERTIES, "name"),
+        "mlTrainingRunProperties": aspect(ML_TRAINING_RUN_PROPERTIES),
     },
     "DataProcessInstanceProperties": _WITH_CUSTOM,
     "Chart": {"tool": part(0), "chartId": part(1), "properties": _titled},

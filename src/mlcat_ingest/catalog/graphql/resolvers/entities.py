@@ -19,6 +19,8 @@ from mlcat_ingest.catalog.graphql.resolvers.common import (
     part,
 )
 from mlcat_ingest.catalog.store.values import Direction
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.urn import PREFIX
 
@@ -98,14 +100,14 @@ def _platform(node: Node, _info: GraphQLResolveInfo) -> Node | None:
     if node.kind.entity_type in _NAMED_PLATFORM:
         urn = f"{_PLATFORM}{urn}"
     elif not urn.startswith(_PLATFORM):
-        urn = (node.aspect("dataPlatformInstance") or {}).get("platform", "")
+        urn = (node.aspect(DATA_PLATFORM_INSTANCE) or {}).get("platform", "")
     # Few platforms stand behind many entities, so each is a cohort by itself.
     cohort = Cohort(node.cohort.loader, [urn])
     return Node(urn, kind_of("dataPlatform"), cohort) if urn.startswith(_PLATFORM) else None
 
 
 def _status(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-    value = node.aspect("status")
+    value = node.aspect(STATUS)
     return None if value is None else Record(node, {"removed": value.get("removed") is True})
 
 
@@ -160,7 +162,7 @@ ENTITY: Final[Fields] = {
     "exists": _exists,
     "lastIngested": _last_ingested,
     "status": _status,
-    "testResults": aspect("testResults"),
+    "testResults": aspect(TEST_RESULTS),
     "aspects": _aspects,
     "privileges": _privileges,
     "relationships": _relationships,

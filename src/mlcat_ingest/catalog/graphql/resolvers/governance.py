@@ -19,6 +19,23 @@ from mlcat_ingest.catalog.graphql.resolvers.common import (
     stored_as,
     texts,
 )
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS,
+    BROWSE_PATHS_V2,
+    CONTAINER,
+    DATA_PLATFORM_INSTANCE,
+    SUB_TYPES,
+)
+from mlcat_ingest.metadata.aspects.governance import (
+    DEPRECATION,
+    DOMAINS,
+    GLOBAL_TAGS,
+    GLOSSARY_TERMS,
+    INSTITUTIONAL_MEMORY,
+    OWNERSHIP,
+    STRUCTURED_PROPERTIES,
+)
+from mlcat_ingest.metadata.aspects.untyped import FORMS
 
 _VALUE_BOXES: Final[Mapping[str, tuple[str, str]]] = {
     "string": ("StringValue", "stringValue"),
@@ -31,13 +48,13 @@ PROPERTY_VALUES: Final = {field: type_name for type_name, field in _VALUE_BOXES.
 
 
 def _deprecation(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-    value = node.aspect("deprecation")
+    value = node.aspect(DEPRECATION)
     if value is None:
         return None
     return Record(node, {**value, "deprecated": value.get("deprecated") is True})
 
 
-_domain_node = aspect_entity("domains", "domains")
+_domain_node = aspect_entity(DOMAINS, "domains")
 
 
 def _domain(node: Node, info: GraphQLResolveInfo) -> dict[str, Any] | None:
@@ -67,43 +84,43 @@ def _value_entities(record: Record, info: GraphQLResolveInfo) -> list[Node]:
 
 
 def _browse_paths(node: Node, _info: GraphQLResolveInfo) -> list[dict[str, Any]] | None:
-    value = node.aspect("browsePaths")
+    value = node.aspect(BROWSE_PATHS)
     if value is None:
         return None
     return [{"path": path.strip("/").split("/")} for path in texts(value.get("paths"))]
 
 
 GOVERNED: Final[Fields] = {
-    "ownership": aspect("ownership"),
-    "tags": aspect("globalTags"),
-    "globalTags": aspect("globalTags"),
-    "glossaryTerms": aspect("glossaryTerms"),
+    "ownership": aspect(OWNERSHIP),
+    "tags": aspect(GLOBAL_TAGS),
+    "globalTags": aspect(GLOBAL_TAGS),
+    "glossaryTerms": aspect(GLOSSARY_TERMS),
     "domain": _domain,
-    "institutionalMemory": aspect("institutionalMemory"),
+    "institutionalMemory": aspect(INSTITUTIONAL_MEMORY),
     "deprecation": _deprecation,
-    "dataPlatformInstance": aspect_entity("dataPlatformInstance", "instance"),
-    "container": aspect_entity("container", "container"),
-    "subTypes": aspect("subTypes"),
-    "structuredProperties": aspect("structuredProperties"),
-    "forms": aspect("forms"),
+    "dataPlatformInstance": aspect_entity(DATA_PLATFORM_INSTANCE, "instance"),
+    "container": aspect_entity(CONTAINER, "container"),
+    "subTypes": aspect(SUB_TYPES),
+    "structuredProperties": aspect(STRUCTURED_PROPERTIES),
+    "forms": aspect(FORMS),
     "browsePaths": _browse_paths,
-    "browsePathV2": aspect("browsePathsV2"),
+    "browsePathV2": aspect(BROWSE_PATHS_V2),
 }
 """Fields of the interfaces GovernedEntity and BrowsableEntity."""
 
 RECORDS: Final[Mapping[str, Fields]] = {
-    "Deprecation": {"replacement": record_entity("deprecation", "replacement")},
+    "Deprecation": {"replacement": record_entity(DEPRECATION, "replacement")},
     "Owner": {
-        "owner": entry_entity("ownership", "owner", "owners"),
-        "ownershipType": entry_entity("ownership", "typeUrn", "owners"),
+        "owner": entry_entity(OWNERSHIP, "owner", "owners"),
+        "ownershipType": entry_entity(OWNERSHIP, "typeUrn", "owners"),
         "associatedUrn": associated_urn,
     },
     "TagAssociation": {
-        "tag": entry_entity("globalTags", "tag", "tags"),
+        "tag": entry_entity(GLOBAL_TAGS, "tag", "tags"),
         "associatedUrn": associated_urn,
     },
     "GlossaryTermAssociation": {
-        "term": entry_entity("glossaryTerms", "urn", "terms"),
+        "term": entry_entity(GLOSSARY_TERMS, "urn", "terms"),
         "associatedUrn": associated_urn,
     },
     "InstitutionalMemoryMetadata": {
@@ -112,7 +129,7 @@ RECORDS: Final[Mapping[str, Fields]] = {
         "associatedUrn": associated_urn,
     },
     "StructuredPropertiesEntry": {
-        "structuredProperty": entry_entity("structuredProperties", "propertyUrn", "properties"),
+        "structuredProperty": entry_entity(STRUCTURED_PROPERTIES, "propertyUrn", "properties"),
         "values": _property_values,
         "valueEntities": _value_entities,
         "associatedUrn": associated_urn,
@@ -121,15 +138,15 @@ RECORDS: Final[Mapping[str, Fields]] = {
         name: record_list(name) for name in ("completedForms", "incompleteForms", "verifications")
     },
     "FormAssociation": {
-        "form": entry_entity("forms", "urn", "completedForms", "incompleteForms"),
+        "form": entry_entity(FORMS, "urn", "completedForms", "incompleteForms"),
         "associatedUrn": associated_urn,
     },
-    "FormVerificationAssociation": {"form": entry_entity("forms", "form", "verifications")},
+    "FormVerificationAssociation": {"form": entry_entity(FORMS, "form", "verifications")},
     "ResolvedAuditStamp": {"actor": _actor},
     "BrowsePathV2": {"path": record_list("path")},
     "BrowsePathEntry": {
         "name": stored_as("id"),
-        "entity": entry_entity("browsePathsV2", "urn", "path"),
+        "entity": entry_entity(BROWSE_PATHS_V2, "urn", "path"),
     },
     "CustomPropertiesEntry": {"associatedUrn": associated_urn},
 }

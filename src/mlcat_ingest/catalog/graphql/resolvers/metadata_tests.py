@@ -9,20 +9,21 @@ from mlcat_ingest.catalog.graphql.loader import Edges
 from mlcat_ingest.catalog.graphql.nodes import Node, Record
 from mlcat_ingest.catalog.graphql.resolvers.common import Fields, entry_entity, record_list
 from mlcat_ingest.catalog.store.values import Direction
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 
 _OUTCOMES: Final = {"passingCount": "IsPassing", "failingCount": "IsFailing"}
 
 
 def _name(node: Node, _info: GraphQLResolveInfo) -> Any:
-    return (node.aspect("testInfo") or {}).get("name") or node.part(0)
+    return (node.aspect(TEST_INFO) or {}).get("name") or node.part(0)
 
 
 def _category(node: Node, _info: GraphQLResolveInfo) -> Any:
-    return (node.aspect("testInfo") or {}).get("category") or ""
+    return (node.aspect(TEST_INFO) or {}).get("category") or ""
 
 
 def _definition(node: Node, _info: GraphQLResolveInfo) -> Record:
-    return Record(node, (node.aspect("testInfo") or {}).get("definition") or {})
+    return Record(node, (node.aspect(TEST_INFO) or {}).get("definition") or {})
 
 
 def _results(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, int]:
@@ -34,7 +35,7 @@ def _results(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, int]:
     }
 
 
-_named_test = entry_entity("testResults", "test", "passing", "failing")
+_named_test = entry_entity(TEST_RESULTS, "test", "passing", "failing")
 
 
 def _test_that_exists(record: Record, info: GraphQLResolveInfo) -> Node | None:

@@ -13,9 +13,9 @@ from mlcat_ingest.catalog.graphql.resolvers.common import (
     not_found,
 )
 from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.urn import PREFIX
-
-_TAGS: Final = "globalTags"
 
 
 def _create(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> str:
@@ -24,7 +24,7 @@ def _create(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     value = {"name": wish["name"]}
     if wish.get("description") is not None:
         value["description"] = wish["description"]
-    context_of(info).store.write([Write(urn, "tagProperties", value)])
+    context_of(info).store.write([Write(urn, TAG_PROPERTIES, value)])
     return urn
 
 
@@ -34,17 +34,17 @@ def _remove(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     if wish.get("subResource") is not None:
         raise bad_request("subResource: tags are kept on whole entities only")
     store = context_of(info).store
-    found = store.get_many([urn], {_TAGS})
+    found = store.get_many([urn], {GLOBAL_TAGS})
     if urn not in found:
         raise not_found(urn)
     # A patch would make the aspect where it is missing.
-    if _TAGS in found[urn]:
+    if GLOBAL_TAGS in found[urn]:
         path = "/tags/" + wish["tagUrn"].replace("~", "~0").replace("/", "~1")
         patch = {
             "arrayPrimaryKeys": {"tags": ["tag"]},
             "patch": [{"op": "remove", "path": path}],
         }
-        store.write([Write(urn, _TAGS, patch, "PATCH")])
+        store.write([Write(urn, GLOBAL_TAGS, patch, "PATCH")])
     return True
 
 

@@ -18,6 +18,7 @@ from mlcat_ingest.catalog.graphql.resolvers.common import (
     stored_as,
 )
 from mlcat_ingest.catalog.versions import Version, link, unlink
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 
 
 def _is_latest(record: Record, _info: GraphQLResolveInfo) -> bool:
@@ -45,18 +46,18 @@ def _unlink(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     return nodes_in(info, [left]).get(left)
 
 
-VERSIONED: Final[Fields] = {"versionProperties": aspect("versionProperties")}
+VERSIONED: Final[Fields] = {"versionProperties": aspect(VERSION_PROPERTIES)}
 """The field of the interface SupportsVersions."""
 
 VERSIONS: Final[Mapping[str, Fields]] = {
     "VersionProperties": {
-        "versionSet": record_entity("versionProperties", "versionSet"),
+        "versionSet": record_entity(VERSION_PROPERTIES, "versionSet"),
         "aliases": record_list("aliases"),
         "isLatest": _is_latest,
         "created": stored_as("metadataCreatedTimestamp"),
         "createdInSource": stored_as("sourceCreatedTimestamp"),
     },
-    "VersionSet": {"latestVersion": aspect_entity("versionSetProperties", "latest")},
+    "VersionSet": {"latestVersion": aspect_entity(VERSION_SET_PROPERTIES, "latest")},
     "Mutation": {"linkAssetVersion": _link, "unlinkAssetVersion": _unlink},
 }
 """The records of versions, and the ways to change them."""

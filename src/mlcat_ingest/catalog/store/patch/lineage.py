@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.metadata.aspects.assets import UPSTREAM_LINEAGE
+from mlcat_ingest.metadata.aspects.processes import DATA_JOB_INPUT_OUTPUT
 
 FIELD: Final = "fineGrainedLineages"
 
-ASPECTS_WITH_LINEAGE: Final = frozenset({"upstreamLineage", "dataJobInputOutput"})
+ASPECTS_WITH_LINEAGE: Final = frozenset({UPSTREAM_LINEAGE, DATA_JOB_INPUT_OUTPUT})
 
 _NONE = "NONE"
 _TYPES = ("upstreamType", "downstreamType")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, get_origin
 
 from mlcat_ingest.catalog.store.patch.keyed import KeyPaths, Path
 from mlcat_ingest.metadata.aspects.common import AuditStamp
+from mlcat_ingest.metadata.aspects.untyped import CHART_INFO, DASHBOARD_INFO, SIBLINGS
 from mlcat_ingest.metadata.registry import ASPECTS, DECLARED, defaults
 from mlcat_ingest.metadata.shapes import fields
 
@@ -70,11 +71,7 @@ def blank(aspect: str, actor: str, now_ms: int) -> dict[str, Any]:
 
 def _required(aspect: str, stamp: Mapping[str, Any]) -> dict[str, Any]:
     """Return what clients require of aspects whose declaration we do not have."""
-    match aspect:
-        case "chartInfo" | "dashboardInfo":
-            changes = {"created": stamp, "lastModified": stamp}
-            return {"title": "", "description": "", "lastModified": changes}
-        case "siblings":
-            return {"primary": False}
-        case _:
-            return {}
+    if aspect in {CHART_INFO, DASHBOARD_INFO}:
+        changes = {"created": stamp, "lastModified": stamp}
+        return {"title": "", "description": "", "lastModified": changes}
+    return {"primary": False} if aspect == SIBLINGS else {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.joined import (
     JoinedExperiment,
@@ -39,7 +40,7 @@ def map_record(record: JoinedRecord) -> list[Entity]:
 def _listed(entities: Iterable[Entity]) -> Iterator[Entity]:
     """Yield the entities of a run as what is there and needs no writing, or is to be removed."""
     for one in entities:
-        if one.aspects.get("status") == _REMOVED:
+        if one.aspects.get(STATUS) == _REMOVED:
             yield one
         elif not one.only_if_absent:
             yield Entity(one.urn, {})

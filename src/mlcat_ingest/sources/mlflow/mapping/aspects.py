@@ -1,5 +1,7 @@
 """Aspects that models and groups share: lifecycle, platform instance, owners, tags."""
 
+from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -22,10 +24,10 @@ def first_aspects(scope: Scope, *, removed: bool) -> dict[str, Aspect]:
     An active entity says `removed: false` so that one which was removed comes back; the pipeline
     drops that word where nothing is stored, so an ordinary entity costs no aspect more.
     """
-    aspects: dict[str, Aspect] = {"status": REMOVED if removed else ACTIVE}
+    aspects: dict[str, Aspect] = {STATUS: REMOVED if removed else ACTIVE}
     instance = scope.platform_instance()
     if instance is not None:
-        aspects["dataPlatformInstance"] = instance
+        aspects[DATA_PLATFORM_INSTANCE] = instance
     return aspects
 
 
@@ -40,4 +42,4 @@ def common_properties(scope: Scope, name: Name, fitter: Fitter) -> CustomPropert
 def tag_entity(name: str, description: str) -> Entity:
     """Return a tag that is created where the catalog lacks it and never changed."""
     aspect = {"name": name, "description": description}
-    return Entity(tag(name), {"tagProperties": aspect}, only_if_absent=True)
+    return Entity(tag(name), {TAG_PROPERTIES: aspect}, only_if_absent=True)

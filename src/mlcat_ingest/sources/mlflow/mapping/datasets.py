@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.dataset_names import DatasetName
 from mlcat_ingest.sources.datasets import Datasets
@@ -32,8 +33,8 @@ class DatasetFacts:
 
 NO_DATASETS: Final = DatasetFacts(
     {
-        "mlModelTrainingData": {"trainingData": []},
-        "mlModelEvaluationData": {"evaluationData": []},
+        ML_MODEL_TRAINING_DATA: {"trainingData": []},
+        ML_MODEL_EVALUATION_DATA: {"evaluationData": []},
     },
     "",
 )
@@ -65,8 +66,8 @@ def dataset_facts(
             entry["motivation"] = fitter.clean(context, "dataset context")
         (evaluation if is_evaluation(item) else training).setdefault(urn, entry)
     aspects: dict[str, Aspect] = {
-        "mlModelTrainingData": {"trainingData": list(training.values())},
-        "mlModelEvaluationData": {"evaluationData": list(evaluation.values())},
+        ML_MODEL_TRAINING_DATA: {"trainingData": list(training.values())},
+        ML_MODEL_EVALUATION_DATA: {"evaluationData": list(evaluation.values())},
     }
     return DatasetFacts(aspects, compact_json(summary))
 

@@ -12,6 +12,7 @@ from mlcat_ingest.links.evidence import (
     UsedDataset,
     feast_tags,
 )
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion, Scope
@@ -33,8 +34,8 @@ def with_evidence(model: Entity, found: Evidence | None, scope: Scope) -> Entity
     if found != _NOTHING:
         entity = (model.urn, model.aspects, model.only_if_absent, model.notes)
         return Evidenced(*entity, evidence=found, options=options)
-    properties = {**model.aspects["mlModelProperties"], "mlFeatures": []}
-    return replace(model, aspects={**model.aspects, "mlModelProperties": properties})
+    properties = {**model.aspects[ML_MODEL_PROPERTIES], "mlFeatures": []}
+    return replace(model, aspects={**model.aspects, ML_MODEL_PROPERTIES: properties})
 
 
 def run_evidence(record: JoinedRun) -> Evidence | None:

@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 from mlcat_ingest.errors import RecordError
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
 from mlcat_ingest.sources.mlflow.joined import (
@@ -38,8 +40,8 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     aspects = first_aspects(scope, removed=experiment.lifecycle_stage == "deleted")
     named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)
     owner = next(filter(None, named), None)
-    aspects["ownership"] = scope.owners.ownership(owner)
-    aspects["globalTags"] = NO_TAGS
+    aspects[OWNERSHIP] = scope.owners.ownership(owner)
+    aspects[GLOBAL_TAGS] = NO_TAGS
     custom = common_properties(scope, name, fitter)
     stage = None if experiment.lifecycle_stage == "active" else experiment.lifecycle_stage
     custom.put_own(OwnKey.EXPERIMENT_ID, experiment.experiment_id)
@@ -50,7 +52,7 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     properties["description"] = fitter.description(experiment.tags.get(NOTE_TAG))
     _put_times(properties, experiment.created_at_ms, experiment.last_updated_at_ms, fitter, owner)
     properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
-    aspects["mlModelGroupProperties"] = sized(properties, fitter)
+    aspects[ML_MODEL_GROUP_PROPERTIES] = sized(properties, fitter)
     return [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
 
 
@@ -83,9 +85,9 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     properties["externalUrl"] = scope.links.registered_model(model.name)
     aspects = first_aspects(scope, removed=False)
     # MLflow knows no owners and no catalog tags of it: what rules added goes when they go.
-    aspects["ownership"] = scope.owners.ownership(None)
-    aspects["globalTags"] = NO_TAGS
-    aspects["mlModelGroupProperties"] = sized(properties, fitter)
+    aspects[OWNERSHIP] = scope.owners.ownership(None)
+    aspects[GLOBAL_TAGS] = NO_TAGS
+    aspects[ML_MODEL_GROUP_PROPERTIES] = sized(properties, fitter)
     entities = [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
     if newest is not None:
         entities.append(_version_set(version_set_urn(scope, model.name)))

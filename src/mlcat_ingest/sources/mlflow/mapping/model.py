@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 from mlcat_ingest.errors import RecordError
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
@@ -64,7 +66,7 @@ def map_run(record: JoinedRun) -> list[Entity]:
     aspects.update(datasets.aspects)
     custom = common_properties(scope, name, fitter)
     _put_properties(custom, record, datasets.summary)
-    aspects["mlModelProperties"] = _model(record, custom, user)
+    aspects[ML_MODEL_PROPERTIES] = _model(record, custom, user)
     model = Entity(name.urn, aspects, notes=tuple(fitter.notes))
     return [with_evidence(model, run_evidence(record), scope)]
 
@@ -72,10 +74,10 @@ def map_run(record: JoinedRun) -> list[Entity]:
 def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
     tags = record.run.tags
     aspects = first_aspects(record.scope, removed=record.is_removed)
-    aspects["ownership"] = record.scope.owners.ownership(user)
+    aspects[OWNERSHIP] = record.scope.owners.ownership(user)
     committed = COMMIT_TAGS[0] in tags or COMMIT_TAGS[1] in tags
-    aspects["sourceCode"] = source_code(tags) if committed else NO_SOURCE_CODE
-    aspects["globalTags"] = NO_TAGS
+    aspects[SOURCE_CODE] = source_code(tags) if committed else NO_SOURCE_CODE
+    aspects[GLOBAL_TAGS] = NO_TAGS
     return aspects
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mlcat_ingest.errors import InvalidUrnError, RecordError
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build, tag
 from mlcat_ingest.sources.mlflow.joined import JoinedVersion, Scope
@@ -64,17 +67,17 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
     aspects = first_aspects(scope, removed=False)
     user = scope.owners.urn(version.user_id)
-    aspects["ownership"] = scope.owners.ownership(user)
+    aspects[OWNERSHIP] = scope.owners.ownership(user)
     tags = TagCollector(scope, fitter)
     tags.add(version.stage, aliases_of(version, record.registered))
-    aspects["globalTags"] = {"tags": tags.associations}
-    aspects["versionProperties"] = _version_properties(record, fitter)
+    aspects[GLOBAL_TAGS] = {"tags": tags.associations}
+    aspects[VERSION_PROPERTIES] = _version_properties(record, fitter)
     custom = common_properties(scope, name, fitter)
     _put_facts(custom, record)
     _put_version_tags(custom, version)
     properties = _properties(record, custom, user)
     _put_training(properties, record, custom)
-    aspects["mlModelProperties"] = sized(properties, fitter)
+    aspects[ML_MODEL_PROPERTIES] = sized(properties, fitter)
     model = Entity(name.urn, aspects, notes=tuple(fitter.notes))
     return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
 
