@@ -1,7 +1,7 @@
 """Services that have not answered yet: what a progress line says of a run that seems to stand."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,6 @@ class Awaited:
         return f"no answer from {self.address} for {self.seconds:.0f} s{again}"
 
 
-@runtime_checkable
 class Awaits(Protocol):
     """A side of a run that sends requests; `awaited` may be called from any thread."""
 
@@ -27,7 +26,7 @@ class Awaits(Protocol):
         return None
 
 
-def longest_awaited(*sides: object) -> Awaited | None:
+def longest_awaited(*sides: Awaits) -> Awaited | None:
     """Return the request that waits longest among those of `sides`; some may send none."""
-    found = (side.awaited() for side in sides if isinstance(side, Awaits))
+    found = (side.awaited() for side in sides)
     return max(filter(None, found), key=lambda one: one.seconds, default=None)

@@ -5,11 +5,12 @@ A recipe calls it a `sink`. An implementation derives from `Catalog` and has fiv
 the catalog cannot do it.
 """
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mlcat_ingest.awaiting import Awaited
+from mlcat_ingest.awaiting import Awaits
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,
@@ -66,6 +67,7 @@ class Evaluation:
 class Reads(Protocol):
     """Reads stored aspects."""
 
+    @abstractmethod
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
@@ -73,7 +75,6 @@ class Reads(Protocol):
 
         Cost: one request for a batch of URNs of one entity type.
         """
-        ...
 
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         """Return an aspect, 0 for its latest `version`; None where the catalog does not keep it.
@@ -92,6 +93,7 @@ class Writes(Protocol):
         """Proposals in one write request at most."""
         return MAX_REQUEST_ITEMS
 
+    @abstractmethod
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; the others are acknowledged.
 
@@ -100,7 +102,6 @@ class Writes(Protocol):
 
         Cost: one request for up to `batch_size` proposals and 15 MiB; more where some are refused.
         """
-        ...
 
 
 class Searches(Protocol):
@@ -109,31 +110,32 @@ class Searches(Protocol):
     A catalog that is not searched, or not by us, raises one of `CANNOT_ANSWER`.
     """
 
+    @abstractmethod
     def owned(self, entity_type: str, source: str) -> Owned:
         """Return the live entities of a type whose `mlcat.source` names `source`.
 
         Cost: one request for each 1,000; the total comes with the first.
         """
-        ...
 
+    @abstractmethod
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages.
 
         Cost: one request for each 1,000.
         """
-        ...
 
+    @abstractmethod
     def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return for each text the URNs of a few datasets that a search for it finds.
 
         Cost: one request.
         """
-        ...
 
 
 class Evaluates(Protocol):
     """Evaluates metadata tests."""
 
+    @abstractmethod
     def evaluate_batch(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
     ) -> Evaluation:
@@ -143,7 +145,6 @@ class Evaluates(Protocol):
 
         Cost: one request for a batch of URNs, or one a URN where the service has no batch call.
         """
-        ...
 
 
 class NoEntities(Searches):
@@ -179,7 +180,7 @@ class NoEvaluation(Evaluates):
         return Evaluation(not_evaluated=self._reason)
 
 
-class Catalog(Reads, Writes, Protocol):
+class Catalog(Reads, Writes, Awaits, Protocol):
     """A catalog. Nothing is contacted before `open`; safe to use from several threads after it."""
 
     @property
@@ -211,14 +212,11 @@ class Catalog(Reads, Writes, Protocol):
         """How many requests were sent so far, retries included."""
         return 0
 
-    def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
-        return None
-
     def exists(self) -> bool:
         """Return whether there is a catalog before `open` makes one; nothing is contacted."""
         return True
 
+    @abstractmethod
     def open(self, *, read_only: bool = False) -> str:
         """Connect, and return one line for the user: where it writes.
 
@@ -228,18 +226,17 @@ class Catalog(Reads, Writes, Protocol):
             CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
             ProtocolMismatchError: as their names say.
         """
-        ...
 
+    @abstractmethod
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing.
 
         With `write` an entity of the check's own is written and deleted again.
         """
-        ...
 
+    @abstractmethod
     def close(self, *, complete: bool = True) -> None:
         """Release connections and child processes; safe to call twice.
 
         A catalog that shows its work only whole keeps back what is not `complete`.
         """
-        ...

@@ -42,6 +42,15 @@ class SmallCatalog(Catalog):
         """Nothing is open."""
 
 
+def test_a_catalog_has_five_methods_of_its_own() -> None:
+    required = {"open", "read_many", "write", "check", "close"}
+    assert Catalog.__abstractmethods__ == required
+    assert required <= SmallCatalog.__dict__.keys()
+    incomplete = type("Incomplete", (Catalog,), {"open": SmallCatalog.open})
+    with pytest.raises(TypeError, match="abstract"):
+        incomplete()
+
+
 def test_what_a_catalog_does_not_implement_it_declares() -> None:
     catalog = SmallCatalog()
     assert (catalog.keeps, catalog.exists(), catalog.batch_size) == (True, True, MAX_REQUEST_ITEMS)

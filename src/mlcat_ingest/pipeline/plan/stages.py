@@ -6,7 +6,7 @@ from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.client.base import Catalog, Searches, StoredEntity
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.findings import Finding
-from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.delivered import Delivered, Refusal
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.plan.spool import Spool
@@ -85,6 +85,10 @@ class PlannedCatalog(Catalog):
     ) -> Mapping[str, StoredEntity]:
         """Return what is stored, and over it what would be."""
         return self._spool.over(self._catalog.read_many(urns, aspects), urns, aspects)
+
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return an aspect as it is, or was."""
+        return self._catalog.get_aspect(urn, aspect, version)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write nothing: entities are delivered elsewhere, and all else is none of a plan's."""
