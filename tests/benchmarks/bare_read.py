@@ -11,8 +11,17 @@ from typing import Any
 
 import orjson
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import Retry
 
 PAGE = 500
+
+
+def open_session() -> requests.Session:
+    session = requests.Session()
+    # The server may close an idle connection in the moment in which the next page is asked for.
+    session.mount("http://", HTTPAdapter(max_retries=Retry(3, allowed_methods=None)))
+    return session
 
 
 def listing(session: requests.Session, url: str, body: dict[str, object]) -> dict[str, Any]:
@@ -23,7 +32,7 @@ def listing(session: requests.Session, url: str, body: dict[str, object]) -> dic
 
 
 def read_runs(server: str, experiments: list[str]) -> int:
-    session = requests.Session()
+    session = open_session()
     count = 0
     token = ""
     while True:
@@ -47,7 +56,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=1)
     chosen = parser.parse_args()
     page = listing(
-        requests.Session(),
+        open_session(),
         f"{chosen.server}/api/2.0/mlflow/experiments/search",
         {"max_results": PAGE, "view_type": "ALL"},
     )
