@@ -11,6 +11,7 @@ from mlcat_ingest.cli.metrics_file import MetricsFile
 from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.pipeline.report import (
+    COUNTERS,
     EntityCounts,
     EvaluationSummary,
     PassSummary,
@@ -72,7 +73,13 @@ def write(path: Path, report: Report) -> Samples:
 
 
 def test_every_number_of_a_run(path: Path) -> None:
+    others = {
+        (shown.get("metric", name), ()): 0
+        for name, shown in COUNTERS.items()
+        if "help_text" in shown and "label" not in shown
+    }
     assert write(path, GOOD) == {
+        **others,
         ("up", ()): 0,  # ten were refused
         ("exit_code", ()): 4,
         ("last_run_timestamp_seconds", ()): 1_003.5,
