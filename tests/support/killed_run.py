@@ -17,7 +17,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sinks.config import RestSinkConfig
 from mlcat_ingest.sinks.rest import RestCatalog
@@ -58,7 +58,7 @@ class Numbers(Source[FakeRecord]):
 
 def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: int = 0) -> Report:
     """Run once; at the `number`-th `moment` the process is killed."""
-    state = StateSession(state_url, MemoryOptions("killed"))
+    state = StateSession(state_url, StateOptions("killed"))
     if moment:
         owner: Any = state if moment == "commit" else state.tracker
         real, calls = getattr(owner, moment), iter(range(10**9))

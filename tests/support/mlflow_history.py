@@ -10,7 +10,7 @@ from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.mlflow.records import (
     Experiment,
@@ -272,13 +272,19 @@ class Recipe:
 
     def report(self, *, full: bool = False) -> Report:
         """Run once."""
-        state = StateSession() if self.url is None else StateSession(self.url, _memory(full=full))
+        state = (
+            StateSession()
+            if self.url is None
+            else StateSession(self.url, _state_options(full=full))
+        )
         return PipelineRun(self._sources(), self.sink, self._options(state)).execute()
 
     def plan(self, *, full: bool = False) -> Plan:
         """Find what `report` would write."""
         spool = Spool()
-        options = self._options(StateSession(self.url or "", _memory(full=full), StatePolicy.COPY))
+        options = self._options(
+            StateSession(self.url or "", _state_options(full=full), StatePolicy.COPY)
+        )
         sink = PlannedCatalog(self.sink, spool)
         run = PipelineRun(self._sources(), sink, options, lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
@@ -306,6 +312,6 @@ def _reader(server: Server, workspace: str = "default", **options: Any) -> FakeR
     return FakeReader(stores, page=50, now_ms=server.now_ms, **options)
 
 
-def _memory(*, full: bool) -> MemoryOptions:
+def _state_options(*, full: bool) -> StateOptions:
     # The state's own clock is not the server's: a day of the history takes no day here.
-    return MemoryOptions("r", full=full)
+    return StateOptions("r", full=full)

@@ -8,7 +8,7 @@ from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.fakes import FakeSink
@@ -28,12 +28,12 @@ class RegistryRecipe:
     def ingest(self, content: bytes) -> Report:
         """Run once over a registry of this content."""
         (self.folder / "registry.db").write_bytes(content)
-        state = StateSession(self._url, self._memory) if self.has_state else StateSession()
+        state = StateSession(self._url, self._state_options) if self.has_state else StateSession()
         return Run([self._source()], self.sink, self._options(state)).execute()
 
     def plan(self) -> Plan:
         """Find what `ingest` would write."""
-        spool, state = Spool(), StateSession(self._url, self._memory, StatePolicy.COPY)
+        spool, state = Spool(), StateSession(self._url, self._state_options, StatePolicy.COPY)
         sink = PlannedCatalog(self.sink, spool)
         run = Run([self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool))
         return Plan(run.execute(), spool)
@@ -52,8 +52,8 @@ class RegistryRecipe:
         return f"sqlite:///{self.folder}/state.db"
 
     @property
-    def _memory(self) -> MemoryOptions:
-        return MemoryOptions("r")
+    def _state_options(self) -> StateOptions:
+        return StateOptions("r")
 
     def _source(self) -> FeastSource:
         return FeastSource(config(registry=str(self.folder / "registry.db")))

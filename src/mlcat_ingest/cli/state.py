@@ -17,7 +17,7 @@ from mlcat_ingest.text import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlcat_ingest.pipeline.state.summary import PartSummary, Summary
+    from mlcat_ingest.pipeline.state.summary import PartitionSummary, Summary
 
 
 @click.group(
@@ -93,7 +93,7 @@ def _lines(told: "Summary") -> "Iterator[str]":
             yield f"    {name:<10} {value}"
 
 
-def _facts(part: "PartSummary") -> "Iterator[tuple[str, str]]":
+def _facts(part: "PartitionSummary") -> "Iterator[tuple[str, str]]":
     yield "records", ", ".join(f"{n:,} {kind}" for kind, n in part.records.items()) or "none"
     if part.dirty:
         dirty = ", ".join(f"{n:,} {kind}" for kind, n in part.dirty.items())

@@ -48,7 +48,7 @@ class Ending:
         return self.tally.report(
             Standing(
                 catalog=self.catalog,
-                passes=self.state.passes(failed=finished and self.gate.cause is not None),
+                passes=self.state.pass_summaries(failed=finished and self.gate.cause is not None),
                 source_requests=sum(source.requests_made() for source in self.sources),
                 catalog_requests=self.sink.requests_made,
                 error=self.gate.cause,

@@ -8,7 +8,7 @@ from mlcat_ingest.client.base import Catalog, Evaluation
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.recipe.model import EvaluateSpec
@@ -75,7 +75,7 @@ class Evaluator:
         if batch:
             self._evaluate(batch)
 
-    def catch_up(self, parts: Iterable[PartPass]) -> None:
+    def catch_up(self, parts: Iterable[PartitionPass]) -> None:
         """Evaluate what was written earlier and has no result.
 
         A run that was killed leaves such entities: full passes find them, and, if something

@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
@@ -66,11 +66,11 @@ class Pipeline:
         that must not fail.
         """
         recipe = self._resolved.recipe
-        memory = memory_of(recipe, full=full, accept_renaming=accept_renaming)
+        state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
         options = RunOptions(
             recipe,
             dead_letters=recipe.dead_letter_file,
-            state=StateSession(recipe.state.url, memory, mask=secrets.mask),
+            state=StateSession(recipe.state.url, state_options, mask=secrets.mask),
             gate=gate,
             listing=listing_of(self._resolved),
         )
@@ -94,7 +94,7 @@ class Pipeline:
             on_dead_letter=letters.append,
             state=StateSession(
                 recipe.state.url,
-                MemoryOptions(recipe.name),
+                StateOptions(recipe.name),
                 StatePolicy.NAMES,
                 secrets.mask,
             ),
@@ -120,10 +120,10 @@ class Pipeline:
         what that run would read. What ended it early is in its report.
         """
         recipe = self._resolved.recipe
-        memory = memory_of(recipe, full=full, accept_renaming=accept_renaming)
+        state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
         options = RunOptions(
             recipe.model_copy(update={"evaluate": EvaluateSpec(enabled=False)}),
-            state=StateSession(recipe.state.url, memory, StatePolicy.COPY, secrets.mask),
+            state=StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask),
             doing="comparing with",
         )
         sources, sink = self._sources(), self._build_sink()
@@ -168,9 +168,9 @@ def listing_of(resolved: Resolved) -> Listing | None:
     )
 
 
-def memory_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> MemoryOptions:
+def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> StateOptions:
     """Return how far a run believes what is remembered."""
-    return MemoryOptions(
+    return StateOptions(
         recipe=recipe.name,
         settings=content_hash(secrets.comparable(content_of(recipe))),
         full_every_s=recipe.state.full_every.seconds,

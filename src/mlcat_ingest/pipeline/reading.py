@@ -16,7 +16,7 @@ from mlcat_ingest.pipeline.links import Linker
 from mlcat_ingest.pipeline.merge import fold, version_set_of
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.queues import Channel
-from mlcat_ingest.pipeline.state.tracker import Traced, Tracker
+from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
 from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 from mlcat_ingest.sources.base import (
@@ -111,26 +111,26 @@ class PageMapper:
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
         self._tally.count(records=len(page.records))
-        found = self._tracker.sort(page)
+        found = self._tracker.changes(page)
         self._pass_over(found.unchanged)
         for start in range(0, len(found.changed), MAX_REQUEST_ITEMS):
             some = found.changed[start : start + MAX_REQUEST_ITEMS]
             mapped = [
-                (traced, entities)
-                for traced in some
-                if (entities := self._mapped(source, traced)) is not None
+                (changed, entities)
+                for changed in some
+                if (entities := self._mapped(source, changed)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
-            for (traced, _), entities in zip(mapped, linked, strict=True):
+            for (changed, _), entities in zip(mapped, linked, strict=True):
                 if not any(one.aspects or one.only_if_absent for one in entities):
-                    self._tracker.seen(traced, entities)
-                elif self._tracker.track(traced, entities):
+                    self._tracker.seen(changed, entities)
+                elif self._tracker.track(changed, entities):
                     yield from entities
                 else:
                     self._pass_over([one.urn for one in entities])
 
-    def _mapped(self, source: Source[Any], traced: Traced) -> Sequence[Entity] | None:
-        record = traced.record
+    def _mapped(self, source: Source[Any], changed: ChangedRecord) -> Sequence[Entity] | None:
+        record = changed.record
         try:
             entities = list(self._enricher.apply(source.map(record)))
         except SkippableError as error:
@@ -142,7 +142,7 @@ class PageMapper:
         else:
             return self._keys.fit(entities)
         self._tally.record_failed(*failed)
-        self._tracker.failed(traced, failed[1])
+        self._tracker.failed(changed, failed[1])
         return None
 
 

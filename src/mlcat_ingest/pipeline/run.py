@@ -41,7 +41,7 @@ from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages
 from mlcat_ingest.pipeline.removal import Removal, Withheld
 from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.report import Progress, Report
-from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.tally import Mask, Tally
 from mlcat_ingest.pipeline.writing import Writer
@@ -281,7 +281,7 @@ class Run:
         self._delivery.finish()
         self._lineage.finish()
         if failure is None and (over_limit or isinstance(self._scope, Shards)):
-            self._evaluator.catch_up(self._state.parts())
+            self._evaluator.catch_up(self._state.partition_passes())
         if failure or over_limit:
             self._gate.stop(failure or over_limit)
 
@@ -291,7 +291,7 @@ class Run:
         Raises:
             LimitError: too much would be removed, so nothing was.
         """
-        read_before = len(self._state.parts())
+        read_before = len(self._state.partition_passes())
         request = request_for(source, self._scope, self._state)
         pages: Channel[Page[Any] | Finished] = Channel(self._gate, 1)
         threads.start(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
@@ -305,7 +305,7 @@ class Run:
         try:
             # What some units lack may be in others.
             if pages.error is None and not isinstance(self._scope, Shards):
-                parts = self._state.parts()[read_before:]
+                parts = self._state.partition_passes()[read_before:]
                 gone = self._removal.after(source, parts)
                 self._dispatch(self._chunker.chunks(gone))
                 self._settle()
@@ -317,7 +317,7 @@ class Run:
                 self._state.commit()
         except LimitError:
             # Or the checkpoint would count with that of the next source.
-            self._state.tracker.reopen(self._state.parts()[read_before:])
+            self._state.tracker.reopen(self._state.partition_passes()[read_before:])
             raise
         except MlcatError as error:
             return error
@@ -330,7 +330,7 @@ class Run:
         self.found_ids.update(finished.found_ids)
         if finished.index is not None:
             self._linker.add(finished.index)
-        if isinstance(finished.partition, PartPass) and finished.checkpoint is not None:
+        if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:
             finished.partition.finish(finished.checkpoint, complete=finished.complete)
 
     def _settle(self) -> None:

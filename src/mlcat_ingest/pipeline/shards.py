@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.pipeline import listing_of, memory_of
+from mlcat_ingest.pipeline.pipeline import listing_of, state_options_of
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSink, resolve
 from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
@@ -106,10 +106,12 @@ class Sharding:
         Cost: one more listing of the sources; runs are not compared with the catalog again.
         """
         sources = [self._source(at) for at in range(len(self._resolved.sources))]
-        memory = memory_of(self._recipe, full=True, accept_renaming=False)
+        state_options = state_options_of(self._recipe, full=True, accept_renaming=False)
         options = RunOptions(
             self._recipe,
-            state=StateSession(self._recipe.state.url, memory, StatePolicy.COPY, mask=secrets.mask),
+            state=StateSession(
+                self._recipe.state.url, state_options, StatePolicy.COPY, mask=secrets.mask
+            ),
             scope=Rest(),
             listing=listing_of(self._resolved),
         )

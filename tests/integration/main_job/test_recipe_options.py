@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.recipe.model import Recipe
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
@@ -178,8 +178,8 @@ OTHERS = {
     "RunOptions.gate": "the command's --fail-on-tests",
     "RunOptions.scope": "shards of Airflow, and the runs that hooks name",
     "RunOptions.doing": "words of a plan",
-    "MemoryOptions.full": "the command's --full",
-    "MemoryOptions.accept_renaming": "the command's --accept-renaming",
+    "StateOptions.full": "the command's --full",
+    "StateOptions.accept_renaming": "the command's --accept-renaming",
 }
 """Fields of options that no recipe decides, and who does."""
 
@@ -197,7 +197,7 @@ def options_made(recipe: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return init
 
     with monkeypatch.context() as patched:
-        for kind in (RunOptions, MemoryOptions):
+        for kind in (RunOptions, StateOptions):
             patched.setattr(kind, "__init__", recording(kind.__init__))
         patched.setattr(Run, "execute", lambda run, *_: run._withheld.close())
         Pipeline(Recipe.parse(recipe, base_dir=folder)).run()

@@ -9,8 +9,8 @@ from mlcat_ingest.errors import RecipeLockedError
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.memory import StateOptions
+from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
@@ -18,10 +18,10 @@ from support.fakes import FakeSink
 
 pytestmark = pytest.mark.integration
 
-HERE = PartKey("r", "http://catalog", "mlflow:0123:default", "")
-TWICE = PartKey("r", "http://catalog", "mlflow:0123:default#2", "")
-ELSEWHERE = PartKey("r", "http://other", "mlflow:0123:default", "")
-OTHER = PartKey("other", "http://catalog", "mlflow:4567:default", "")
+HERE = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
+TWICE = PartitionKey("r", "http://catalog", "mlflow:0123:default#2", "")
+ELSEWHERE = PartitionKey("r", "http://other", "mlflow:0123:default", "")
+OTHER = PartitionKey("other", "http://catalog", "mlflow:4567:default", "")
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def kept(url: str) -> Iterator[StateSession]:
         some = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)]
         rows.save(engine, [*some, Row(key.id, "run", "none", "d", "", "", "", "", 1)])
     engine.dispose()
-    state = StateSession(url, MemoryOptions("r"), StatePolicy.EXISTING)
+    state = StateSession(url, StateOptions("r"), StatePolicy.EXISTING)
     state.open(FakeSink(place="http://catalog"))
     yield state
     state.close()
@@ -89,7 +89,7 @@ def test_no_run_begins_meanwhile(kept: StateSession, url: str) -> None:
 
 def test_where_there_is_none_none_is_made(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/deep/state.db"
-    state = StateSession(url, MemoryOptions("r"), StatePolicy.EXISTING)
+    state = StateSession(url, StateOptions("r"), StatePolicy.EXISTING)
     state.open(FakeSink(place="http://catalog"))
     assert state.source_keys() == []
     assert list(state.urns()) == []

@@ -13,8 +13,8 @@ from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import copy_recipe, open_state
 from mlcat_ingest.pipeline.state.lock import held_state
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
-from mlcat_ingest.pipeline.state.parts import Counts, PartKey
+from mlcat_ingest.pipeline.state.memory import StateOptions
+from mlcat_ingest.pipeline.state.parts import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
@@ -24,8 +24,8 @@ from support.fakes import FakeSink
 
 pytestmark = pytest.mark.integration
 
-KEY = PartKey("r", "http://catalog", "mlflow:0123:default", "")
-OTHER = PartKey("other", "http://catalog", "mlflow:0123:default", "")
+KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
+OTHER = PartitionKey("other", "http://catalog", "mlflow:0123:default", "")
 
 
 def fill(url: str) -> None:
@@ -68,7 +68,7 @@ def test_one_recipe_is_copied_whole(url: str, copy: Engine, copy_url: str) -> No
 def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
     fill(url)
     before = summary(url, "r")
-    state = StateSession(url, MemoryOptions("r"), StatePolicy.COPY)
+    state = StateSession(url, StateOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
     state.tracker.flush()
     state.close()
@@ -108,7 +108,7 @@ def place(urn: str) -> Partition:
 def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
     fill(url)
     before = summary(url, "r")
-    state = StateSession(url, MemoryOptions("r"), StatePolicy.NAMES)
+    state = StateSession(url, StateOptions("r"), StatePolicy.NAMES)
     with held_state(url, "r"):
         state.open(FakeSink(place="http://catalog"))
         assert state.partition(place("urn:li:mlModel:x")).checkpoint is None
@@ -122,7 +122,7 @@ def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
 def test_names_of_another_catalog_or_recipe_do_not_count(url: str) -> None:
     fill(url)
     for recipe, catalog in (("r", "http://elsewhere"), ("new", "http://catalog")):
-        state = StateSession(url, MemoryOptions(recipe), StatePolicy.NAMES)
+        state = StateSession(url, StateOptions(recipe), StatePolicy.NAMES)
         state.open(FakeSink(place=catalog))
         assert state.partition(place("urn:li:mlModel:y")).checkpoint is None
         state.close()
@@ -131,7 +131,7 @@ def test_names_of_another_catalog_or_recipe_do_not_count(url: str) -> None:
 @pytest.mark.parametrize("policy", [StatePolicy.COPY, StatePolicy.NAMES])
 def test_a_state_that_is_not_there_is_not_made(tmp_path: Path, policy: StatePolicy) -> None:
     url = f"sqlite:///{tmp_path}/deep/state.db"
-    state = StateSession(url, MemoryOptions("r"), policy)
+    state = StateSession(url, StateOptions("r"), policy)
     state.open(FakeSink(place="http://catalog"))
     state.close()
     assert list(tmp_path.iterdir()) == []
@@ -151,7 +151,7 @@ def test_a_file_that_may_not_be_read_is_planned_without_as_a_run_goes_on_without
     url = f"sqlite:///{tmp_path}/state.db"
     fill(url)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    state = StateSession(url, MemoryOptions("r"), StatePolicy.COPY)
+    state = StateSession(url, StateOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
     assert state.tracker.remembers
     state.close()

@@ -17,14 +17,14 @@ from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
-from mlcat_ingest.pipeline.state.parts import Counts, PartKey
+from mlcat_ingest.pipeline.state.parts import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.pipeline.state.summary import reset, summary
 from mlcat_ingest.sql.engine import write_transaction
 
 pytestmark = pytest.mark.integration
 
-KEY = PartKey("r", "http://catalog", "mlflow:0123:default", "")
+KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merge
 def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
     assert parts.pinned(engine, KEY) == {}
     parts.pin(engine, KEY, {"run": "urn:1", "experiment": "urn:2"})
-    other = PartKey(KEY.recipe, KEY.sink, KEY.source, "elsewhere")
+    other = PartitionKey(KEY.recipe, KEY.sink, KEY.source, "elsewhere")
     assert parts.pinned(engine, other) == {"run": "urn:1", "experiment": "urn:2"}
     parts.pin(engine, other, {"run": "urn:3"})
     assert parts.pinned(engine, KEY) == {"run": "urn:3"}
@@ -225,7 +225,7 @@ def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -
 
 def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
     for recipe in ("r", "other"):
-        key = PartKey(recipe, KEY.sink, KEY.source, "")
+        key = PartitionKey(recipe, KEY.sink, KEY.source, "")
         part_id = parts.begin(engine, key, "s").key.id
         rows.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
         parts.pin(engine, key, {"run": "urn:1"})

@@ -7,9 +7,9 @@ from sqlalchemy import Engine, select
 
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass
+from mlcat_ingest.pipeline.state.memory import PartitionPass, StateOptions
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
-from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.tables import record
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 DUMP = Path(__file__).parents[2] / "data" / "state" / "before_fingerprints.sql"
 PLACE = "http://catalog"
-KEY = PartKey("r", PLACE, "mlflow:0123:default", "")
+KEY = PartitionKey("r", PLACE, "mlflow:0123:default", "")
 
 
 def load(url: str) -> None:
@@ -47,10 +47,10 @@ def test_a_run_goes_on_from_the_state_of_an_earlier_version(url: str) -> None:
     sink = FakeSink(place=PLACE)
     for name in "abc":
         sink.put(model_urn(name), "mlModelKey", {"name": name})
-    state = StateSession(url, MemoryOptions("r", full_every_s=1e12))
+    state = StateSession(url, StateOptions("r", full_every_s=1e12))
     state.open(sink)
     found = state.partition(Partition(KEY.source, "", {"run": model_urn("0")}, "s"))
-    assert isinstance(found, PartPass)
+    assert isinstance(found, PartitionPass)
     assert (found.full, found.checkpoint, found.number) == (None, {"since": 5}, 2)
     assert (found.fingerprints("run"), found.joined_fingerprints("run")) == (
         {"b": "open"},

@@ -73,7 +73,7 @@ def write(path: Path, report: Report) -> Samples:
 
 
 def test_every_number_of_a_run(path: Path) -> None:
-    others = {
+    others: dict[tuple[str, tuple[str, ...]], float] = {
         (shown.get("metric", name), ()): 0
         for name, shown in COUNTERS.items()
         if "help_text" in shown and "label" not in shown

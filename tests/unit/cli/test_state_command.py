@@ -13,11 +13,11 @@ from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
-from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.rows import Row
 from support.cli import Invoke
 
-KEY = PartKey("night", "rest http://catalog", "mlflow:0123:default", "eu")
+KEY = PartitionKey("night", "rest http://catalog", "mlflow:0123:default", "eu")
 STARTED_MS = 1_760_000_000_000
 
 
@@ -88,7 +88,7 @@ def test_what_is_remembered_is_shown_to_people(
 def test_a_part_that_never_came_to_its_end_says_so(
     invoke: Invoke, recipe: str, engine: Engine
 ) -> None:
-    parts.begin(engine, PartKey("night", "s", "mlflow:0:w", ""), "s")
+    parts.begin(engine, PartitionKey("night", "s", "mlflow:0:w", ""), "s")
     shown = invoke("state", "show", recipe).out
     assert "records    none" in shown
     assert "last run   never" in shown

@@ -17,7 +17,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.render import as_data, as_text
 from mlcat_ingest.pipeline.report import FeatureSummary, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.recipe.enrich import EnrichRule
 from mlcat_ingest.sources.base import (
@@ -267,7 +267,7 @@ def test_a_run_that_did_not_change_is_linked_once_its_features_are_there(tmp_pat
 
     def run(*names: str) -> Report:
         sources = [Store(names=names), Remembering(models=[model("m", "drivers:a")])]
-        state = StateSession(url, MemoryOptions("t"))
+        state = StateSession(url, StateOptions("t"))
         options = RunOptions(a_recipe("t", evaluate={"enabled": False}), state=state)
         return Run(sources, catalog, options).execute()
 

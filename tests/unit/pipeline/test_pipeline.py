@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.pipeline import Pipeline, memory_of
+from mlcat_ingest.pipeline.pipeline import Pipeline, state_options_of
 from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, ReadRequest
@@ -105,7 +105,7 @@ def test_a_recipe_is_resolved_at_once() -> None:
 
 def test_a_rule_that_changes_is_another_recipe_whatever_its_keys_are_called() -> None:
     digests = [
-        memory_of(
+        state_options_of(
             Recipe.parse(
                 "{source: {type: mlflow},"
                 f" enrich: [{{structured_properties: {{secret_level: {level}}}}}]}}"

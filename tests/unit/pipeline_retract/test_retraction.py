@@ -23,14 +23,14 @@ from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
-from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
 PLACE = "fake://catalog"
-KEY = PartKey("r", PLACE, "fake:0:default", "")
+KEY = PartitionKey("r", PLACE, "fake:0:default", "")
 HOME = "mlModelProperties"
 
 
@@ -78,7 +78,7 @@ class World:
         if remember:
             self.remember(*names)
 
-    def remember(self, *names: str, key: PartKey = KEY) -> None:
+    def remember(self, *names: str, key: PartitionKey = KEY) -> None:
         engine = open_state(self.url)
         parts.begin(engine, key, "s")
         parts.finish(engine, key, {"at": 1}, 1_000, full=True)
@@ -116,7 +116,7 @@ def urns(*names: str) -> set[str]:
 def test_what_is_remembered_is_taken_back_and_forgotten(world: World) -> None:
     world.sink = Unsearchable(place=PLACE)
     world.ingest(*(f"r{n}" for n in range(450)))
-    elsewhere = PartKey("r", "another catalog", KEY.source, "")
+    elsewhere = PartitionKey("r", "another catalog", KEY.source, "")
     world.remember("r1", key=elsewhere)
     report = world.run()
     assert report.exit_code == 0

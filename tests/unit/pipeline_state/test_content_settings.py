@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.pipeline.pipeline import memory_of
+from mlcat_ingest.pipeline.pipeline import state_options_of
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import NotContent, RecipeModel
 from mlcat_ingest.recipe.model import Recipe
@@ -97,7 +97,7 @@ SAGEMAKER_OTHERS = {
 
 def recipe_settings(**changed: Any) -> str:
     recipe = Recipe.model_validate({**BARE, **changed})
-    return memory_of(recipe, full=False, accept_renaming=False).settings
+    return state_options_of(recipe, full=False, accept_renaming=False).settings
 
 
 def mlflow_settings(**changed: Any) -> str:

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.metadata_gate import GateOptions, Judged
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
@@ -75,7 +75,7 @@ class World:
         gate = None if pattern is None else GateOptions(re.compile(pattern))
         options = RunOptions(
             a_recipe("r", evaluate=evaluate),
-            state=StateSession(self.url, MemoryOptions("r")),
+            state=StateSession(self.url, StateOptions("r")),
             gate=gate,
         )
         return Run([self.source], self.sink, options).execute()

@@ -14,10 +14,10 @@ from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailable
 from mlcat_ingest.pipeline.state import lock
 from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import copy_recipe, open_state, translate_errors
-from mlcat_ingest.pipeline.state.parts import PartKey, begin
+from mlcat_ingest.pipeline.state.parts import PartitionKey, begin
 from mlcat_ingest.sql import filelock
 
-KEY = PartKey("r", "s", "mlflow:0:default", "")
+KEY = PartitionKey("r", "s", "mlflow:0:default", "")
 
 
 def url_of(path: Path) -> str:

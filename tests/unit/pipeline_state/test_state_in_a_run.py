@@ -22,11 +22,11 @@ from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state import memory as memory_module
 from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
-from mlcat_ingest.pipeline.state.parts import PartKey
+from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.state.summary import PartSummary, summary
+from mlcat_ingest.pipeline.state.summary import PartitionSummary, summary
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -90,7 +90,7 @@ class World:
     sink: FakeSink = field(default_factory=lambda: FakeSink(place=PLACE))
 
     def run(self, *sources: Remembering, evaluate: bool = False, **options: Any) -> Report:
-        state = StateSession(self.url, MemoryOptions("r", **options))
+        state = StateSession(self.url, StateOptions("r", **options))
         run_options = RunOptions(
             a_recipe("r", evaluate={"enabled": evaluate}), mask=lambda text: text, state=state
         )
@@ -99,7 +99,7 @@ class World:
     def ingest(self, *records: Record, **options: Any) -> Report:
         return self.run(Remembering(records=records), **options)
 
-    def part(self) -> PartSummary:
+    def part(self) -> PartitionSummary:
         (part,) = summary(self.url, "r").parts
         return part
 
@@ -151,7 +151,7 @@ def test_a_changed_mark_or_join_is_a_change(world: World, changed: Record) -> No
 def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -> None:
     world.ingest(Record("a"))
     source = Remembering(records=[Record("a")])
-    state = StateSession(world.url, MemoryOptions("r"))
+    state = StateSession(world.url, StateOptions("r"))
     options = RunOptions(a_recipe("r", evaluate={"scope": "all"}), state=state)
     Run([source], world.sink, options).execute()
     assert world.sink.evaluations == [[model_urn("a")]]
@@ -245,7 +245,7 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     source = Remembering(records=things(3))
     assert world.run(source).exit_code == 4
     engine = open_state(world.url)
-    part_id = PartKey("r", PLACE, source.key, source.instance).id
+    part_id = PartitionKey("r", PLACE, source.key, source.instance).id
     assert list(rows.column_of(engine, part_id, "thing", "reason")) == ["t1"]
     engine.dispose()
     world.sink.refuse = []
@@ -427,7 +427,7 @@ def test_last_outcomes_of_metadata_tests_are_kept(world: World) -> None:
 
 
 def test_two_runs_of_a_recipe_exclude_each_other(world: World) -> None:
-    first = StateSession(world.url, MemoryOptions("r"))
+    first = StateSession(world.url, StateOptions("r"))
     first.open(world.sink)
     report = world.ingest(*things(1))
     first.close()
@@ -495,13 +495,13 @@ def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: Wo
     broken = world.run(Remembering(records=things(3), error=SourceUnavailableError("half")))
     assert [one.current_at_ms for one in broken.passes] == [read.current_at_ms]
     # Also where the run never came as far, or lags would vanish when somebody needs them.
-    state = StateSession(world.url, MemoryOptions("r"))
+    state = StateSession(world.url, StateOptions("r"))
     gone = Run([Unreachable()], world.sink, RunOptions(a_recipe("r"), state=state)).execute()
     assert gone.exit_code == 1
     [unread] = gone.passes
     assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
     assert unread.why == "not read: the run ended before it"
-    state = StateSession(world.url, MemoryOptions("r"))
+    state = StateSession(world.url, StateOptions("r"))
     fresh = Run(
         [Unreachable()], FakeSink(place="fake://other"), RunOptions(a_recipe("r"), state=state)
     )

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.pipeline.pipeline import memory_of
+from mlcat_ingest.pipeline.pipeline import state_options_of
 from mlcat_ingest.recipe.dump import recipe_to_yaml
 from mlcat_ingest.recipe.fields import Duration
 from mlcat_ingest.recipe.model import Recipe
@@ -28,7 +28,7 @@ def recipe(full_every: str) -> Recipe:
 def test_a_duration_is_a_number_of_seconds(text: str, seconds: int) -> None:
     found = recipe(text)
     assert found.state.full_every.seconds == seconds
-    assert memory_of(found, full=False, accept_renaming=False).full_every_s == seconds
+    assert state_options_of(found, full=False, accept_renaming=False).full_every_s == seconds
 
 
 @pytest.mark.parametrize("text", ["", "1", "d", "1.5h", "-1d", "1y", "1d 2h", "1234567s"])

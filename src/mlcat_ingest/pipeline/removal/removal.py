@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.removal.unlisted import Candidates
 from mlcat_ingest.pipeline.removal.withheld import Withheld
-from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, Source
@@ -34,7 +34,7 @@ _AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    part: PartPass
+    part: PartitionPass
     missing: Missing
     label: str | None
 
@@ -63,7 +63,7 @@ class Removal:
         self._max_ratio = limits.max_removed_ratio
         self._candidates = Candidates(sink, tracker, writer, keys)
 
-    def after(self, source: Source[Any], passes: Sequence[PartPass]) -> Iterator[Entity]:
+    def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
         """Yield what is to be removed, now that `passes` read all of `source`.
 
         Raises:
@@ -80,7 +80,7 @@ class Removal:
             yield from self._removed(found[start : start + _AT_ONCE])
 
     def _removed(self, found: Sequence[_Gone]) -> Iterator[Entity]:
-        gone: dict[PartPass, list[str]] = {}
+        gone: dict[PartitionPass, list[str]] = {}
         for one in found:
             if one.missing.is_gone() and not self._is_used(one):
                 gone.setdefault(one.part, []).append(one.missing.urn)
@@ -90,7 +90,7 @@ class Removal:
                 yield Entity(urn, {STATUS: {"removed": True}})
 
     def _missing(
-        self, source: Source[Any], passes: Sequence[PartPass], waiting: Sequence[str]
+        self, source: Source[Any], passes: Sequence[PartitionPass], waiting: Sequence[str]
     ) -> Iterator[_Gone]:
         if Capability.MISSING not in source.capabilities:
             return
@@ -114,7 +114,7 @@ class Removal:
         if Capability.FEATURES in source.capabilities and self._sink.keeps:
             self._note("removal_without_state", "nothing is removed without the state database")
 
-    def _confirmed(self, found: Sequence[_Gone], passes: Sequence[PartPass]) -> list[_Gone]:
+    def _confirmed(self, found: Sequence[_Gone], passes: Sequence[PartitionPass]) -> list[_Gone]:
         """Return `found` without the entities that only this pass lacks; those are kept in state.
 
         They are kept before limits are looked at: an entity that is listed again starts anew.
@@ -134,7 +134,7 @@ class Removal:
                     self._note("absent_once", f"{about}: goes with the next pass")
         return confirmed
 
-    def _stay_within(self, passes: Sequence[PartPass], count: int) -> None:
+    def _stay_within(self, passes: Sequence[PartitionPass], count: int) -> None:
         if count <= FLOOR:
             return
         total = sum(map(self._candidates.total, passes))

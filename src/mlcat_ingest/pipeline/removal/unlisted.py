@@ -19,7 +19,7 @@ from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.base import read_bases
 from mlcat_ingest.pipeline.merge.sources import custom_properties
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
-from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import Unlisted
 
@@ -64,7 +64,7 @@ class Candidates:
         self._writer = writer
         self._keys = keys
 
-    def total(self, part: PartPass) -> int:
+    def total(self, part: PartitionPass) -> int:
         """Return how many live entities of the part there are, as far as is known.
 
         Cost: one request an entity type, and a statement.
@@ -77,7 +77,7 @@ class Candidates:
             found = 0
         return max(found, self._tracker.records(part))
 
-    def after_full(self, part: PartPass, waiting: Sequence[str]) -> Iterator[list[Unlisted]]:
+    def after_full(self, part: PartitionPass, waiting: Sequence[str]) -> Iterator[list[Unlisted]]:
         """Yield what the catalog holds of the part and a full pass did not list.
 
         What is `waiting` to be removed is known already.
@@ -92,7 +92,7 @@ class Candidates:
         urns = chain(self._found(part), known)
         yield from self.read(part, (urn for urn in urns if urn not in listed))
 
-    def _found(self, part: PartPass) -> Iterator[str]:
+    def _found(self, part: PartitionPass) -> Iterator[str]:
         try:
             for entity_type in self._types(part):
                 for page in self._sink.search.owned(entity_type, part.source).pages:
@@ -100,10 +100,10 @@ class Candidates:
         except CANNOT_ANSWER as error:
             log.info("the catalog cannot be searched, so state has to do: %s", error)
 
-    def _types(self, part: PartPass) -> list[str]:
+    def _types(self, part: PartitionPass) -> list[str]:
         return [one for one in part.entity_types if one not in self._keys.refused]
 
-    def read(self, part: PartPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
+    def read(self, part: PartitionPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
         """Yield those of `urns` that are live, and nobody else's, with what stands on them."""
         left = iter(dict.fromkeys(urns))
         while some := list(islice(left, MAX_REQUEST_ITEMS)):
@@ -121,7 +121,7 @@ class Candidates:
                     if home in stored.get(urn, ()) and self._is_ours(part, stored[urn], home)
                 ]
 
-    def _is_ours(self, part: PartPass, stored: StoredEntity, home: str) -> bool:
+    def _is_ours(self, part: PartitionPass, stored: StoredEntity, home: str) -> bool:
         status = stored.get(STATUS)
         if status is not None and status.value.get("removed"):
             return False

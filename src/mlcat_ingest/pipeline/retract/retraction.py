@@ -19,7 +19,7 @@ from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import EXIT_OK, Progress, Report
 from mlcat_ingest.pipeline.retract.listing import UrnList, in_chunks, list_ours
-from mlcat_ingest.pipeline.state.memory import MemoryOptions
+from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Mask, Standing, Tally
@@ -58,7 +58,7 @@ class Retraction(Closing):
         self._name = name
         self._sources = sources
         self._sink = sink
-        self._state = StateSession(state_url, MemoryOptions(name), StatePolicy.EXISTING, mask)
+        self._state = StateSession(state_url, StateOptions(name), StatePolicy.EXISTING, mask)
         self._dead_letters = dead_letters
         self._mask = mask
         self._merge = partial(retract_entity, writer=name)

@@ -1,4 +1,4 @@
-"""What a run remembers of each part that it reads, and whether it has to read all of it."""
+"""What a run remembers of each partition that it reads, and whether it has to read all of it."""
 
 import logging
 import secrets
@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import translate_errors
-from mlcat_ingest.pipeline.state.parts import PartKey, PartRow
+from mlcat_ingest.pipeline.state.parts import PartitionKey, PartitionRow
 from mlcat_ingest.sources.base import Partition
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ DIRTY: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryOptions:
+class StateOptions:
     """What decides how far state is believed; `settings` is a digest of the recipe's own."""
 
     recipe: str
@@ -39,13 +39,15 @@ class MemoryOptions:
     accept_renaming: bool = False
 
 
-class PartPass:
+class PartitionPass:
     """One pass over a partition: a `PartitionState` that also says how it is to be read."""
 
-    def __init__(self, engine: Engine, part: Partition, row: PartRow, full: str | None) -> None:
+    def __init__(
+        self, engine: Engine, partition: Partition, row: PartitionRow, full: str | None
+    ) -> None:
         """Read everything if `full` gives a reason."""
         self._engine = engine
-        self._part = part
+        self._partition = partition
         self._row = row
         self.full = full
         self.began_at_ms = time.time_ns() // 1_000_000
@@ -53,23 +55,23 @@ class PartPass:
         self.current_at_ms = row.passed_at_ms
 
     @property
-    def key(self) -> PartKey:
-        """What the part is kept under."""
+    def key(self) -> PartitionKey:
+        """What the partition is kept under."""
         return self._row.key
 
     @property
     def source(self) -> str:
-        """What entities of the part carry as `mlcat.source`."""
-        return self._part.key
+        """What entities of the partition carry as `mlcat.source`."""
+        return self._partition.key
 
     @property
     def entity_types(self) -> Sequence[str]:
         """The types of the entities that are made of its records."""
-        return sorted(set(map(entity_type_of, self._part.identity.values())))
+        return sorted(set(map(entity_type_of, self._partition.identity.values())))
 
     @property
     def is_complete(self) -> bool:
-        """Whether every record of the part was listed in this pass."""
+        """Whether every record of the partition was listed in this pass."""
         return self.finished is not None and self.finished[1]
 
     @property
@@ -84,7 +86,7 @@ class PartPass:
 
     @property
     def why(self) -> str:
-        """Why the part is read the way it is, as words for the user."""
+        """Why the partition is read the way it is, as words for the user."""
         return self.full or "what changed since the last run"
 
     @property
@@ -109,7 +111,7 @@ class PartPass:
             return rows.column_of(self._engine, self.part_id, kind, name)
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
-        """Keep for `commit` that the part is read."""
+        """Keep for `commit` that the partition is read."""
         self.finished = (checkpoint, complete)
 
     def commit(self, engine: Engine) -> None:
@@ -132,22 +134,22 @@ class PartPass:
             self.finished = None
 
 
-class StateMemory:
+class RememberedPartitions:
     """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
 
-    def __init__(self, engine: Engine, sink: Catalog, options: MemoryOptions) -> None:
+    def __init__(self, engine: Engine, sink: Catalog, options: StateOptions) -> None:
         """Remember for the catalog `sink`."""
         self._engine = engine
         self._sink = sink
         self._options = options
-        self._passes: dict[PartKey, PartPass] = {}
+        self._passes: dict[PartitionKey, PartitionPass] = {}
 
     @property
-    def passes(self) -> Sequence[PartPass]:
-        """The parts of this run so far."""
+    def passes(self) -> Sequence[PartitionPass]:
+        """The partitions of this run so far."""
         return list(self._passes.values())
 
-    def partition(self, partition: Partition) -> PartPass:
+    def partition(self, partition: Partition) -> PartitionPass:
         """Return a pass over `partition`.
 
         Raises:
@@ -160,22 +162,22 @@ class StateMemory:
         with translate_errors(self._engine.url):
             self._pin(key, partition.identity)
             row = parts.begin(self._engine, key, settings)
-            one = PartPass(self._engine, partition, row, self._why_full(row))
+            one = PartitionPass(self._engine, partition, row, self._why_full(row))
         log.info("%s: reading %s", key.source, one.why)
         self._passes[key] = one
         return one
 
-    def _key(self, part: Partition) -> PartKey:
+    def _key(self, part: Partition) -> PartitionKey:
         recipe, address = self._options.recipe, self._sink.address
-        key = PartKey(recipe, address, part.key, part.instance)
+        key = PartitionKey(recipe, address, part.key, part.instance)
         again = 1
         while key in self._passes:
             # Two sources of a recipe may read one place, each with filters of its own.
             again += 1
-            key = PartKey(recipe, address, f"{part.key}#{again}", part.instance)
+            key = PartitionKey(recipe, address, f"{part.key}#{again}", part.instance)
         return key
 
-    def _pin(self, key: PartKey, identity: Mapping[str, str]) -> None:
+    def _pin(self, key: PartitionKey, identity: Mapping[str, str]) -> None:
         before = parts.pinned(self._engine, key)
         changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
         if changed and not self._options.accept_renaming:
@@ -186,7 +188,7 @@ class StateMemory:
         if before != identity:
             parts.pin(self._engine, key, identity)
 
-    def _entities(self, key: PartKey, kinds: Sequence[str]) -> int:
+    def _entities(self, key: PartitionKey, kinds: Sequence[str]) -> int:
         """Return how many entities of some kinds are known of a source, whatever its instance."""
         return sum(
             found.records
@@ -196,7 +198,7 @@ class StateMemory:
             if kind in kinds
         )
 
-    def _renaming(self, key: PartKey, before: str, now: str, count: int) -> RecipeError:
+    def _renaming(self, key: PartitionKey, before: str, now: str, count: int) -> RecipeError:
         return RecipeError(
             f"the recipe {key.recipe!r} names things another way than before, "
             f"{now} instead of {before}: {count:,} entities would stand in the "
@@ -205,8 +207,8 @@ class StateMemory:
             "--accept-renaming",
         )
 
-    def _why_full(self, row: PartRow) -> str | None:
-        """Return why all of a part has to be read, None where what changed will do."""
+    def _why_full(self, row: PartitionRow) -> str | None:
+        """Return why all of a partition has to be read, None where what changed will do."""
         if self._options.full:
             return "everything, as asked for"
         if row.checkpoint is None:
@@ -222,7 +224,7 @@ class StateMemory:
             return "everything: the catalog lacks what was written to it"
         return None
 
-    def _lost(self, key: PartKey) -> bool:
+    def _lost(self, key: PartitionKey) -> bool:
         """Return whether the catalog lacks some of a sample of what was written to it.
 
         State would be believed for ever by who emptied the catalog behind it.

@@ -1,4 +1,4 @@
-"""The rows of parts: what a recipe reads from one place for one catalog, and how it names it."""
+"""The rows of partitions: what a recipe reads of a place for one catalog, and how it names it."""
 
 import hashlib
 import json
@@ -25,8 +25,8 @@ from mlcat_ingest.sql.engine import write_transaction
 
 
 @dataclass(frozen=True, slots=True)
-class PartKey:
-    """What a part is kept under."""
+class PartitionKey:
+    """What a partition is kept under."""
 
     recipe: str
     sink: str
@@ -41,14 +41,14 @@ class PartKey:
 
 
 @dataclass(frozen=True, slots=True)
-class PartRow:
+class PartitionRow:
     """A part as it was left: times are epoch milliseconds, None for never.
 
     `passed_at_ms` is when the last pass began that came to its end, `full_at_ms` when the last one
     did that read everything.
     """
 
-    key: PartKey
+    key: PartitionKey
     settings: str
     checkpoint: Mapping[str, Any] | None
     pass_number: int
@@ -64,12 +64,12 @@ class Counts:
     dirty: int
 
 
-def begin(engine: Engine, key: PartKey, settings: str) -> PartRow:
-    """Return the part with its pass number raised; one whose settings changed has no checkpoint."""
+def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
+    """Return the partition with its pass number raised, without checkpoint if settings changed."""
     with write_transaction(engine) as connection:
         row = _found(connection, key)
         if row is None:
-            row = PartRow(key, settings, None, 0, None, None)
+            row = PartitionRow(key, settings, None, 0, None, None)
             connection.execute(
                 insert(part).values(
                     id=key.id, **asdict(key), settings=settings, pass_number=0, checkpoint=None
@@ -80,7 +80,7 @@ def begin(engine: Engine, key: PartKey, settings: str) -> PartRow:
         if not same:
             values["checkpoint"] = None
         _update(connection, key, values)
-    return PartRow(
+    return PartitionRow(
         key,
         settings,
         row.checkpoint if same else None,
@@ -91,7 +91,12 @@ def begin(engine: Engine, key: PartKey, settings: str) -> PartRow:
 
 
 def finish(
-    engine: Engine, key: PartKey, checkpoint: Mapping[str, Any], began_at_ms: int, *, full: bool
+    engine: Engine,
+    key: PartitionKey,
+    checkpoint: Mapping[str, Any],
+    began_at_ms: int,
+    *,
+    full: bool,
 ) -> None:
     """Keep a checkpoint: the pass that began at `began_at_ms` came to its end."""
     values = {"checkpoint": json.dumps(dict(checkpoint)), "passed_at_ms": began_at_ms}
@@ -101,14 +106,14 @@ def finish(
         _update(connection, key, values)
 
 
-def reopen(engine: Engine, key: PartKey) -> None:
-    """Keep that the next pass has to be one over all of the part."""
+def reopen(engine: Engine, key: PartitionKey) -> None:
+    """Keep that the next pass has to be one over all of the partition."""
     with write_transaction(engine) as connection:
         _update(connection, key, {"full_at_ms": None})
 
 
-def parts_of(engine: Engine, recipe: str) -> list[PartRow]:
-    """Return all parts of a recipe, for whichever catalog."""
+def parts_of(engine: Engine, recipe: str) -> list[PartitionRow]:
+    """Return all partitions of a recipe, for whichever catalog."""
     with engine.connect() as connection:
         rows = connection.execute(
             select(part)
@@ -118,8 +123,8 @@ def parts_of(engine: Engine, recipe: str) -> list[PartRow]:
         return [_row(row) for row in rows]
 
 
-def counts(engine: Engine, key: PartKey) -> dict[str, Counts]:
-    """Return the numbers of records of a part, by kind."""
+def counts(engine: Engine, key: PartitionKey) -> dict[str, Counts]:
+    """Return the numbers of records of a partition, by kind."""
     dirty = func.sum(case((record.c.reason != "", 1), else_=0))
     with engine.connect() as connection:
         rows = connection.execute(
@@ -131,7 +136,7 @@ def counts(engine: Engine, key: PartKey) -> dict[str, Counts]:
         return {kind: Counts(number, int(dirty)) for kind, number, dirty in rows}
 
 
-def pinned(engine: Engine, key: PartKey) -> dict[str, str]:
+def pinned(engine: Engine, key: PartitionKey) -> dict[str, str]:
     """Return how URNs were made when the recipe was last run, by kind; empty before that."""
     with engine.connect() as connection:
         rows = connection.execute(
@@ -140,7 +145,7 @@ def pinned(engine: Engine, key: PartKey) -> dict[str, str]:
         return dict(rows.all())
 
 
-def pin(engine: Engine, key: PartKey, urns: Mapping[str, str]) -> None:
+def pin(engine: Engine, key: PartitionKey, urns: Mapping[str, str]) -> None:
     """Keep how URNs are made, for every instance of the source."""
     with write_transaction(engine) as connection:
         connection.execute(delete(identity).where(_same_source(identity.c, key)))
@@ -188,14 +193,14 @@ def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> None:
             connection.execute(delete(table).where(mine(table.c)))
 
 
-def _found(connection: Connection, key: PartKey) -> PartRow | None:
+def _found(connection: Connection, key: PartitionKey) -> PartitionRow | None:
     row = connection.execute(select(part).where(part.c.id == key.id)).first()
     return None if row is None else _row(row)
 
 
-def _row(row: Any) -> PartRow:
-    return PartRow(
-        PartKey(row.recipe, row.sink, row.source, row.instance),
+def _row(row: Any) -> PartitionRow:
+    return PartitionRow(
+        PartitionKey(row.recipe, row.sink, row.source, row.instance),
         row.settings,
         None if row.checkpoint is None else json.loads(row.checkpoint),
         row.pass_number,
@@ -204,11 +209,11 @@ def _row(row: Any) -> PartRow:
     )
 
 
-def _update(connection: Connection, key: PartKey, values: Mapping[str, Any]) -> None:
+def _update(connection: Connection, key: PartitionKey, values: Mapping[str, Any]) -> None:
     connection.execute(update(part).where(part.c.id == key.id).values(**values))
 
 
-def _same_source(columns: Any, key: PartKey) -> ColumnElement[bool]:
+def _same_source(columns: Any, key: PartitionKey) -> ColumnElement[bool]:
     return and_(
         columns.recipe == key.recipe, columns.sink == key.sink, columns.source == key.source
     )

@@ -122,7 +122,7 @@ def unlisted(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
 
 
 def count(engine: Engine, part_id: int) -> int:
-    """Return the number of records of a part."""
+    """Return the number of records of a partition."""
     with engine.connect() as connection:
         of_part = select(func.count()).select_from(record).where(record.c.part_id == part_id)
         return int(connection.scalar(of_part) or 0)
@@ -154,13 +154,13 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
 
 
 def absent_in_last_pass(engine: Engine, part_id: int) -> set[str]:
-    """Return the entities that the last complete pass over a part lacked."""
+    """Return the entities that the last complete pass over a partition lacked."""
     with engine.connect() as connection:
         return set(connection.scalars(select(absent.c.urn).where(absent.c.part_id == part_id)))
 
 
 def replace_absent(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
-    """Keep that a complete pass over a part lacked `urns`, and listed all others."""
+    """Keep that a complete pass over a partition lacked `urns`, and listed all others."""
     values = [{"part_id": part_id, "urn": urn} for urn in dict.fromkeys(urns)]
     with write_transaction(engine) as connection:
         connection.execute(delete(absent).where(absent.c.part_id == part_id))

@@ -22,13 +22,13 @@ from mlcat_ingest.pipeline.state.database import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.lock import held_state
-from mlcat_ingest.pipeline.state.memory import MemoryOptions, PartPass, StateMemory
-from mlcat_ingest.pipeline.state.parts import PartRow
+from mlcat_ingest.pipeline.state.memory import PartitionPass, RememberedPartitions, StateOptions
+from mlcat_ingest.pipeline.state.parts import PartitionRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 
 _NAMES_TIMEOUT_S: Final = 10.0
-_NO_RECIPE: Final = MemoryOptions("")
+_NO_RECIPE: Final = StateOptions("")
 _UNREAD: Final = "not read: the run ended before it"
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class StateSession:
     def __init__(
         self,
         url: str | None = None,
-        options: MemoryOptions = _NO_RECIPE,
+        options: StateOptions = _NO_RECIPE,
         policy: StatePolicy = StatePolicy.KEEP,
         mask: Callable[[str], str] = str,
     ) -> None:
@@ -72,9 +72,9 @@ class StateSession:
         self._policy = policy
         self._held = ExitStack()
         self._engine: Engine | None = None
-        self._memory: StateMemory | None = None
+        self._partitions: RememberedPartitions | None = None
         self._names: Mapping[str, Mapping[str, str]] = {}
-        self._known: list[PartRow] = []
+        self._known: list[PartitionRow] = []
         self._sink = ""
         self.tracker = Tracker(mask)
 
@@ -111,7 +111,7 @@ class StateSession:
         if engine is None:
             return
         recipe = self._options.recipe
-        self._memory = StateMemory(engine, sink, self._options)
+        self._partitions = RememberedPartitions(engine, sink, self._options)
         self.tracker.start(engine, recipe, self._sink)
         with translate_errors(engine.url):
             known = parts.parts_of(engine, recipe)
@@ -145,8 +145,8 @@ class StateSession:
         Raises:
             RecipeError: the URNs of its entities would change.
         """
-        if self._memory is not None:
-            return self._memory.partition(partition)
+        if self._partitions is not None:
+            return self._partitions.partition(partition)
         before = self._names.get(partition.key, {})
         for kind, urn in partition.identity.items():
             if before.get(kind, urn) != urn:
@@ -158,16 +158,16 @@ class StateSession:
                 )
         return NullState()
 
-    def parts(self) -> Sequence[PartPass]:
+    def partition_passes(self) -> Sequence[PartitionPass]:
         """Return the passes over the partitions that sources asked for so far, in that order."""
-        return () if self._memory is None else self._memory.passes
+        return () if self._partitions is None else self._partitions.passes
 
-    def passes(self, *, failed: bool = False) -> list[PassSummary]:
-        """Return how each part of the run is, or was, read; if it `failed`, also what it was not.
+    def pass_summaries(self, *, failed: bool = False) -> list[PassSummary]:
+        """Return how each partition of the run is, or was, read.
 
-        Those are the parts that earlier runs read.
+        If the run `failed`, also the partitions that only earlier runs read.
         """
-        passes = self.parts()
+        passes = self.partition_passes()
         return [
             PassSummary(
                 one.key.source, one.full is not None, one.why, one.key.instance, one.current_at_ms
@@ -209,7 +209,7 @@ class StateSession:
 
     def commit(self) -> None:
         """Let the checkpoints of what was read count: the catalog is done with all of it."""
-        self.tracker.commit(self.parts())
+        self.tracker.commit(self.partition_passes())
 
     def close(self) -> None:
         """Keep what was acknowledged, and let the next run begin; safe to call twice."""

@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.state.outcomes import failing_tests
 
 
 @dataclass(frozen=True, slots=True)
-class PartSummary:
+class PartitionSummary:
     """One place that a recipe reads for one catalog; times are epoch milliseconds."""
 
     catalog: str
@@ -40,7 +40,7 @@ class Summary:
     recipe: str
     database: str
     holder: lock.Holder | None
-    parts: tuple[PartSummary, ...]
+    parts: tuple[PartitionSummary, ...]
 
 
 def summary(url: str, recipe: str) -> Summary:
@@ -61,9 +61,9 @@ def summary(url: str, recipe: str) -> Summary:
         )
 
 
-def _part(engine: Engine, row: parts.PartRow) -> PartSummary:
+def _part(engine: Engine, row: parts.PartitionRow) -> PartitionSummary:
     counts = parts.counts(engine, row.key)
-    return PartSummary(
+    return PartitionSummary(
         catalog=row.key.sink,
         source=row.key.source,
         instance=row.key.instance,

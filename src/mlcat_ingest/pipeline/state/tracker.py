@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
-from mlcat_ingest.pipeline.state.memory import PartPass
+from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.rows import Known, Row
 from mlcat_ingest.sources.base import Page, RecordVersion
@@ -33,13 +33,13 @@ REASON_CHARS: Final = 300
 class Tracked:
     """A record that is remembered: where, as what, and what is known of it."""
 
-    part: PartPass
+    part: PartitionPass
     version: RecordVersion
     known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class ChangedRecord:
     """A record that has to be mapped; one that is not remembered is not `tracked`."""
 
     record: Any
@@ -47,10 +47,10 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class PageChanges:
     """A page: the records that have to be mapped, and the entities of those that did not change."""
 
-    changed: Sequence[Traced]
+    changed: Sequence[ChangedRecord]
     unchanged: Sequence[str] = ()
 
 
@@ -58,7 +58,7 @@ class Sorted:
 class _Pending:
     """A record whose entities are on their way to the catalog."""
 
-    part: PartPass
+    part: PartitionPass
     version: RecordVersion
     digest: str
     urns: tuple[str, ...]
@@ -96,7 +96,7 @@ class Tracker:
         self._pending: dict[str, list[_Pending]] = {}
         self._rows: list[Row] = []
         self._refused_without_record = False
-        self._renamed: dict[PartPass, list[str]] = {}
+        self._renamed: dict[PartitionPass, list[str]] = {}
 
     def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
         """Remember in `engine`, what `recipe` writes to the catalog at `sink`.
@@ -110,40 +110,40 @@ class Tracker:
         self.flush()
         self._database.stop()
 
-    def sort(self, page: Page[Any]) -> Sorted:
+    def changes(self, page: Page[Any]) -> PageChanges:
         """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
 
         Cost: two statements for each 500 records.
         """
         part = page.partition
-        if not self.remembers or not isinstance(part, PartPass):
-            return Sorted([Traced(record) for record in page.records])
+        if not self.remembers or not isinstance(part, PartitionPass):
+            return PageChanges([ChangedRecord(record) for record in page.records])
         versions = [(record, record.record_version) for record in page.records]
         ids: dict[str, list[str]] = {}
         for _, version in versions:
             if version is not None:
                 ids.setdefault(version.kind, []).append(version.id)
         known = {kind: self._known(part, kind, some) for kind, some in ids.items()}
-        changed: list[Traced] = []
+        changed: list[ChangedRecord] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
         for record, version in versions:
             if version is None:
-                changed.append(Traced(record))
+                changed.append(ChangedRecord(record))
                 continue
             found = known[version.kind].get(version.id)
             if found is not None and _unchanged(part, version, found, version.digest):
                 same.setdefault(version.kind, []).append(version.id)
                 urns.extend(found.urns)
             else:
-                changed.append(Traced(record, Tracked(part, version, found)))
+                changed.append(ChangedRecord(record, Tracked(part, version, found)))
         for kind, some in same.items():
             self._touch(part, kind, some)
-        return Sorted(changed, urns)
+        return PageChanges(changed, urns)
 
-    def track(self, traced: Traced, entities: Sequence[Entity]) -> bool:
+    def track(self, changed: ChangedRecord, entities: Sequence[Entity]) -> bool:
         """Take note of what became of a record; return whether its entities have to be merged."""
-        one = traced.tracked
+        one = changed.tracked
         if not self.remembers or one is None:
             return True
         part, version, known = one.part, one.version, one.known
@@ -163,16 +163,16 @@ class Tracker:
             self._keep([pending.row()])
         return True
 
-    def seen(self, traced: Traced, entities: Sequence[Entity]) -> None:
+    def seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
         """Keep that a record is listed, of which there is nothing to write."""
-        one = traced.tracked
+        one = changed.tracked
         if self.remembers and one is not None:
             urns = tuple(dict.fromkeys(entity.urn for entity in entities))
             self._keep([_Pending(one.part, one.version, "", urns, set()).row()])
 
-    def failed(self, traced: Traced, reason: str) -> None:
+    def failed(self, changed: ChangedRecord, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
-        one = traced.tracked
+        one = changed.tracked
         if one is not None:
             urns = one.known.urns if one.known is not None else ()
             masked = self._mask(reason) or "not usable"
@@ -209,31 +209,31 @@ class Tracker:
         """Whether there is a database, and it has not failed."""
         return self._database.engine is not None
 
-    def listed(self, part: PartPass) -> Iterator[str]:
+    def listed(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
         return self._read(lambda engine: rows.listed(engine, part.part_id, part.number), iter(()))
 
-    def unlisted(self, part: PartPass) -> Iterator[str]:
+    def unlisted(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that an earlier pass over `part` listed, and this one did not."""
         return self._read(lambda engine: rows.unlisted(engine, part.part_id, part.number), iter(()))
 
-    def renamed(self, part: PartPass) -> Sequence[str]:
+    def renamed(self, part: PartitionPass) -> Sequence[str]:
         """Return entities whose records are other entities since this pass over `part`."""
         return self._renamed.get(part, ())
 
-    def records(self, part: PartPass) -> int:
+    def records(self, part: PartitionPass) -> int:
         """Return how many records of `part` are known."""
         return self._read(lambda engine: rows.count(engine, part.part_id), 0)
 
-    def absent(self, part: PartPass) -> set[str]:
+    def absent(self, part: PartitionPass) -> set[str]:
         """Return the entities that the last complete pass over `part` lacked."""
         return self._read(lambda engine: rows.absent_in_last_pass(engine, part.part_id), set[str]())
 
-    def keep_absent(self, part: PartPass, urns: Iterable[str]) -> None:
+    def keep_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Keep that this complete pass over `part` lacked `urns`, and no others."""
         self._database.attempt(lambda engine: rows.replace_absent(engine, part.part_id, urns), None)
 
-    def delete(self, part: PartPass, urns: Iterable[str]) -> None:
+    def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Delete what is known of entities that are removed, so that they can come back."""
         self._database.attempt(
             lambda engine: rows.delete_entities(engine, part.part_id, urns), None
@@ -260,7 +260,7 @@ class Tracker:
             self._database.attempt(lambda engine: rows.save(engine, batch), None)
         return self.remembers
 
-    def commit(self, passes: Iterable[PartPass]) -> None:
+    def commit(self, passes: Iterable[PartitionPass]) -> None:
         """Let the checkpoints of `passes` count, now that all they read is acknowledged.
 
         Where something was refused that is of no record, they read everything next time.
@@ -273,7 +273,7 @@ class Tracker:
                     one.reopen if self._refused_without_record else one.commit, None
                 )
 
-    def reopen(self, passes: Iterable[PartPass]) -> None:
+    def reopen(self, passes: Iterable[PartitionPass]) -> None:
         """Have the next run list all that `passes` listed."""
         for one in passes:
             if one.full is None:
@@ -288,18 +288,20 @@ class Tracker:
         if full:
             self.flush()
 
-    def _known(self, part: PartPass, kind: str, ids: Sequence[str]) -> dict[str, Known]:
+    def _known(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> dict[str, Known]:
         return self._database.attempt(
             lambda engine: rows.known(engine, part.part_id, kind, ids), dict[str, Known]()
         )
 
-    def _touch(self, part: PartPass, kind: str, ids: Sequence[str]) -> None:
+    def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
         self._database.attempt(
             lambda engine: rows.touch(engine, part.part_id, kind, ids, part.number), None
         )
 
 
-def _unchanged(part: PartPass, version: RecordVersion, known: Known, digest: str | None) -> bool:
+def _unchanged(
+    part: PartitionPass, version: RecordVersion, known: Known, digest: str | None
+) -> bool:
     return (
         part.full is None
         and bool(digest)
