@@ -82,7 +82,7 @@ def _place(detail: ErrorDetails, raw: Any, model: type[BaseModel]) -> Loc:
     """Return where in `raw` the error is; steps that only name a union's member are left out."""
     steps: list[str | int] = []
     for named in detail["loc"]:
-        step = named if _is_in(raw, named) else _as_written(named, raw, model)
+        step = _as_written(named, raw, _model_at(model, tuple(steps)))
         if _is_in(raw, step):
             raw = raw[step]
         elif not (detail["type"] == "missing" and step == detail["loc"][-1]):
@@ -91,10 +91,12 @@ def _place(detail: ErrorDetails, raw: Any, model: type[BaseModel]) -> Loc:
     return tuple(steps)
 
 
-def _as_written(step: str | int, raw: Any, model: type[BaseModel]) -> str | int:
-    """Return the old key that stands in `raw` for a field of `model`; another step as it is."""
-    field = field_named(model, step) if isinstance(step, str) else None
-    names = names_of(step, field) if isinstance(step, str) and field is not None else []
+def _as_written(step: str | int, raw: Any, model: type[BaseModel] | None) -> str | int:
+    """Return the key that stands in `raw` for a field of `model`; any other step as it is."""
+    if model is None or isinstance(step, int) or _is_in(raw, step):
+        return step
+    field = field_named(model, step)
+    names = [] if field is None else names_of(step, field)
     return next((name for name in names if _is_in(raw, name)), step)
 
 
