@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.urn import entity_type_of
 
 Aspect = Mapping[str, Any]
 """One aspect as a JSON object; the typed forms are in `metadata.aspects`."""
+
+IF_VERSION_MATCH: Final = "If-Version-Match"
+"""The header of a proposal that names the version it was merged with; "-1" for none."""
+
+NO_SUCH_VERSION: Final = "999999999"
+"""A version that nothing has: who takes a write under this condition checks none."""
 
 _JSON = "application/json"
 

@@ -16,12 +16,18 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_FEATURE_TABLE_PROPERTIES, ML_PRIMARY_KEY_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
+from mlcat_ingest.metadata.proposal import (
+    IF_VERSION_MATCH,
+    NO_SUCH_VERSION,
+    Aspect,
+    Entity,
+    Note,
+    Proposal,
+)
 from mlcat_ingest.metadata.reserved import PRIMARY_KEYS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of, parse, raw_parts
-from mlcat_ingest.pipeline.merge import IF_VERSION_MATCH, properties_aspect
+from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties
-from mlcat_ingest.pipeline.versions import NO_SUCH_VERSION
 
 KEY: Final = "mlPrimaryKey"
 _INSTEAD: Final = f"so the keys of feature tables are in their custom property {PRIMARY_KEYS}"

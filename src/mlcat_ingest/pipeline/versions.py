@@ -8,9 +8,8 @@ from typing import Final, Literal
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Aspect, Proposal
 from mlcat_ingest.pipeline.merge import (
-    IF_VERSION_MATCH,
     Merge,
     MergedEntity,
     propose,
@@ -21,9 +20,6 @@ from mlcat_ingest.pipeline.merge import (
 from mlcat_ingest.pipeline.merge.equality import same_json
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Tally
-
-NO_SUCH_VERSION: Final = "999999999"
-"""A version that nothing has: who takes a write under this condition checks none."""
 
 MAX_VERSIONS: Final = 20
 """Most versions of one aspect that are read to find out what a write of ours went over: as many as

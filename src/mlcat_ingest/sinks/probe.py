@@ -10,12 +10,11 @@ from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Aspect, Proposal
 from mlcat_ingest.metadata.reserved import PROBE_KEY
 
 ASPECT: Final = ML_MODEL_PROPERTIES
 
-_NOBODYS_VERSION: Final = {"If-Version-Match": "999999999"}
 _WRITE: Final = "catalog permission: write"
 _DELETE: Final = "catalog permission: delete"
 _CONDITION: Final = "catalog conditional writes"
@@ -92,15 +91,15 @@ def _read_back(client: CatalogClient, urn: str) -> Finding:
 
 
 def _condition(client: CatalogClient, urn: str) -> Finding:
-    refused = _written(client, urn, "2", _NOBODYS_VERSION)
+    refused = _written(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
     if refused is not None:
         if isinstance(refused, AspectRejectedError) and not _may_be_heard(refused):
-            return Finding(_CONDITION, "ok", "If-Version-Match is enforced")
+            return Finding(_CONDITION, "ok", f"{IF_VERSION_MATCH} is enforced")
         return _failed(_CONDITION, refused)
     return Finding(
         _CONDITION,
         "warning",
-        "If-Version-Match is not enforced",
+        f"{IF_VERSION_MATCH} is not enforced",
         "a run finds by the version history what was written in between, and repairs it",
     )
 

@@ -7,7 +7,6 @@ goes and what others wrote stays.
 
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect, without_claims
 from mlcat_ingest.pipeline.merge.entity import (
-    IF_VERSION_MATCH,
     Merge,
     MergedEntity,
     Outcome,
@@ -21,7 +20,6 @@ from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.pipeline.merge.shape import properties_aspect, version_set_of, without_computed
 
 __all__ = [
-    "IF_VERSION_MATCH",
     "UNION",
     "Merge",
     "MergeRules",

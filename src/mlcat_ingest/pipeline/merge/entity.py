@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import (
@@ -36,9 +36,6 @@ from mlcat_ingest.pipeline.merge.sources import (
 )
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
-
-IF_VERSION_MATCH: Final = "If-Version-Match"
-"""The header of a proposal that names the version it was merged with; "-1" for none."""
 
 _IF_ABSENT: Final = {IF_VERSION_MATCH: "-1"}
 
