@@ -13,9 +13,9 @@ from mlcat_ingest.client.capabilities import Capabilities, probe
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.deletion import delete_entity
 from mlcat_ingest.client.emitter import Emitter
-from mlcat_ingest.client.evaluate import Evaluator
+from mlcat_ingest.client.evaluate import ServiceEvaluator
 from mlcat_ingest.client.graphql import graphql
-from mlcat_ingest.client.reader import Reader
+from mlcat_ingest.client.reader import AspectReader
 from mlcat_ingest.client.search import Search
 from mlcat_ingest.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError, RecipeError
@@ -29,7 +29,7 @@ _OURS: Final = frozenset(kind.entity_type for kind in KINDS.values() if kind.own
 log = logging.getLogger(__name__)
 
 
-class CatalogClient(Reader, Emitter, Closing):
+class CatalogClient(AspectReader, Emitter, Closing):
     """A catalog service: DataHub, or the embedded catalog. Safe to use from several threads.
 
     Without `server` or `token` they come from the environment or ``~/.datahubenv``, see
@@ -56,7 +56,7 @@ class CatalogClient(Reader, Emitter, Closing):
         if connection is None:
             found = resolve(server, token), options or HttpOptions()
             connection = Connection(lambda: found)
-        Reader.__init__(self, connection)
+        AspectReader.__init__(self, connection)
         Emitter.__init__(
             self,
             connection,
@@ -67,7 +67,7 @@ class CatalogClient(Reader, Emitter, Closing):
         self._lock = threading.Lock()
         self._capabilities: Capabilities | None = None
         self._search = Search(self.graphql, self.incoming)
-        self._evaluator = Evaluator(connection, self)
+        self._evaluator = ServiceEvaluator(connection, self)
 
     @property
     def search(self) -> Searches:
@@ -75,7 +75,7 @@ class CatalogClient(Reader, Emitter, Closing):
         return self._search
 
     @property
-    def evaluator(self) -> Evaluator:
+    def evaluator(self) -> ServiceEvaluator:
         """What evaluates the service's metadata tests."""
         return self._evaluator
 
@@ -134,7 +134,7 @@ class CatalogClient(Reader, Emitter, Closing):
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> dict[str, dict[str, StoredAspect]]:
-        """Return the stored `aspects` by URN. See `Reader.read_many`.
+        """Return the stored `aspects` by URN. See `AspectReader.read_many`.
 
         Raises:
             RecipeError: one is of an environment that the service cannot have entities of.

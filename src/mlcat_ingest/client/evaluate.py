@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.client.connection import Connection
-from mlcat_ingest.client.reader import Reader, chunks
+from mlcat_ingest.client.reader import AspectReader, chunks
 from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.http import Reply
@@ -33,14 +33,14 @@ class _StoppedError(Exception):
     """The service does not evaluate; the text says why."""
 
 
-class Evaluator:
+class ServiceEvaluator:
     """Evaluates metadata tests. Safe to use from several threads.
 
     After a 403, or where the service has no such endpoint, it asks no more: every further call
     gives the same reason. An entity without a result is left out, never counted as passed.
     """
 
-    def __init__(self, connection: Connection, reader: Reader) -> None:
+    def __init__(self, connection: Connection, reader: AspectReader) -> None:
         """Keep the connection, and what reads results back."""
         self._connection = connection
         self._reader = reader

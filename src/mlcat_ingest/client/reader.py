@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _MAX_EDGES: Final = 1_000
 
 
-class Reader:
+class AspectReader:
     """Reads stored aspects. Safe to use from several threads."""
 
     def __init__(self, connection: Connection) -> None:
