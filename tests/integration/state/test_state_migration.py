@@ -11,10 +11,11 @@ from mlcat_ingest.pipeline.state.memory import PartitionPass, StateOptions
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
 from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.rows import Known, Row
-from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.state.tables import record
+from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.tables import COMPONENT, MIGRATIONS, record
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.engine import open_engine, write_transaction
+from mlcat_ingest.sql.migrations import pending
 from support.fakes import FakeSink, model_urn
 
 pytestmark = pytest.mark.integration
@@ -70,6 +71,21 @@ def test_what_an_earlier_version_kept_stays_and_new_columns_are_empty(url: str) 
     }
     assert failing_tests(engine, "r", PLACE) == {model_urn("a"): ("urn:li:test:owned",)}
     assert columns(engine) == {"a": ("d1", "", ""), "b": ("d2", "", ""), "refused": ("", "", "")}
+    engine.dispose()
+
+
+def test_names_are_not_looked_up_in_the_state_of_an_earlier_version_nor_is_it_migrated(
+    url: str,
+) -> None:
+    load(url)
+    state = StateSession(url, StateOptions("r"), StatePolicy.NAMES)
+    state.open(FakeSink(place=PLACE))
+    other = Partition(KEY.source, "", {"run": model_urn("renamed")}, "s")
+    assert state.partition(other).checkpoint is None
+    state.close()
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        assert len(pending(connection, COMPONENT, MIGRATIONS)) == 1
     engine.dispose()
 
 
