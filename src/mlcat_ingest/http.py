@@ -18,8 +18,9 @@ import requests
 import urllib3
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from mlcat_ingest.awaiting import Awaited
-from mlcat_ingest.closing import Closing
+from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.closing import Closing
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import (
     AuthenticationError,
     CodecError,
@@ -42,7 +43,6 @@ from mlcat_ingest.http_session import (
     skew_s,
 )
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.redaction import redact_url
 
 log = logging.getLogger(__name__)
 

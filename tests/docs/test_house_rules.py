@@ -20,7 +20,7 @@ BROAD_BORDERS = {
     "pipeline/ending.py",  # the end of a run: what cannot be closed is in its report
     "pipeline/reading.py",  # the per-record loop
     "pipeline/run.py",  # the run: whatever ends it is in its report
-    "threads.py",  # every thread: its error is raised where its result is asked for
+    "core/threads.py",  # every thread: its error is raised where its result is asked for
 }
 
 

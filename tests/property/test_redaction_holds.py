@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlcat_ingest.redaction import redact_url, redact_urls, user_info
+from mlcat_ingest.core.redaction import redact_url, redact_urls, user_info
 
 USER = st.text(st.characters(codec="utf-8", exclude_characters="/?#:["), max_size=8)
 PASSWORD = st.text(st.characters(codec="utf-8"), max_size=12) | st.text("a1@/:?#[]%\\ ", max_size=8)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
-from mlcat_ingest.awaiting import Awaits
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig

@@ -14,8 +14,8 @@ from mlcat_ingest.client.base import (
     StoredEntity,
     TestOutcome,
 )
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.awaiting import Awaits
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.definitions.model import Broken, Definition, FeatureSet, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest import extras
+from mlcat_ingest.core import extras
+from mlcat_ingest.core.extras import MODULES, require_extra
 from mlcat_ingest.errors import MissingExtraError
-from mlcat_ingest.extras import MODULES, require_extra
 from mlcat_ingest.sources.plugins import SOURCES, source_class
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
@@ -68,7 +68,7 @@ def test_a_module_whose_package_is_missing_is_missing(monkeypatch: pytest.Monkey
 
 def test_what_is_looked_for_is_not_imported() -> None:
     script = (
-        "import sys; from mlcat_ingest.extras import MODULES, require_extra\n"
+        "import sys; from mlcat_ingest.core.extras import MODULES, require_extra\n"
         "require_extra('catalog', 'this'); print(*set(MODULES['catalog']) & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

@@ -13,6 +13,8 @@ from requests.auth import HTTPBasicAuth
 
 from mlcat_ingest import http_session
 from mlcat_ingest.certificates import Trust
+from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.core.threads import start
 from mlcat_ingest.errors import (
     AuthenticationError,
     ProtocolMismatchError,
@@ -22,8 +24,6 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.http_session import HttpOptions
-from mlcat_ingest.redaction import redact_url
-from mlcat_ingest.threads import start
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 from support.ports import free_port
 

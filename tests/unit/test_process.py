@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from mlcat_ingest.process import collecting_every
+from mlcat_ingest.core.process import collecting_every
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="heaps are counted in /proc")
 def test_threads_share_one_heap_where_the_c_library_keeps_several() -> None:
     program = (
         "import sys, threading, pathlib\n"
-        "from mlcat_ingest.process import share_one_heap\n"
+        "from mlcat_ingest.core.process import share_one_heap\n"
         "if sys.argv[1] == 'one': share_one_heap()\n"
         "both = threading.Barrier(4)\n"
         "def take():\n"

@@ -11,7 +11,7 @@ import pytest
 
 from mlcat_ingest import reach as module
 from mlcat_ingest.certificates import Trust
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.http_session import skew_s
 from mlcat_ingest.reach import Address, clock, reach
 from support.certificates import make_certificate

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from mlcat_ingest import threads
+from mlcat_ingest.core import threads
 
 
 def test_the_result_of_a_thread_is_waited_for() -> None:

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit, urlunsplit
 from airflow.sdk import BaseHook
 
 from mlcat_ingest.airflow.provider import CONNECTION_TYPE
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, RecipeError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.recipe.secrets import SECRETS
 from mlcat_ingest.sinks.config import RestSinkConfig
 from mlcat_ingest.sinks.rest import RestCatalog

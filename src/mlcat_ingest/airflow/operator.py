@@ -13,6 +13,7 @@ from mlcat_ingest.airflow.hook import MlcatHook
 from mlcat_ingest.airflow.links import CatalogLink
 from mlcat_ingest.airflow.recipes import RecipeGiven, recipe_of
 from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.spool import Spool
 from mlcat_ingest.pipeline.pipeline import Pipeline
@@ -21,7 +22,6 @@ from mlcat_ingest.pipeline.report import EXIT_PARTIAL, Report
 from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.pipeline.shards import LEAST_SIZE, MOST, Shard, Sharding
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.text import plural
 
 log = logging.getLogger(__name__)
 

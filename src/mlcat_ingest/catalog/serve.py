@@ -11,9 +11,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.process import collecting_every
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.extras import require_extra
-from mlcat_ingest.process import collecting_every
 
 if TYPE_CHECKING:
     import uvicorn

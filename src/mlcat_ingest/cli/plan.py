@@ -10,7 +10,7 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
-from mlcat_ingest.text import plural
+from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli.options import Settings
-from mlcat_ingest.extras import require_extra
+from mlcat_ingest.core.extras import require_extra
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.resolve import Resolved

@@ -15,10 +15,10 @@ from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
 from mlcat_ingest.cli.reading import Reading, reading_options
 from mlcat_ingest.cli.run_files import RunFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.core.process import collecting_every, share_one_heap
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.process import collecting_every, share_one_heap
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report import HooksSummary, Report

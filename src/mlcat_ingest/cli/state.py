@@ -12,7 +12,7 @@ from mlcat_ingest.cli.asking import agreed
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import Settings, say_options
 from mlcat_ingest.cli.reading import read_recipe
-from mlcat_ingest.text import plural
+from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def show(recipe: str, *, as_json: bool) -> None:
 
     Exit status: 0, also where nothing is remembered; 2 the recipe or the database is at fault.
     """
-    from mlcat_ingest.pipeline.printable import printable
+    from mlcat_ingest.core.printable import printable
     from mlcat_ingest.pipeline.state.summary import summary
 
     found = read_recipe(recipe).recipe

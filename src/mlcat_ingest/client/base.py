@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,
     NotAuthorizedError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.client import tasks
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Searches, StoredAspect
@@ -17,7 +16,8 @@ from mlcat_ingest.client.evaluate import ServiceEvaluator
 from mlcat_ingest.client.graphql import graphql
 from mlcat_ingest.client.reader import AspectReader
 from mlcat_ingest.client.search import Search
-from mlcat_ingest.closing import Closing
+from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError, RecipeError
 from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.responses import refusal, server_message
+from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
 from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.http_session import HttpOptions

@@ -27,6 +27,7 @@ from mlcat_ingest.client.responses import (
     is_too_large,
     wrong_address,
 )
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
@@ -41,7 +42,6 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.text import plural
 
 _FAULTS: Final = 8
 """Faults in a row, after which the next one is the service's, whatever it was sent."""

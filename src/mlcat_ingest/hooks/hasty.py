@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.sender import URI_VARIABLE
@@ -18,7 +19,6 @@ from mlcat_ingest.pipeline.resolve import (
 )
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.redaction import redact_url
 
 SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.sender import Sender
 from mlcat_ingest.hooks.settings import Settings
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.redaction import redact_url
 
 log = logging.getLogger("mlcat_ingest.hooks")
 

@@ -13,10 +13,10 @@ import sys
 import threading
 from typing import IO, Final
 
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.settings import Settings
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.redaction import redact_url
 
 URI_VARIABLE: Final = "MLCAT_HOOK_TRACKING_URI"
 """What a drain is told a tracking URI by that has credentials in it: events have none."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from mlcat_ingest.core.printable import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.delivered import Delivered
-from mlcat_ingest.pipeline.printable import printable
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.core.printable import printable
 from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
 from mlcat_ingest.links.features import Features
 from mlcat_ingest.links.index import FeatureIndex
@@ -19,7 +20,6 @@ from mlcat_ingest.metadata.reserved import (
     FEATURES_UNRESOLVED,
 )
 from mlcat_ingest.pipeline.presence import present
-from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.tally import Tally
 

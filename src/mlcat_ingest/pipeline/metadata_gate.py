@@ -15,13 +15,13 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core.printable import printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of
 from mlcat_ingest.pipeline.merge import properties_aspect
-from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result
 from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 

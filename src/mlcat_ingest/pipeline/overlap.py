@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import RecipeError, SkippableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, MAX_REQUEST_ITEMS, SOURCE_KEY

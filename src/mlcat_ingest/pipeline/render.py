@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.labels import with_label
 from mlcat_ingest.pipeline.report import EXIT_OK, FeatureSummary, HooksSummary, Report
 from mlcat_ingest.pipeline.verdict import Verdict
-from mlcat_ingest.text import plural
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {

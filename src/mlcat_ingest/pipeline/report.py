@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, TypedDict, TypeVar, Unpack
 
-from mlcat_ingest.awaiting import Awaited
+from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
 from mlcat_ingest.pipeline.verdict import Verdict
 

@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from mlcat_ingest import threads
-from mlcat_ingest.awaiting import longest_awaited
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core import threads
+from mlcat_ingest.core.awaiting import longest_awaited
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.catalog_report import Listing

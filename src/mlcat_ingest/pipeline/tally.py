@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Evaluation
+from mlcat_ingest.core.printable import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity
@@ -19,7 +20,6 @@ from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivered import Delivered
 from mlcat_ingest.pipeline.labels import label_of, with_label
 from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect
-from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.report import (
     COUNTERS,
     DanglingDataset,

@@ -8,9 +8,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
+from mlcat_ingest.core.redaction import user_info
 from mlcat_ingest.recipe.fields import Duration, Public, PublicUrl, below, members
 from mlcat_ingest.recipe.secrets import SECRETS, Substituted, is_secret_name
-from mlcat_ingest.redaction import user_info
 
 
 def disclose(config: BaseModel, raw: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, Self
 from urllib.parse import quote
 
-from mlcat_ingest.redaction import redact_urls
+from mlcat_ingest.core.redaction import redact_urls
 
 MASK = "***"
 SHORTEST_MASKED = 4

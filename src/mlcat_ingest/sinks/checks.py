@@ -6,8 +6,8 @@ from typing import Final, Literal
 from mlcat_ingest.certificates import Trust
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.evaluate import NO_RESULTS
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.reach import Address, clock, reach

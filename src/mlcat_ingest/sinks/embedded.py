@@ -19,14 +19,14 @@ from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import PEER, Connection
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
     MlcatError,
     RecipeError,
 )
-from mlcat_ingest.extras import require_extra
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Reply
 from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.sinks.child import CatalogChild

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlcat_ingest.client.base import Catalog, Evaluates, NoEvaluation, StoredEntity
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogUnavailableError,
@@ -21,7 +22,6 @@ from mlcat_ingest.errors import (
     InvalidUrnError,
     RecipeError,
 )
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.config import FileSinkConfig

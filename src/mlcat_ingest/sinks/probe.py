@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import Final
 
 from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Aspect, Proposal

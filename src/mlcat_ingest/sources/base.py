@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from mlcat_ingest.awaiting import Awaited
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 

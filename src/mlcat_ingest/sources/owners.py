@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
@@ -16,7 +17,6 @@ from mlcat_ingest.recipe.paths import RecipePath
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern
-from mlcat_ingest.text import whole_characters
 
 _URNS: Final = ("urn:li:corpuser:", "urn:li:corpGroup:")
 _NOBODY: Final[Aspect] = {"owners": []}

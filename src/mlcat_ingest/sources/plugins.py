@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.extras import require_extra
 from mlcat_ingest.sources.base import Source
 
 GROUP = "mlcat_ingest.sources"

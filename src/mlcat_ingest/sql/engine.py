@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.extras import require_extra
 
 _BUSY_TIMEOUT_MS = 5000
 

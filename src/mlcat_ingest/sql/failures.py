@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -17,7 +18,6 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.redaction import redact_urls
 
 _SAID_CHARS: Final = 300
 

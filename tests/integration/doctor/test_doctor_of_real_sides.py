@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mlcat_ingest import Pipeline, Recipe
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.pipeline.doctor import examine
 from mlcat_ingest.pipeline.resolve import resolve
 from support.catalog_server import RunningCatalog, running_catalog

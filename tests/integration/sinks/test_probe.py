@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.sinks.embedded import EmbeddedCatalog
 from mlcat_ingest.sinks.rest import RestCatalog

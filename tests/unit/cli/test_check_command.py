@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MissingExtraError, SourceUnavailableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.cli import logs, output
+from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.pipeline.plan.render import Line
 from mlcat_ingest.pipeline.report import Progress
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import pytest
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, NoEntities, Owned, StoredEntity
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.run import Run, RunOptions

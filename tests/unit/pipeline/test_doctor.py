@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.doctor import Examined, examine
 from mlcat_ingest.pipeline.overlap import SAMPLE, overlap

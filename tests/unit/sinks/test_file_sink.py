@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.sinks.config import FileSinkConfig
 from mlcat_ingest.sinks.file import FileCatalog

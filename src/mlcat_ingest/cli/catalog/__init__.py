@@ -8,8 +8,8 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_OK, EXIT_PARTIAL
 from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
-from mlcat_ingest.extras import require_extra
-from mlcat_ingest.text import plural
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
     from mlcat_ingest.catalog.lock import Running

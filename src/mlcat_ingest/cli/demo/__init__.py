@@ -13,8 +13,8 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import Settings, say_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import CatalogUnavailableError
-from mlcat_ingest.extras import require_extra
 
 TESTS_FILE: Final = Path(__file__).with_name("metadata_tests.yml")
 CATALOG_FILE: Final = "catalog.db"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from mlcat_ingest.closing import Closing
+from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.plan.diff import Action, EntityDiff
 from mlcat_ingest.pipeline.plan.spool import Spool

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.labels import with_label
 from mlcat_ingest.pipeline.plan.diff import (
@@ -18,10 +20,8 @@ from mlcat_ingest.pipeline.plan.diff import (
     Sign,
 )
 from mlcat_ingest.pipeline.plan.plan import ACTIONS, Totals
-from mlcat_ingest.pipeline.printable import printable
 from mlcat_ingest.pipeline.render import findings
 from mlcat_ingest.pipeline.report import Report
-from mlcat_ingest.text import plural
 
 CHANGES_SHOWN: Final = 10
 """Entries of one field that are shown."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from mlcat_ingest.awaiting import Awaited
 from mlcat_ingest.client.base import Catalog, Searches, StoredEntity
+from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, CodecError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.delivered import Delivered, Refusal
 from mlcat_ingest.pipeline.merge import MergedEntity

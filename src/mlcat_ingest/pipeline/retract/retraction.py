@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.closing import Closing
+from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.dead_letters import DeadLetters

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlalchemy import Engine, text
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.pipeline.state import tables
 from mlcat_ingest.pipeline.state.database import file_of, lasting_address, shown, translate_errors
 from mlcat_ingest.pipeline.state.lock import holder, lock_file

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.recipe.problems import Problem
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.sources.definitions.document import (
@@ -30,7 +31,6 @@ from mlcat_ingest.sources.definitions.model import (
     Key,
 )
 from mlcat_ingest.sources.definitions.names import Names, reference
-from mlcat_ingest.text import plural
 
 SETS: Final = "definitions.sets"
 """Custom property of a table that names the sets which take features of it."""

@@ -6,9 +6,9 @@ from importlib.metadata import version as installed
 from typing import ClassVar, Final, Protocol
 from urllib.parse import quote
 
-from mlcat_ingest.awaiting import Awaited, Awaits
+from mlcat_ingest.core.awaiting import Awaited, Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import Naming

@@ -6,9 +6,9 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
+from mlcat_ingest.core.redaction import user_info
 from mlcat_ingest.recipe.fields import PublicUrl
 from mlcat_ingest.recipe.paths import base_dir_of, resolved_url
-from mlcat_ingest.redaction import user_info
 
 RegistryType = Literal["file", "sql", "remote", "rest"]
 RegistryKind = Literal["file", "s3", "object", "sql", "remote", "rest"]

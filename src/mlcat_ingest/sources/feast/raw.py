@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, get_args
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.findings import Finding
 
 Kind = Literal[
     "project",

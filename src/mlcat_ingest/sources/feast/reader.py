@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from mlcat_ingest.awaiting import Awaited
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.definitions.model import (
     Broken,
     Definition,

@@ -13,7 +13,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -22,10 +25,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.extras import require_extra
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow import entities
 from mlcat_ingest.sources.mlflow.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.checks import findings

@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates
 from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout
 from mlcat_ingest.recipe.fields import (
@@ -27,7 +28,6 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.paths import RecipeUrl
 from mlcat_ingest.recipe.values import Fabric, PatternFilter
-from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
 from mlcat_ingest.sources.features import FeaturesConfig

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.sources.base import RecordVersion
@@ -35,7 +36,6 @@ from mlcat_ingest.sources.mlflow.records import (
 )
 from mlcat_ingest.sources.mlflow.ui_links import UiLinks
 from mlcat_ingest.sources.owners import Owners
-from mlcat_ingest.text import whole_characters
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from mlcat_ingest import threads
+from mlcat_ingest.core import threads
 from mlcat_ingest.errors import ProtocolMismatchError
 
 ReplyT = TypeVar("ReplyT")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
-from mlcat_ingest.awaiting import Awaits
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.file_access import ReadsFiles
 from mlcat_ingest.sources.mlflow.records import (

@@ -5,9 +5,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.core.awaiting import Awaited, longest_awaited
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.reach import clock

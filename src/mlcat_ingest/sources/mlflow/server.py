@@ -5,8 +5,8 @@ from collections.abc import Generator, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE

@@ -8,9 +8,9 @@ from importlib.metadata import version as installed
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from mlcat_ingest.awaiting import Awaited
+from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
-from mlcat_ingest.awaiting import Awaited, longest_awaited
+from mlcat_ingest.core.awaiting import Awaited, longest_awaited
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.mlflow.file_access import Place
 from mlcat_ingest.sources.mlflow.reader import (
     ALL_MODELS,

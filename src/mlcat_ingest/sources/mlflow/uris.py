@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from mlcat_ingest.redaction import redact_url
+from mlcat_ingest.core.redaction import redact_url
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HTTP: Final = ("http://", "https://")

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.sagemaker.api import Record, SagemakerApi
 
 _WITHOUT: Final = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.definitions.model import Broken, Definition, FeatureTable
 from mlcat_ingest.sources.sagemaker.api import Record, SagemakerApi

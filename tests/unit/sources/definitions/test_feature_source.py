@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.recipe.values import PatternFilter
 from mlcat_ingest.sources.base import (

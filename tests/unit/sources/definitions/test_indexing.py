@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mlcat_ingest.awaiting import Awaits
-from mlcat_ingest.findings import Finding
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.links.features import Features, Wanted
 from mlcat_ingest.links.index import FeatureIndex

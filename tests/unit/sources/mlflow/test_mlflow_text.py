@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.joined import Limits
@@ -14,7 +15,6 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
     cut,
     number_text,
 )
-from mlcat_ingest.text import whole_characters
 
 
 def test_ordinary_text_stays_and_leaves_no_note() -> None:

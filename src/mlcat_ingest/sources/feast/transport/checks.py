@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.feast.raw import KINDS, Transport
 
 

@@ -19,10 +19,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.findings import Finding
-from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import Kind, RawObject
 from mlcat_ingest.sources.feast.transport.checks import findings

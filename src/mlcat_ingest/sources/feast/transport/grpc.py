@@ -7,9 +7,9 @@ without saying whose they are, and loads their functions first; so each project'
 from collections.abc import Iterator
 from typing import Final
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import (
     Kind,

@@ -4,6 +4,7 @@ import sys
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -11,7 +12,6 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.extras import require_extra
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.transport.whole import cut_off, too_large

@@ -4,6 +4,7 @@ import os
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -12,7 +13,6 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.extras import require_extra
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.transport.whole import too_large
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import RecipeError, SourceUnavailableError
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.sources.feast.raw import RawObject, split_registry
 from mlcat_ingest.sources.feast.transport.checks import findings
 

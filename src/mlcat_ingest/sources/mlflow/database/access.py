@@ -19,8 +19,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
-from mlcat_ingest.redaction import redact_url
 from mlcat_ingest.sources.mlflow.database.tables import ALEMBIC_VERSION, RUNS
 from mlcat_ingest.sql.failures import Holder, failure
 from mlcat_ingest.sql.readonly import open_readonly

@@ -6,10 +6,10 @@ from typing import Self
 
 from sqlalchemy import select
 
-from mlcat_ingest.awaiting import Awaits
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
-from mlcat_ingest.extras import require_extra
-from mlcat_ingest.findings import Finding
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.checks import findings
 from mlcat_ingest.sources.mlflow.config import MlflowConfig

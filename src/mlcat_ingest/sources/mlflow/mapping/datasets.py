@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.dataset_names import DatasetName
@@ -16,7 +17,6 @@ from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
 from mlcat_ingest.sources.mlflow.names import CONTEXT_TAG
 from mlcat_ingest.sources.mlflow.records import DatasetInput
-from mlcat_ingest.text import whole_characters
 
 _EVALUATION: Final = frozenset(
     {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.redaction import redact_urls
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.names import REPO_TAGS, OwnKey
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
@@ -25,7 +26,6 @@ from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
 from mlcat_ingest.sources.mlflow.names import OwnKey
 from mlcat_ingest.sources.mlflow.records import ModelVersion, aliases_of, number_of
-from mlcat_ingest.text import whole_characters
 
 _SORT_DIGITS: Final = 10
 _NO_STAGE: Final = frozenset({"", "none"})
