@@ -11,8 +11,6 @@ import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from mlcat_ingest import http_session
-from mlcat_ingest.certificates import Trust
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.threads import start
 from mlcat_ingest.errors import (
@@ -22,8 +20,10 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.http import Http, Reply
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net import session as http_session
+from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.session import HttpOptions
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 from support.ports import free_port
 

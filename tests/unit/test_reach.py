@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest import reach as module
-from mlcat_ingest.certificates import Trust
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.http_session import skew_s
-from mlcat_ingest.reach import Address, clock, reach
+from mlcat_ingest.net import reachability as module
+from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.net.reachability import Address, clock, reach
+from mlcat_ingest.net.session import skew_s
 from support.certificates import make_certificate
 from support.flaky_server import Answer, flaky
 

@@ -6,8 +6,8 @@ from sqlalchemy.exc import OperationalError
 
 from mlcat_ingest.core.redaction import UNREADABLE_URL, redact_url, redact_urls, user_info
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.http import Http
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net.http import Http
+from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.addresses import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.http_session import BearerAuth
+from mlcat_ingest.net.session import BearerAuth
 
 log = logging.getLogger(__name__)
 

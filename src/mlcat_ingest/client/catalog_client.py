@@ -19,10 +19,10 @@ from mlcat_ingest.client.search import Search
 from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.errors import AspectRejectedError, RecipeError
-from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
+from mlcat_ingest.net.session import HttpOptions
 
 _OURS: Final = frozenset(kind.entity_type for kind in KINDS.values() if kind.own)
 

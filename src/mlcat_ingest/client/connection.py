@@ -8,8 +8,8 @@ from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.responses import refusal, server_message
 from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
-from mlcat_ingest.http import Http, Reply
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.session import HttpOptions
 
 PEER = "the catalog service"
 

@@ -36,12 +36,12 @@ from mlcat_ingest.errors import (
     InvalidUrnError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.net.http import Reply
 
 _FAULTS: Final = 8
 """Faults in a row, after which the next one is the service's, whatever it was sent."""

@@ -18,10 +18,10 @@ from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.reader import AspectReader, chunks
 from mlcat_ingest.client.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.errors import CatalogRequestError
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.net.http import Reply
 
 log = logging.getLogger(__name__)
 

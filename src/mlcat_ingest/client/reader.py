@@ -16,11 +16,11 @@ from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.net.http import Reply
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from mlcat_ingest.errors import (
     NotAuthorizedError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.net.http import Reply
 
 MAX_MESSAGE = 500
 """Longest part of a service's message, in characters, that an error repeats."""

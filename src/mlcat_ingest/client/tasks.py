@@ -12,8 +12,8 @@ from typing import Any
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL, wrong_address
 from mlcat_ingest.errors import CatalogUnavailableError, CodecError, ProtocolMismatchError
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.net.http import Reply
 
 
 @dataclass(frozen=True, slots=True)

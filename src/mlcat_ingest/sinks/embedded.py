@@ -27,8 +27,8 @@ from mlcat_ingest.errors import (
     MlcatError,
     RecipeError,
 )
-from mlcat_ingest.http import Reply
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net.http import Reply
+from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sinks.child import CatalogChild
 from mlcat_ingest.sinks.config import EmbeddedSinkConfig
 from mlcat_ingest.sinks.probe import probe

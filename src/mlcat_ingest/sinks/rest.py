@@ -9,7 +9,7 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import PEER, Connection
 from mlcat_ingest.client.options import http_options
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sinks.checks import findings
 from mlcat_ingest.sinks.config import RestSinkConfig
 

@@ -9,8 +9,8 @@ import pytest
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.errors import AspectRejectedError, AuthenticationError, CatalogRequestError
-from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.net.session import HttpOptions
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fakes import group_urn, model_urn
 

@@ -5,7 +5,7 @@ import pytest
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.connection import Connection
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import FakeService, fake_service
 
 TOKEN = "made-up-token-8d1f"

@@ -6,7 +6,7 @@ import requests
 
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.http_session import BearerAuth
+from mlcat_ingest.net.session import BearerAuth
 
 
 def datahubenv(home: Path, text: str) -> Path:

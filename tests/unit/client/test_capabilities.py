@@ -10,8 +10,8 @@ from mlcat_ingest.errors import (
     MlcatError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.urn import FABRICS
+from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import Answer, FakeService
 
 

@@ -17,8 +17,8 @@ from mlcat_ingest.errors import (
     NotAuthorizedError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.http_session import HttpOptions
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
 from support.validator_refusals import FORMS

@@ -9,8 +9,8 @@ from mlcat_ingest.errors import (
     MlcatError,
     NotAuthorizedError,
 )
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.net.http import Reply
 
 
 def reply(status: int, content: bytes, headers: Mapping[str, str] | None = None) -> Reply:

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.certificates import Trust
 from mlcat_ingest.client.options import http_options
+from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.sinks.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig

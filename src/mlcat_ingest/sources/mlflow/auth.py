@@ -22,7 +22,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from mlcat_ingest.client.options import http_options
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.http_session import HttpOptions
+from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.http import Reply
+from mlcat_ingest.net.http import Reply
 from mlcat_ingest.sources.mlflow.paging import ListingPage
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})

@@ -8,9 +8,9 @@ from typing import Any, Final, Self
 from mlcat_ingest.core.awaiting import Awaited, longest_awaited
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.http import Reply
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.reach import clock
+from mlcat_ingest.net.http import Reply
+from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow import decode
 from mlcat_ingest.sources.mlflow.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.checks import findings

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mlcat_ingest.http import Reply
+from mlcat_ingest.net.http import Reply
 from mlcat_ingest.sources.mlflow.file_access import MAX_BYTES, Place
 from mlcat_ingest.sources.mlflow.replies import NO_SUCH_ENDPOINT, is_refusal, judged, object_of
 from mlcat_ingest.sources.mlflow.server import API, Server

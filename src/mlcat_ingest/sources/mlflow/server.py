@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.reach import Address, reach
+from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.mlflow.auth import PEER, SignIn, sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.replies import judged, object_of

@@ -10,7 +10,7 @@ import requests
 from pydantic import SecretStr
 
 from mlcat_ingest.errors import MissingExtraError, RecipeError, UnknownPluginError
-from mlcat_ingest.http_session import BearerAuth, HttpOptions
+from mlcat_ingest.net.session import BearerAuth, HttpOptions
 from mlcat_ingest.sources.mlflow.auth import sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 

@@ -13,9 +13,9 @@ from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.http import Http, Reply
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.reach import Address, reach
+from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import Kind, RawObject
 from mlcat_ingest.sources.feast.transport.checks import findings

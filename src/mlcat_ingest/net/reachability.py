@@ -14,11 +14,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from requests.utils import get_environ_proxies, select_proxy
 
-from mlcat_ingest.certificates import Certificate, Trust, unverified
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.threads import start
-from mlcat_ingest.http_session import loopback_without_proxy
+from mlcat_ingest.net.certificates import Certificate, Trust, unverified
+from mlcat_ingest.net.session import loopback_without_proxy
 
 PATIENCE_S: Final = 5.0
 """Seconds that DNS, each address and each handshake have to answer."""

@@ -30,8 +30,9 @@ from mlcat_ingest.errors import (
     RecipeError,
     RetryableError,
 )
-from mlcat_ingest.http_failures import no_answer_of, wants_tls
-from mlcat_ingest.http_session import (
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.net.failures import no_answer_of, wants_tls
+from mlcat_ingest.net.session import (
     MAX_BACKOFF_S,
     BudgetedAdapter,
     HttpOptions,
@@ -42,7 +43,6 @@ from mlcat_ingest.http_session import (
     loopback_without_proxy,
     skew_s,
 )
-from mlcat_ingest.metadata.codec import loads
 
 log = logging.getLogger(__name__)
 

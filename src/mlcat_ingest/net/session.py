@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3.util.retry import Retry
 
-from mlcat_ingest.certificates import Trust
+from mlcat_ingest.net.certificates import Trust
 
 RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
 MAX_RETRY_AFTER_S: Final = 120

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import requests
 from requests.utils import get_environ_proxies, select_proxy
 
-from mlcat_ingest.certificates import unverified
 from mlcat_ingest.core.redaction import redact_url, redact_urls
+from mlcat_ingest.net.certificates import unverified
 
 _PROBE_S: Final = 2.0
 _SPEAKS_TLS: Final = (

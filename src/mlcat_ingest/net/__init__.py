@@ -1,0 +1,1 @@
+"""HTTP: requests, sessions, certificates, and why an address does not answer."""
