@@ -13,14 +13,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.render import as_json
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestCatalog
 from mlcat_ingest.sources.base import (
     Finished,
     Page,

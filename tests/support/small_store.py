@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
+from mlcat_ingest.client.embedded import EmbeddedCatalog
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
-from mlcat_ingest.sinks.embedded import EmbeddedCatalog
-from mlcat_ingest.sinks.rest import RestCatalog
 from support.fakes import group_urn, model_urn
 from support.mlflow_tables import insert, make_database
 

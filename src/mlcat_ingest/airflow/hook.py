@@ -7,11 +7,11 @@ from urllib.parse import urlsplit, urlunsplit
 from airflow.sdk import BaseHook
 
 from mlcat_ingest.airflow.provider import CONNECTION_TYPE
+from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.recipe.secrets import SECRETS
-from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestCatalog
 
 _NOT_OF_THE_SINK: Final = frozenset({"ui_url"})
 

@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, read_draft
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.validate import validated
-from mlcat_ingest.sinks.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.sources.plugins import config_class, load, source_class, source_types
 

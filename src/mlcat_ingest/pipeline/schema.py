@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from mlcat_ingest.client.config import SINK_ALIASES, SINKS
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sinks.config import SINK_ALIASES, SINKS
 from mlcat_ingest.sources.definitions.document import DefinitionsDocument
 from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
 

@@ -7,9 +7,9 @@ import pytest
 from datahub.emitter.rest_emitter import DataHubRestEmitter
 from requests.adapters import HTTPAdapter
 
+from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.options import http_options
 from mlcat_ingest.net.session import HttpOptions
-from mlcat_ingest.sinks.config import RestSinkConfig
 from mlcat_ingest.sources.mlflow.auth import sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 

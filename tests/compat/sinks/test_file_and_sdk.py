@@ -7,9 +7,9 @@ import pytest
 from datahub.emitter.mcp import MetadataChangeProposalWrapper
 from datahub.metadata.schema_classes import MLModelPropertiesClass
 
+from mlcat_ingest.client.config import FileSinkConfig
+from mlcat_ingest.client.file import FileCatalog
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.sinks.config import FileSinkConfig
-from mlcat_ingest.sinks.file import FileCatalog
 from support.fakes import group_urn, model_urn
 
 pytestmark = pytest.mark.compat

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestCatalog
 from support.catalog_server import running_catalog
 from support.fake_service import Answer, Asked, fake_service
 from support.fakes import FakeSource, group_urn, model_urn

@@ -14,11 +14,11 @@ import pytest
 
 from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
 from mlcat_ingest.cli.main import call
+from mlcat_ingest.client.child import CatalogChild
+from mlcat_ingest.client.config import EmbeddedSinkConfig
+from mlcat_ingest.client.embedded import EmbeddedCatalog
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.sinks.child import CatalogChild
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig
-from mlcat_ingest.sinks.embedded import EmbeddedCatalog
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.flaky_server import Answer, flaky
@@ -109,7 +109,7 @@ def test_the_catalog_of_a_killed_run_is_waited_for(
     leaving = Running(1, "http://127.0.0.1:9", dies_with_parent=True)
     answers = iter([leaving, leaving])
     monkeypatch.setattr(
-        "mlcat_ingest.sinks.embedded.read_lock", lambda path: next(answers, read_lock(path))
+        "mlcat_ingest.client.embedded.read_lock", lambda path: next(answers, read_lock(path))
     )
     with opened(tmp_path / "catalog.db") as sink:
         assert sink.read_many([URN], ["status"]) == {}
@@ -118,7 +118,7 @@ def test_the_catalog_of_a_killed_run_is_waited_for(
 def test_another_runs_catalog_is_not_ours_to_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.sinks.embedded._LEAVING_S", 0.1)
+    monkeypatch.setattr("mlcat_ingest.client.embedded._LEAVING_S", 0.1)
     db = tmp_path / "catalog.db"
     with opened(db), pytest.raises(CatalogUnavailableError, match="another run is writing"):
         sink_on(db).open()
@@ -128,11 +128,11 @@ def test_two_runs_that_start_at_once_do_not_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = tmp_path / "catalog.db"
-    monkeypatch.setattr("mlcat_ingest.sinks.embedded._LEAVING_S", 0.1)
+    monkeypatch.setattr("mlcat_ingest.client.embedded._LEAVING_S", 0.1)
     with opened(db):
         answers = iter([None])
         monkeypatch.setattr(
-            "mlcat_ingest.sinks.embedded.read_lock", lambda path: next(answers, read_lock(path))
+            "mlcat_ingest.client.embedded.read_lock", lambda path: next(answers, read_lock(path))
         )
         late = sink_on(db)
         with pytest.raises(CatalogUnavailableError, match="another run is writing"):
@@ -144,7 +144,7 @@ def test_a_server_that_never_says_where_it_is_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = tmp_path / "catalog.db"
-    monkeypatch.setattr("mlcat_ingest.sinks.embedded._STARTING_S", 0.1)
+    monkeypatch.setattr("mlcat_ingest.client.embedded._STARTING_S", 0.1)
     with ServerLock.acquire(db), pytest.raises(CatalogUnavailableError, match="does not answer"):
         sink_on(db).open()
 
@@ -176,7 +176,7 @@ def test_a_living_child_in_trouble_speaks_for_itself(
             raise CatalogUnavailableError("busy")
 
         monkeypatch.setattr("mlcat_ingest.net.http.Http.request", fail)
-        monkeypatch.setattr("mlcat_ingest.sinks.embedded._LAST_BREATH_S", 0.0)
+        monkeypatch.setattr("mlcat_ingest.client.embedded._LAST_BREATH_S", 0.0)
         with pytest.raises(CatalogUnavailableError, match=r"^busy$"):
             sink.write([Proposal(URN, "status", {})])
 
@@ -237,8 +237,8 @@ def test_the_catalog_dies_with_a_killed_run(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     code = (
         "import json, sys\n"
-        "from mlcat_ingest.sinks.config import EmbeddedSinkConfig\n"
-        "from mlcat_ingest.sinks.embedded import EmbeddedCatalog\n"
+        "from mlcat_ingest.client.config import EmbeddedSinkConfig\n"
+        "from mlcat_ingest.client.embedded import EmbeddedCatalog\n"
         f"sink = EmbeddedCatalog(EmbeddedSinkConfig(db='sqlite:///{db}'))\n"
         "sink.open()\n"
         "print('open', flush=True)\n"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
+from mlcat_ingest.client.embedded import EmbeddedCatalog
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig, RestSinkConfig
-from mlcat_ingest.sinks.embedded import EmbeddedCatalog
-from mlcat_ingest.sinks.rest import RestCatalog
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fake_service import Answer, Asked, FakeService, fake_service
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from mlcat_ingest.client.config import EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.errors import RecipeValidationError, UnknownPluginError
 from mlcat_ingest.pipeline import resolve as module
 from mlcat_ingest.pipeline.resolve import Resolved, embedded_sink, load_resolved, resolve
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
 from mlcat_ingest.recipe.secrets import SECRETS, mask
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
 
@@ -169,7 +169,7 @@ def test_sources_and_sinks_are_made_of_their_configuration(
     assert built == ("mlflow", source.config)
     assert resolved.sink is not None
     built = resolved.sink.build()
-    assert built == ("mlcat_ingest.sinks.file:FileCatalog", resolved.sink.config)
+    assert built == ("mlcat_ingest.client.file:FileCatalog", resolved.sink.config)
 
 
 def test_a_plug_in_that_is_broken_is_a_problem_of_its_line(

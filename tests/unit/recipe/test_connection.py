@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.connection import ConnectionConfig
@@ -10,7 +11,6 @@ from mlcat_ingest.recipe.fields import RecipeModel, content_of, names_of
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
-from mlcat_ingest.sinks.config import RestSinkConfig
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 

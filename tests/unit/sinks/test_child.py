@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from mlcat_ingest.client.child import CatalogChild
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
-from mlcat_ingest.sinks.child import CatalogChild
 
 READ = "import json, sys; order = json.loads(sys.stdin.readline());"
 READY = READ + "print(json.dumps({'url': order['database'], 'pid': 1}), flush=True);"
@@ -87,7 +87,7 @@ def test_a_killed_child_is_told() -> None:
 
 
 def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.sinks.child._STOP_S", 0.05)
+    monkeypatch.setattr("mlcat_ingest.client.child._STOP_S", 0.05)
     child = started(READY + "import time; time.sleep(600)")
     child.stop()
     assert child.ended() == "the embedded catalog ended with signal 9"

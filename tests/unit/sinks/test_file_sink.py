@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.config import FileSinkConfig
+from mlcat_ingest.client.file import FileCatalog
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.sinks.config import FileSinkConfig
-from mlcat_ingest.sinks.file import FileCatalog
 from support.fakes import model_urn
 
 

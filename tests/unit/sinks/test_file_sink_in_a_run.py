@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.client.config import FileSinkConfig
+from mlcat_ingest.client.file import FileCatalog
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.sinks.config import FileSinkConfig
-from mlcat_ingest.sinks.file import FileCatalog
 from support.fakes import FakeSource, model_urn
 from support.recipes import a_recipe
 

@@ -7,11 +7,11 @@ from pydantic import SecretStr
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, TestOutcome
 from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.sinks.config import RestSinkConfig
-from mlcat_ingest.sinks.rest import RestCatalog
 from support.fake_service import Answer, FakeService, fake_service
 from support.fakes import model_urn
 

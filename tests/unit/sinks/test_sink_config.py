@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.client.options import http_options
 from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
-from mlcat_ingest.sinks.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 
 ORIGIN = Origin("r.yml", Path("/the/recipes"))
 
@@ -126,5 +126,5 @@ def test_the_table_names_a_configuration_and_a_class_each() -> None:
     assert set(SINKS) == {"rest", "file", "embedded"}
     for config, target in SINKS.values():
         module, _, name = target.partition(":")
-        assert module.startswith("mlcat_ingest.sinks.")
+        assert module.startswith("mlcat_ingest.client.")
         assert config.__name__ == name.replace("Catalog", "SinkConfig")

@@ -6,12 +6,12 @@ from functools import partial
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.checks import findings
+from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.connection import PEER, Connection
 from mlcat_ingest.client.options import http_options
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.net.session import HttpOptions
-from mlcat_ingest.sinks.checks import findings
-from mlcat_ingest.sinks.config import RestSinkConfig
 
 
 class RestCatalog(CatalogClient, Catalog):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlcat_ingest.client.base import Catalog, Evaluates, NoEvaluation, StoredEntity
+from mlcat_ingest.client.config import FileSinkConfig
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
     AspectRejectedError,
@@ -24,7 +25,6 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.sinks.config import FileSinkConfig
 
 log = logging.getLogger(__name__)
 

@@ -83,9 +83,9 @@ class EmbeddedSinkConfig(RecipeModel):
 
 
 SINKS: Mapping[str, tuple[type[RecipeModel], str]] = {
-    "rest": (RestSinkConfig, "mlcat_ingest.sinks.rest:RestCatalog"),
-    "file": (FileSinkConfig, "mlcat_ingest.sinks.file:FileCatalog"),
-    "embedded": (EmbeddedSinkConfig, "mlcat_ingest.sinks.embedded:EmbeddedCatalog"),
+    "rest": (RestSinkConfig, "mlcat_ingest.client.rest:RestCatalog"),
+    "file": (FileSinkConfig, "mlcat_ingest.client.file:FileCatalog"),
+    "embedded": (EmbeddedSinkConfig, "mlcat_ingest.client.embedded:EmbeddedCatalog"),
 }
 """Type in the recipe to its configuration and its class, the latter as `module:Class`."""
 

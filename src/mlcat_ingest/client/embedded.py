@@ -18,7 +18,10 @@ from mlcat_ingest.catalog.lock import Running, read_lock
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.child import CatalogChild
+from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.connection import PEER, Connection
+from mlcat_ingest.client.probe import probe
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
@@ -29,9 +32,6 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.session import HttpOptions
-from mlcat_ingest.sinks.child import CatalogChild
-from mlcat_ingest.sinks.config import EmbeddedSinkConfig
-from mlcat_ingest.sinks.probe import probe
 
 TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
 """The variable with the token of a `catalog serve` that asks for one, as that command takes it."""

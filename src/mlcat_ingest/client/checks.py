@@ -5,13 +5,13 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.evaluate import NO_RESULTS
+from mlcat_ingest.client.probe import probe
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.reachability import Address, clock, reach
-from mlcat_ingest.sinks.probe import probe
 
 _PROBE: Final = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,mlcat-ingest-check,PROD)"
 """An entity that nobody has: reading and evaluating it shows what is permitted."""

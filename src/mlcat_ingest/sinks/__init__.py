@@ -1,1 +1,0 @@
-"""Catalogs as a recipe names them: `rest` and `embedded` merge and evaluate, `file` writes."""
