@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         UnknownPluginError,
     )
     from mlcat_ingest.metadata.proposal import Entity, Proposal
-    from mlcat_ingest.pipeline.pipeline import Pipeline
     from mlcat_ingest.pipeline.report import Report
     from mlcat_ingest.recipe.model import Recipe
+    from mlcat_ingest.workflows.ingest import Pipeline
 
     __version__: str
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
-from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import names_of
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import resolve
 
 PAGE = (Path(__file__).parents[2] / "docs" / "connections.md").read_text()
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.definitions.file_reader import FileReader
 from mlcat_ingest.sources.definitions.model import FeatureSet, FeatureTable
 from mlcat_ingest.sources.sagemaker.api import ACTIONS
+from mlcat_ingest.workflows.resolve import resolve
 
 PAGE = (Path(__file__).parents[2] / "docs" / "feature-stores.md").read_text()
 

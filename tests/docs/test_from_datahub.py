@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.workflows.resolve import resolve
 
 PAGE = (Path(__file__).parents[2] / "docs" / "from-datahub.md").read_text()
 PLATFORM = "urn:li:dataPlatform:mlflow"

@@ -15,7 +15,7 @@ NO_PROPERTY_KEYS = {
     "catalog/auth.py",  # keys of the ASGI scope
     "sources/feast/messages.py",  # the name of a protobuf package
 }
-SENDERS = ("cli", "client", "pipeline")
+SENDERS = ("cli", "client", "pipeline", "workflows")
 """The packages that send requests to a catalog; elsewhere a 200 is mostly an HTTP status."""
 
 OTHER_200 = {

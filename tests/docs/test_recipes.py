@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.resolve import load_resolved
-from mlcat_ingest.pipeline.schema import definitions_schema, json_schema
 from mlcat_ingest.recipe.loader import parse
+from mlcat_ingest.workflows.resolve import load_resolved
+from mlcat_ingest.workflows.schema import definitions_schema, json_schema
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.y*ml"))

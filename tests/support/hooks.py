@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.resolve import load_resolved
+from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 
 RECIPE = """\

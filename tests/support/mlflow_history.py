@@ -4,9 +4,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.pipeline.plan.plan import Plan
-from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
@@ -21,6 +18,9 @@ from mlcat_ingest.sources.mlflow.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.workflows.plan.plan import Plan
+from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.fakes import FakeSink
 from support.recipes import a_recipe

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlcat_ingest.pipeline.plan.plan import Plan
-from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
+from mlcat_ingest.workflows.plan.plan import Plan
+from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
 from support.fakes import FakeSink
 from support.feast import config
 from support.recipes import a_recipe

@@ -8,10 +8,10 @@ from typing import Any
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report import Report
-from mlcat_ingest.pipeline.resolve import Resolved
-from mlcat_ingest.pipeline.shards import Shard, Sharding
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.workflows.resolve import Resolved
+from mlcat_ingest.workflows.shard import Shard, Sharding
 from support.fake_mlflow import FakeReader, a_source
 from support.fakes import FakeSink
 from support.mlflow_history import Server

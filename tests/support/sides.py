@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import Resolved
 from support.fakes import FakeSink, FakeSource, model_urn
 
 

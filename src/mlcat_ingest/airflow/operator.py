@@ -16,12 +16,12 @@ from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.render import as_text
 from mlcat_ingest.pipeline.report import EXIT_PARTIAL, Report
-from mlcat_ingest.pipeline.resolve import resolve
-from mlcat_ingest.pipeline.shards import LEAST_SIZE, MOST, Shard, Sharding
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.resolve import resolve
+from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, Shard, Sharding
 
 log = logging.getLogger(__name__)
 

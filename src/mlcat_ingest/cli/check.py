@@ -11,7 +11,7 @@ from mlcat_ingest.cli.options import say_options
 from mlcat_ingest.cli.reading import read_recipe
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.doctor import Examined
+    from mlcat_ingest.workflows.check import Examined
 
 _SIGNS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 
@@ -43,7 +43,7 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     Exit status: 0 nothing failed; 1 something did; 2 the recipe is wrong.
     """
     resolved = read_recipe(recipe)
-    from mlcat_ingest.pipeline.doctor import examine
+    from mlcat_ingest.workflows.check import examine
 
     found: list[Examined] = []
     for one in examine(resolved, write=write):

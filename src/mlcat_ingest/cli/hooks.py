@@ -16,7 +16,7 @@ from mlcat_ingest.hooks.spool import Spool
 
 if TYPE_CHECKING:
     from mlcat_ingest.hooks.drain import Drained
-    from mlcat_ingest.pipeline.resolve import Resolved
+    from mlcat_ingest.workflows.resolve import Resolved
 
 spool_option = click.option(
     "--spool",

@@ -18,7 +18,7 @@ from mlcat_ingest.recipe.secrets import mask
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from mlcat_ingest.pipeline.plan.render import Line, Style
+    from mlcat_ingest.workflows.plan.render import Line, Style
 
 PLAIN_INTERVAL_S: Final = 5.0
 """Seconds between two progress lines where there is no terminal."""
@@ -82,7 +82,7 @@ def out_lines(lines: "Iterable[Line]") -> None:
 
 def out_report(text: str) -> None:
     """Write a report to stdout; what somebody should look at is coloured on a terminal."""
-    from mlcat_ingest.pipeline.plan.render import Line
+    from mlcat_ingest.workflows.plan.render import Line
 
     styles = ((start, style) for style, starts in _NOTABLE.items() for start in starts)
     by_start = dict(styles)

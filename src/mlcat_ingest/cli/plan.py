@@ -15,9 +15,9 @@ from mlcat_ingest.core.text import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mlcat_ingest.pipeline.plan.diff import EntityDiff
-    from mlcat_ingest.pipeline.plan.plan import Plan, Totals
     from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.workflows.plan.diff import EntityDiff
+    from mlcat_ingest.workflows.plan.plan import Plan, Totals
 
 SHOWN: Final = 20
 """Entities that are shown in full; the others are counted."""
@@ -48,8 +48,8 @@ def command(reading: Reading, *, as_json: bool, exit_code: bool) -> int:
 
 def show_plan(reading: Reading, *, as_json: bool = False, exit_code: bool = False) -> int:
     """Make the plan of a recipe, print it, and return the exit status."""
-    from mlcat_ingest.pipeline.pipeline import Pipeline
-    from mlcat_ingest.pipeline.plan.plan import Totals, exit_code_of_plan
+    from mlcat_ingest.workflows.ingest import Pipeline
+    from mlcat_ingest.workflows.plan.plan import Totals, exit_code_of_plan
 
     settings = Settings.current()
     as_lines = settings.log_format == "json"
@@ -68,7 +68,7 @@ def show_plan(reading: Reading, *, as_json: bool = False, exit_code: bool = Fals
 
 def print_json(plan: "Plan", totals: "Totals") -> None:
     """Print a JSON object for each entity, and the summary as the last."""
-    from mlcat_ingest.pipeline.plan.render import entity_data, summary_data
+    from mlcat_ingest.workflows.plan.render import entity_data, summary_data
 
     for one in _counted(plan.entities(), totals):
         print_json_line(entity_data(one))
@@ -76,7 +76,7 @@ def print_json(plan: "Plan", totals: "Totals") -> None:
 
 
 def _print_text(plan: "Plan", totals: "Totals") -> None:
-    from mlcat_ingest.pipeline.plan.render import head_lines, total_lines
+    from mlcat_ingest.workflows.plan.render import head_lines, total_lines
 
     output.out_lines(head_lines(plan.report))
     print_entities(plan.entities(), totals)
@@ -85,7 +85,7 @@ def _print_text(plan: "Plan", totals: "Totals") -> None:
 
 def print_entities(entities: "Iterator[EntityDiff]", totals: "Totals") -> None:
     """Print the first entities in full, and count them all."""
-    from mlcat_ingest.pipeline.plan.render import Line, entity_lines
+    from mlcat_ingest.workflows.plan.render import Line, entity_lines
 
     passing = _counted(entities, totals)
     for one in islice(passing, SHOWN):

@@ -13,7 +13,7 @@ from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.core.extras import require_extra
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.resolve import Resolved
+    from mlcat_ingest.workflows.resolve import Resolved
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -44,7 +44,7 @@ class Reading:
             RecipeError: the recipe cannot be read, or something in it is wrong.
             MissingExtraError: it is the embedded catalog, whose packages are not installed.
         """
-        from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG, embedded_sink
+        from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG, embedded_sink
 
         resolved = read_recipe(self.recipe, self.to, self.limit)
         if resolved.sink is not None or self.no_input:
@@ -101,8 +101,8 @@ def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) ->
         UsageError: `to` or `limit` is given with a file.
         RecipeError: it cannot be read, or something in it is wrong.
     """
-    from mlcat_ingest.pipeline.resolve import load_resolved, resolve
     from mlcat_ingest.recipe.model import Recipe
+    from mlcat_ingest.workflows.resolve import load_resolved, resolve
 
     if not _ADDRESS.match(recipe):
         if to is not None or limit is not None:

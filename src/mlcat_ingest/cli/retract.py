@@ -13,9 +13,9 @@ from mlcat_ingest.cli.reading import Reading
 from mlcat_ingest.cli.signals import stop_on_sigterm
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.plan.plan import Plan, Totals
     from mlcat_ingest.pipeline.report import Report
-    from mlcat_ingest.pipeline.retract.retraction import Retraction
+    from mlcat_ingest.workflows.plan.plan import Plan, Totals
+    from mlcat_ingest.workflows.retract.retraction import Retraction
 
 
 @click.command(
@@ -44,7 +44,7 @@ def command(recipe: str, to: str | None, *, yes: bool, as_json: bool) -> int:
     answer was no; 2 the command or the recipe is at fault, or nobody is there to answer; 4 the
     catalog refused some; 130 interrupted.
     """
-    from mlcat_ingest.pipeline.pipeline import Pipeline
+    from mlcat_ingest.workflows.ingest import Pipeline
 
     settings = Settings.current()
     reading = Reading(recipe, to, None, full=False, accept_renaming=False, no_input=False)
@@ -68,8 +68,8 @@ def _progress(settings: Settings) -> "output.ShownProgress":
 
 
 def _shown(retraction: "Retraction", settings: Settings, *, as_json: bool) -> "tuple[Plan, Totals]":
-    from mlcat_ingest.pipeline.plan.plan import Totals
-    from mlcat_ingest.pipeline.plan.render import Line, counts_lines
+    from mlcat_ingest.workflows.plan.plan import Totals
+    from mlcat_ingest.workflows.plan.render import Line, counts_lines
 
     with _progress(settings) as progress:
         plan = retraction.plan(progress)

@@ -22,7 +22,7 @@ from mlcat_ingest.hooks.spool import Spool
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report import HooksSummary, Report
-    from mlcat_ingest.pipeline.resolve import Resolved
+    from mlcat_ingest.workflows.resolve import Resolved
 
 # Rarer still gains nothing here and takes memory.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
@@ -79,10 +79,10 @@ def _run(
     reading: Reading, spool: Path | None, files: RunFiles, gate: GateFile, settings: Settings
 ) -> int:
     """Run what `reading` names, write `files` and what the gate found, and return the status."""
-    from mlcat_ingest.pipeline.pipeline import Pipeline
     from mlcat_ingest.pipeline.report import worst
-    from mlcat_ingest.pipeline.resolve import DEFAULT_CATALOG
     from mlcat_ingest.recipe.dump import recipe_to_yaml
+    from mlcat_ingest.workflows.ingest import Pipeline
+    from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG
 
     resolved, boxed = reading.resolved(settings, "writing to")
     pipeline = Pipeline(resolved)

@@ -16,7 +16,7 @@ def command(what: str) -> None:
     check a recipe that begins with the line
     `# yaml-language-server: $schema=recipe.schema.json`.
     """
-    from mlcat_ingest.pipeline.schema import definitions_schema, json_schema
+    from mlcat_ingest.workflows.schema import definitions_schema, json_schema
 
     schema = json_schema() if what == "recipe" else definitions_schema()
     output.out(json.dumps(schema, indent=2, ensure_ascii=False))

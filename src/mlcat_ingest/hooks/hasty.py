@@ -10,15 +10,15 @@ from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.resolve import (
+from mlcat_ingest.recipe.connection import ConnectionConfig
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import (
     Resolved,
     ResolvedSink,
     ResolvedSource,
     load_resolved,
     resolve,
 )
-from mlcat_ingest.recipe.connection import ConnectionConfig
-from mlcat_ingest.recipe.model import Recipe
 
 SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import running_catalog
 from support.mlflow_server import running
 from support.mlflow_store import seed

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import Resolved, resolve
 from support.certificates import make_certificate
 from support.flaky_server import Answer, FlakyServer, flaky
 

@@ -12,8 +12,8 @@ import pytest
 
 from mlcat_ingest import Pipeline, Recipe
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.pipeline.doctor import examine
-from mlcat_ingest.pipeline.resolve import resolve
+from mlcat_ingest.workflows.check import examine
+from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import RunningCatalog, running_catalog
 from support.certificates import make_certificate
 from support.flaky_server import Answer, Request, flaky

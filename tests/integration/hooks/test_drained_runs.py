@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.resolve import load_resolved
 from mlcat_ingest.pipeline.state.lock import held_state
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench, models
 from support.mlflow_server import MlflowServer

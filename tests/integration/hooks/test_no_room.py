@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.resolve import load_resolved
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 from support.hooks import Bench, models
 from support.training import HEARS_LATER, trains

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
-from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.resolve import load_resolved
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 from support.hooks import RECIPE, Bench, models
 from support.mlflow_server import MlflowServer

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.resolve import load_resolved
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 from support.hooks import RECIPE, Bench, drained, models
 from support.mlflow_server import MlflowServer

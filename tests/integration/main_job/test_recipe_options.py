@@ -11,10 +11,10 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.ingest import Pipeline
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.small_store import A, B, SmallStore, make

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.pipeline.pipeline import Pipeline
 from mlcat_ingest.pipeline.report import Progress
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.ingest import Pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.pipeline.plan.diff import ABSENT, FieldDiff, diff_aspect, entries_of
+from mlcat_ingest.workflows.plan.diff import ABSENT, FieldDiff, diff_aspect, entries_of
 from support.fakes import model_urn
 
 HOME = "mlModelProperties"

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcat_ingest.pipeline.shards import balanced
 from mlcat_ingest.sources.base import Unit
+from mlcat_ingest.workflows.shard import balanced
 from support.mlflow_history import TOLD, Recipe, Server
 from support.shards import ShardedRecipe
 

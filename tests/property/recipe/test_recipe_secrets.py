@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.resolve import Resolved, resolve
 from mlcat_ingest.recipe.dump import recipe_to_yaml
 from mlcat_ingest.recipe.loader import parse
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS, mask
+from mlcat_ingest.workflows.resolve import Resolved, resolve
 
 MARK = "hYp0"
 secrets = st.text(

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import Resolved
 from support.cli import Invoke, Result
 from support.sides import Sides
 
@@ -41,6 +41,6 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> Sides:
         made.read.append(recipe)
         return replace(made.resolved(), recipe=recipe)
 
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.load_resolved", load)
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.resolve", resolve)
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.load_resolved", load)
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.resolve", resolve)
     return made

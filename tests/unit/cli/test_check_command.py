@@ -12,9 +12,9 @@ import pytest
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MissingExtraError, SourceUnavailableError
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import Resolved
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource
 
@@ -54,7 +54,7 @@ def recipe_of(monkeypatch: pytest.MonkeyPatch, source: Side, sink: Side | None =
     recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
     resolved = Resolved(recipe, (source,), sink)  # type: ignore[arg-type]
     for name in ("load_resolved", "resolve"):
-        monkeypatch.setattr(f"mlcat_ingest.pipeline.resolve.{name}", lambda _: resolved)
+        monkeypatch.setattr(f"mlcat_ingest.workflows.resolve.{name}", lambda _: resolved)
 
 
 def test_every_side_is_tried_and_closed(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import Resolved
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.junit_schema import suites_of
@@ -39,7 +39,7 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> FakeSink:
         source, sink = Built(FakeSource([models])), Built(made)
         return Resolved(recipe, (source,), sink)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.load_resolved", load)
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.load_resolved", load)
     return made
 
 

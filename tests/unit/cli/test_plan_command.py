@@ -10,9 +10,9 @@ import pytest
 from mlcat_ingest.cli import plan as plan_module
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS
+from mlcat_ingest.workflows.resolve import Resolved
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
 
@@ -47,7 +47,7 @@ def model(name: str, description: str = "") -> Entity:
 def sides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sides:
     monkeypatch.chdir(tmp_path)
     made = Sides()
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.load_resolved", made.resolved)
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.load_resolved", made.resolved)
     return made
 
 

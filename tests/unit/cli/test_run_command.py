@@ -141,7 +141,7 @@ def test_without_a_sink_the_catalog_in_the_box_is_used_and_said_first(
         asked.append(folder)
         return Built(box)
 
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.embedded_sink", embedded)
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.embedded_sink", embedded)
     result = invoke("recipe.yml")
     assert result.code == 0
     assert asked == [tmp_path]
@@ -156,7 +156,7 @@ def test_json_logs_stay_json_whatever_is_said(
     invoke: Invoke, sides: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides.sink = None
-    monkeypatch.setattr("mlcat_ingest.pipeline.resolve.embedded_sink", lambda _: Built(FakeSink()))
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.embedded_sink", lambda _: Built(FakeSink()))
     result = invoke("http://mlflow:5000", "--log-format", "json")
     messages = [json.loads(line)["message"] for line in result.err.splitlines()]
     assert messages[0].startswith("No sink is given")

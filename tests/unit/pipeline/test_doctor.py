@@ -12,15 +12,15 @@ from pydantic import Field
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.doctor import Examined, examine
-from mlcat_ingest.pipeline.overlap import SAMPLE, overlap
-from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSource
 from mlcat_ingest.pipeline.state.checks import _hurried, dead_letter_finding, state_findings
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.workflows.check import Examined, examine
+from mlcat_ingest.workflows.overlap import SAMPLE, overlap
+from mlcat_ingest.workflows.resolve import Resolved, ResolvedSource
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
 

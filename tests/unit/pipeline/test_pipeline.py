@@ -8,10 +8,10 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.pipeline import Pipeline, state_options_of
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, ReadRequest
+from mlcat_ingest.workflows.ingest import Pipeline, state_options_of
+from mlcat_ingest.workflows.resolve import Resolved
 from support.fakes import FakeSink, FakeSource, model_urn
 
 

@@ -8,8 +8,8 @@ import pytest
 from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, MlcatError
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import PRIMARY_KEYS
-from mlcat_ingest.pipeline.overlap import overlap
 from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.workflows.overlap import overlap
 from support.fakes import FakeSink, FakeSource
 
 TABLE = "urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,rides.drivers)"

@@ -4,9 +4,9 @@ import pytest
 from pydantic import BaseModel
 
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.pipeline import schema as module
-from mlcat_ingest.pipeline.schema import json_schema
 from mlcat_ingest.sources import plugins
+from mlcat_ingest.workflows import schema as module
+from mlcat_ingest.workflows.schema import json_schema
 
 
 class Plugin(BaseModel, extra="forbid"):

@@ -8,11 +8,11 @@ from pydantic import BaseModel
 
 from mlcat_ingest.client.config import EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.errors import RecipeValidationError, UnknownPluginError
-from mlcat_ingest.pipeline import resolve as module
-from mlcat_ingest.pipeline.resolve import Resolved, embedded_sink, load_resolved, resolve
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
 from mlcat_ingest.recipe.secrets import SECRETS, mask
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.workflows import resolve as module
+from mlcat_ingest.workflows.resolve import Resolved, embedded_sink, load_resolved, resolve
 
 
 @pytest.fixture(autouse=True)

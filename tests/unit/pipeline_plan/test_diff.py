@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.pipeline.plan.diff import diff_entity
-from mlcat_ingest.pipeline.plan.render import entity_data, entity_lines
+from mlcat_ingest.workflows.plan.diff import diff_entity
+from mlcat_ingest.workflows.plan.render import entity_data, entity_lines
 from support.fakes import model_urn
 
 URN = model_urn("r1")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.pipeline import Pipeline
-from mlcat_ingest.pipeline.plan.plan import Plan, Totals, exit_code_of_plan
-from mlcat_ingest.pipeline.plan.render import entity_data, summary_data
-from mlcat_ingest.pipeline.resolve import Resolved
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.plan.plan import Plan, Totals, exit_code_of_plan
+from mlcat_ingest.workflows.plan.render import entity_data, summary_data
+from mlcat_ingest.workflows.resolve import Resolved
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 
 GROUP = group_urn("g")

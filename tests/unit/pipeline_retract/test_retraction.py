@@ -18,8 +18,6 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.pipeline.retract.listing import UrnList, in_chunks
-from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
@@ -27,6 +25,8 @@ from mlcat_ingest.pipeline.state.parts import PartitionKey
 from mlcat_ingest.pipeline.state.rows import Row
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
+from mlcat_ingest.workflows.retract.listing import UrnList, in_chunks
+from mlcat_ingest.workflows.retract.retraction import Retraction
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
 PLACE = "fake://catalog"

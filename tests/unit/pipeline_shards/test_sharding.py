@@ -5,11 +5,11 @@ import json
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
-from mlcat_ingest.pipeline.resolve import resolve
-from mlcat_ingest.pipeline.shards import Shard, Sharding
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Unit
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.workflows.resolve import resolve
+from mlcat_ingest.workflows.shard import Shard, Sharding
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.mlflow_history import Server
 from support.mlflow_records import a_run, an_experiment

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.pipeline.pipeline import state_options_of
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import NotContent, RecipeModel
 from mlcat_ingest.recipe.model import Recipe
@@ -14,6 +13,7 @@ from mlcat_ingest.sources.feast.source import FeastSource
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import partition_of
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
+from mlcat_ingest.workflows.ingest import state_options_of
 from support.mlflow_records import a_scope
 
 BARE: dict[str, Any] = {"sources": [{"type": "mlflow", "config": {"tracking_uri": "http://m"}}]}

@@ -5,7 +5,6 @@ import pytest
 
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import RecipeModel, content_of, names_of
 from mlcat_ingest.recipe.model import Recipe
@@ -13,6 +12,7 @@ from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validated
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.workflows.resolve import resolve
 
 ORIGIN = Origin("r.yml", Path("/the/recipes"))
 VALUES: dict[str, Any] = {

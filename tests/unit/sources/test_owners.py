@@ -118,7 +118,7 @@ def test_a_relative_file_starts_at_the_recipes_folder(tmp_path: Path) -> None:
     (tmp_path / "recipe.yml").write_text(
         "source: {type: mlflow, config: {owners: {map_file: owners.yml}}}"
     )
-    from mlcat_ingest.pipeline.resolve import resolve
+    from mlcat_ingest.workflows.resolve import resolve
 
     (source,) = resolve(Recipe.load(tmp_path / "recipe.yml")).sources
     config = source.config.owners  # type: ignore[attr-defined]  # the MLflow source's own

@@ -140,9 +140,9 @@ def _push_tests(address: str) -> None:
 
 def _ingest(folder: Path) -> int:
     from mlcat_ingest.cli.demo.retrievals import REGISTRY_FILE, put_registry
-    from mlcat_ingest.pipeline.pipeline import Pipeline
     from mlcat_ingest.pipeline.render import as_text
     from mlcat_ingest.recipe.model import Recipe
+    from mlcat_ingest.workflows.ingest import Pipeline
 
     put_registry(folder)
     recipe = folder / RECIPE_FILE

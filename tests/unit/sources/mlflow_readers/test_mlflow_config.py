@@ -6,7 +6,6 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.pipeline.resolve import resolve
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.values import PatternFilter
 from mlcat_ingest.sources.mlflow.config import (
@@ -15,6 +14,7 @@ from mlcat_ingest.sources.mlflow.config import (
     RunsConfig,
 )
 from mlcat_ingest.sources.mlflow.uris import is_database, is_http, normalised
+from mlcat_ingest.workflows.resolve import resolve
 
 SECRET = "hunter2"
 

@@ -15,14 +15,14 @@ from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.pipeline import listing_of, state_options_of
 from mlcat_ingest.pipeline.report import Report
-from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSink, resolve
 from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, Rest, Shards, Source, Unit
+from mlcat_ingest.workflows.ingest import listing_of, state_options_of
+from mlcat_ingest.workflows.resolve import Resolved, ResolvedSink, resolve
 
 MOST: Final = 16
 """Shards of a recipe, unless asked for otherwise."""

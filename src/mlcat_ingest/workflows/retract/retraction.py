@@ -14,16 +14,16 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.delivery import Delivery
 from mlcat_ingest.pipeline.merge import MergedEntity, retract_entity, whole_entity
-from mlcat_ingest.pipeline.plan.plan import Plan
-from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.queues import Gate
 from mlcat_ingest.pipeline.report import EXIT_OK, Progress, Report
-from mlcat_ingest.pipeline.retract.listing import UrnList, in_chunks, list_ours
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.stored import read_stored
 from mlcat_ingest.pipeline.tally import Mask, Standing, Tally
 from mlcat_ingest.sources.base import Source
+from mlcat_ingest.workflows.plan.plan import Plan
+from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.retract.listing import UrnList, in_chunks, list_ours
 
 log = logging.getLogger(__name__)
 

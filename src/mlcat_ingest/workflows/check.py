@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.threads import start
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.pipeline.overlap import overlap
-from mlcat_ingest.pipeline.resolve import Resolved, ResolvedSink, ResolvedSource
 from mlcat_ingest.pipeline.state.checks import dead_letter_finding, state_findings
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.overlap import overlap
+from mlcat_ingest.workflows.resolve import Resolved, ResolvedSink, ResolvedSource
 
 PATIENCE_S: Final = 60.0
 """Seconds that one side has for all of its findings."""

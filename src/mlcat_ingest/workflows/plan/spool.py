@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.labels import label_of_merged
 from mlcat_ingest.pipeline.merge import MergedEntity
-from mlcat_ingest.pipeline.plan.diff import EntityDiff, diff_entity
+from mlcat_ingest.workflows.plan.diff import EntityDiff, diff_entity
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;

@@ -10,7 +10,9 @@ from mlcat_ingest.core.printable import printable
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.labels import with_label
-from mlcat_ingest.pipeline.plan.diff import (
+from mlcat_ingest.pipeline.render import findings
+from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.workflows.plan.diff import (
     ABSENT,
     Action,
     AspectDiff,
@@ -19,9 +21,7 @@ from mlcat_ingest.pipeline.plan.diff import (
     FieldDiff,
     Sign,
 )
-from mlcat_ingest.pipeline.plan.plan import ACTIONS, Totals
-from mlcat_ingest.pipeline.render import findings
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.workflows.plan.plan import ACTIONS, Totals
 
 CHANGES_SHOWN: Final = 10
 """Entries of one field that are shown."""

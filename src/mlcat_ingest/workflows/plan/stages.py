@@ -9,7 +9,7 @@ from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.delivered import Delivered, Refusal
 from mlcat_ingest.pipeline.merge import MergedEntity
-from mlcat_ingest.pipeline.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import Spool
 
 
 class PlannedDelivery:

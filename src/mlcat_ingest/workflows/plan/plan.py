@@ -6,9 +6,9 @@ from typing import Final
 
 from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.pipeline.plan.diff import Action, EntityDiff
-from mlcat_ingest.pipeline.plan.spool import Spool
 from mlcat_ingest.pipeline.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
+from mlcat_ingest.workflows.plan.diff import Action, EntityDiff
+from mlcat_ingest.workflows.plan.spool import Spool
 
 ACTIONS: Final[tuple[Action, ...]] = ("create", "update", "remove", "revive")
 

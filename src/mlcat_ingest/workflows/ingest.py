@@ -10,13 +10,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.catalog_report import Listing
 from mlcat_ingest.pipeline.metadata_gate import GateOptions
-from mlcat_ingest.pipeline.named import Brought, refused_among
-from mlcat_ingest.pipeline.plan.plan import Plan
-from mlcat_ingest.pipeline.plan.spool import Spool
-from mlcat_ingest.pipeline.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.pipeline.report import Report
-from mlcat_ingest.pipeline.resolve import Resolved, resolve
-from mlcat_ingest.pipeline.retract.retraction import Retraction
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
@@ -24,6 +18,12 @@ from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
 from mlcat_ingest.sources.base import Capability, Runs, Source
+from mlcat_ingest.workflows.named_runs import Brought, refused_among
+from mlcat_ingest.workflows.plan.plan import Plan
+from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.resolve import Resolved, resolve
+from mlcat_ingest.workflows.retract.retraction import Retraction
 
 
 class Pipeline:
