@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         UnknownPluginError,
     )
     from mlcat_ingest.metadata.proposal import Entity, Proposal
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report.report import Report
     from mlcat_ingest.recipe.model import Recipe
     from mlcat_ingest.workflows.ingest import Pipeline
 

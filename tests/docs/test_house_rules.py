@@ -18,7 +18,7 @@ BROAD_BORDERS = {
     "cli/main.py",  # the command line: whatever comes is one message and a status
     "hooks/listening.py",  # training: nothing of ours may stop it
     "pipeline/ending.py",  # the end of a run: what cannot be closed is in its report
-    "pipeline/reading.py",  # the per-record loop
+    "pipeline/read/pages.py",  # the per-record loop
     "pipeline/run.py",  # the run: whatever ends it is in its report
     "core/threads.py",  # every thread: its error is raised where its result is asked for
 }

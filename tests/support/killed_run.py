@@ -16,8 +16,8 @@ from typing import Any
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.render import as_json
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.render import as_json
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession

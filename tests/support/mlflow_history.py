@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.workflows.resolve import Resolved

@@ -16,8 +16,8 @@ from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.render import as_text
-from mlcat_ingest.pipeline.report import EXIT_PARTIAL, Report
+from mlcat_ingest.pipeline.report.render import as_text
+from mlcat_ingest.pipeline.report.report import EXIT_PARTIAL, Report
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import resolve

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import accumulate
 from typing import Any, Final
 
-from mlcat_ingest.pipeline.report import COUNTERS, Report
+from mlcat_ingest.pipeline.report.report import COUNTERS, Report
 
 EXAMPLES: Final = 3
 TESTS: Final = 50

@@ -1,7 +1,7 @@
 """Exit statuses of the command line, and which of them an error has."""
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.report import (
+from mlcat_ingest.pipeline.report.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,

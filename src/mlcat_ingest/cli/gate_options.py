@@ -13,7 +13,7 @@ from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.cli.whole_file import writable_in, write_whole
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.metadata_gate import GateOptions, Judged
+    from mlcat_ingest.pipeline.evaluate.gate import GateOptions, Judged
 
 
 def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +71,7 @@ class GateFile:
 
     def options(self, name: str) -> "GateOptions | None":
         """Return what a run of the recipe `name` needs to know of the gate; None: there is none."""
-        from mlcat_ingest.pipeline.metadata_gate import GateOptions
+        from mlcat_ingest.pipeline.evaluate.gate import GateOptions
 
         self._name = name
         if self._pattern is None:
@@ -86,7 +86,7 @@ class GateFile:
         return EXIT_FAILED
 
     def _write(self, judged: "Judged") -> None:
-        from mlcat_ingest.pipeline.junit import as_junit
+        from mlcat_ingest.pipeline.evaluate.junit import as_junit
 
         path = self._path
         if path is None:

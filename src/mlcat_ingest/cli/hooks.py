@@ -119,7 +119,7 @@ def drained_spool(resolved: "Resolved", recipe: str, spool: Spool) -> "Drained":
 
 def tell(drained: "Drained", settings: Settings) -> None:
     """Say what came of a drain."""
-    from mlcat_ingest.pipeline.render import hooks_line
+    from mlcat_ingest.pipeline.report.render import hooks_line
 
     if drained.report is not None:
         refused = f"something was refused, see {drained.report.dead_letter_file}"

@@ -9,7 +9,7 @@ from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.cli.whole_file import STDOUT, is_replaceable, write_whole
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report.report import Report
 
 
 class MetricsFile:
@@ -22,7 +22,7 @@ class MetricsFile:
 
     def finish(self, report: "Report") -> int:
         """Write the metrics of a run, failed ones too; return an exit status."""
-        from mlcat_ingest.pipeline.metrics import as_prometheus
+        from mlcat_ingest.pipeline.report.prometheus import as_prometheus
 
         try:
             text = as_prometheus(report, self._before())

@@ -12,7 +12,7 @@ import click
 
 from mlcat_ingest.cli.logs import PROGRESS
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.pipeline.report import Progress
+from mlcat_ingest.pipeline.report.report import Progress
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:

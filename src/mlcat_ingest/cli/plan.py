@@ -15,7 +15,7 @@ from mlcat_ingest.core.text import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report.report import Report
     from mlcat_ingest.workflows.plan.diff import EntityDiff
     from mlcat_ingest.workflows.plan.plan import Plan, Totals
 

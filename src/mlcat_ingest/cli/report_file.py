@@ -9,7 +9,7 @@ from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.cli.whole_file import STDOUT, is_replaceable, write_whole
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report.report import Report
 
 
 class ReportFile:
@@ -45,6 +45,6 @@ class ReportFile:
 
 
 def _text(report: "Report") -> str:
-    from mlcat_ingest.pipeline.render import as_json
+    from mlcat_ingest.pipeline.report.render import as_json
 
     return as_json(report)

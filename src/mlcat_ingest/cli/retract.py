@@ -13,7 +13,7 @@ from mlcat_ingest.cli.reading import Reading
 from mlcat_ingest.cli.signals import stop_on_sigterm
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report.report import Report
     from mlcat_ingest.workflows.plan.plan import Plan, Totals
     from mlcat_ingest.workflows.retract.retraction import Retraction
 
@@ -84,7 +84,7 @@ def _shown(retraction: "Retraction", settings: Settings, *, as_json: bool) -> "t
 
 
 def _told(report: "Report", settings: Settings, *, as_json: bool) -> int:
-    from mlcat_ingest.pipeline.render import as_data, retraction_text
+    from mlcat_ingest.pipeline.report.render import as_data, retraction_text
 
     failure = report.failure
     if failure is not None:

@@ -21,7 +21,7 @@ from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import Spool
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.report import HooksSummary, Report
+    from mlcat_ingest.pipeline.report.report import HooksSummary, Report
     from mlcat_ingest.workflows.resolve import Resolved
 
 # Rarer still gains nothing here and takes memory.
@@ -79,7 +79,7 @@ def _run(
     reading: Reading, spool: Path | None, files: RunFiles, gate: GateFile, settings: Settings
 ) -> int:
     """Run what `reading` names, write `files` and what the gate found, and return the status."""
-    from mlcat_ingest.pipeline.report import worst
+    from mlcat_ingest.pipeline.report.report import worst
     from mlcat_ingest.recipe.dump import recipe_to_yaml
     from mlcat_ingest.workflows.ingest import Pipeline
     from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG
@@ -118,7 +118,7 @@ def _drain(
     resolved: "Resolved", reading: Reading, folder: Path | None, settings: Settings
 ) -> "HooksSummary | None":
     """Bring in what run hooks have left in the spool, and return what came of it."""
-    from mlcat_ingest.pipeline.report import HooksSummary, failure_of
+    from mlcat_ingest.pipeline.report.report import HooksSummary, failure_of
     from mlcat_ingest.recipe import secrets
 
     spool = Spool(spool_of(reading.recipe, str(folder or "")))
@@ -143,7 +143,7 @@ def _refuse_with_dry_run(*given: object) -> None:
 
 
 def _tell(report: "Report", settings: Settings) -> None:
-    from mlcat_ingest.pipeline.render import as_data, as_text
+    from mlcat_ingest.pipeline.report.render import as_data, as_text
 
     failure = report.failure
     if failure is not None:

@@ -13,7 +13,7 @@ from mlcat_ingest.cli.report_file import ReportFile
 from mlcat_ingest.cli.whole_file import writable_in
 
 if TYPE_CHECKING:
-    from mlcat_ingest.pipeline.report import Report
+    from mlcat_ingest.pipeline.report.report import Report
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Claimed, Spool
-from mlcat_ingest.pipeline.report import EXIT_OK, HooksSummary, Report
+from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.sources.mlflow.uris import normalised
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.named_runs import Brought

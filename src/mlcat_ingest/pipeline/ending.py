@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.pipeline.catalog_report import Listing, publish
-from mlcat_ingest.pipeline.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.metadata_gate import MetadataGate
-from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.evaluate.gate import MetadataGate
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.removal import Withheld
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.catalog import Listing, publish
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.tally import Standing, Tally
+from mlcat_ingest.pipeline.report.verdict import Verdict
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.tally import Standing, Tally
-from mlcat_ingest.pipeline.verdict import Verdict
 from mlcat_ingest.sources.base import Source
 
 log = logging.getLogger(__name__)

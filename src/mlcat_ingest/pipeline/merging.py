@@ -4,15 +4,15 @@ import threading
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.pipeline.evaluate import Evaluator
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
+from mlcat_ingest.pipeline.flow.queues import InFlight
 from mlcat_ingest.pipeline.merge import Merge
-from mlcat_ingest.pipeline.queues import InFlight
-from mlcat_ingest.pipeline.reading import Chunk
+from mlcat_ingest.pipeline.merge.stored import read_stored
+from mlcat_ingest.pipeline.read.pages import Chunk
 from mlcat_ingest.pipeline.removal.withheld import Withheld
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.pipeline.stored import read_stored
-from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.pipeline.writing import Writer
+from mlcat_ingest.pipeline.write.batches import Writer
 from mlcat_ingest.recipe.model import LimitsSpec
 
 

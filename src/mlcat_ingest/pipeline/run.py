@@ -23,28 +23,28 @@ from mlcat_ingest.core import threads
 from mlcat_ingest.core.awaiting import longest_awaited
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.catalog_report import Listing
-from mlcat_ingest.pipeline.clashes import refuse_clashes
-from mlcat_ingest.pipeline.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.delivery import Delivers, Delivery
 from mlcat_ingest.pipeline.ending import Ending
-from mlcat_ingest.pipeline.enrich import Enricher
-from mlcat_ingest.pipeline.evaluate import Evaluator
-from mlcat_ingest.pipeline.lineage import LineageCheck
-from mlcat_ingest.pipeline.links import Linker
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
+from mlcat_ingest.pipeline.evaluate.gate import GateOptions, MetadataGate
+from mlcat_ingest.pipeline.flow.queues import Channel, Gate, InFlight, StoppedError
 from mlcat_ingest.pipeline.merge import UNION, Merge, MergeRules, merge_entity
 from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
-from mlcat_ingest.pipeline.metadata_gate import GateOptions, MetadataGate
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
-from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
-from mlcat_ingest.pipeline.reading import Chunk, Chunker, PageMapper, read_pages, request_for
+from mlcat_ingest.pipeline.read.clashes import refuse_clashes
+from mlcat_ingest.pipeline.read.enrich import Enricher
+from mlcat_ingest.pipeline.read.lineage import LineageCheck
+from mlcat_ingest.pipeline.read.links import Linker
+from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.removal import Removal, Withheld
 from mlcat_ingest.pipeline.removal.rename import Copier
-from mlcat_ingest.pipeline.report import Progress, Report
+from mlcat_ingest.pipeline.report.catalog import Listing
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.report import Progress, Report
+from mlcat_ingest.pipeline.report.tally import Mask, Tally
 from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.tally import Mask, Tally
-from mlcat_ingest.pipeline.writing import Writer
+from mlcat_ingest.pipeline.write.batches import Writer
+from mlcat_ingest.pipeline.write.delivery import Delivers, Delivery
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe

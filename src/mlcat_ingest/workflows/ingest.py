@@ -8,9 +8,9 @@ import mlcat_ingest
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.pipeline.catalog_report import Listing
-from mlcat_ingest.pipeline.metadata_gate import GateOptions
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.evaluate.gate import GateOptions
+from mlcat_ingest.pipeline.report.catalog import Listing
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession

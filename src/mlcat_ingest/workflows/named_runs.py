@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 
 
 @dataclass(frozen=True, slots=True)

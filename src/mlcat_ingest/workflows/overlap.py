@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.base import NOTHING
 from mlcat_ingest.pipeline.merge.shape import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties, is_removed, with_all_sources
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.sources.base import Finished, ReadRequest, Source
 
 SAMPLE: Final = MAX_REQUEST_ITEMS

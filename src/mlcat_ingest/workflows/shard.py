@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets

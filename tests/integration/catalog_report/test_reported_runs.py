@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.catalog_report import source_urn
+from mlcat_ingest.pipeline.report.catalog import source_urn
 from support.catalog_server import RunningCatalog, running_catalog
 from support.mlflow_tables import make_database
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.testing.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 from mlcat_ingest.testing.gms.profile import RefusalForm
 from support.catalog_store import put

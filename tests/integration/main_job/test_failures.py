@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.generate import generate
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.pipeline.render import as_data
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.render import as_data
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 from support.catalog_process import catalog_process

@@ -16,7 +16,7 @@ from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from support.catalog_server import running_catalog
 from support.fake_service import Answer, Asked, fake_service

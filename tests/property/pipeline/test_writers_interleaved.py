@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.pipeline.delivery import Delivery
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.stored import read_stored
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.merge.stored import read_stored
+from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import group_urn, model_urn
 from support.interleaving import SteppedSink, Turns
 

@@ -20,7 +20,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.hooks.drain import Drained
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.report import EntityCounts, Report, failure_of, worst
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report, failure_of, worst
 from support.cli import Invoke, Result
 from support.fakes import FakeSource, model_urn
 from support.sides import Sides

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mlcat_ingest.cli.metrics_file import MetricsFile
 from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.pipeline.report import (
+from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     EntityCounts,
     EvaluationSummary,
@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.report import (
     Report,
     failure_of,
 )
-from mlcat_ingest.pipeline.verdict import TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
 
 NASTY = 'pr"od\\ \n1'
 GOOD = Report(

@@ -12,7 +12,7 @@ import pytest
 
 from mlcat_ingest.cli import logs, output
 from mlcat_ingest.core.awaiting import Awaited
-from mlcat_ingest.pipeline.report import Progress
+from mlcat_ingest.pipeline.report.report import Progress
 from mlcat_ingest.workflows.plan.render import Line
 
 NOW = Progress(records=1500, entities=1400, written=1300, evaluated=1200, elapsed_s=7.5)

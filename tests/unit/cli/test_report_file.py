@@ -11,7 +11,7 @@ import pytest
 from mlcat_ingest.cli.options import Settings
 from mlcat_ingest.cli.report_file import ReportFile
 from mlcat_ingest.cli.whole_file import write_whole
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 
 GOING_ON = Report("t", 1_000, 2_000, finished=False)
 ENDED = Report("t", 1_000, 3_000)

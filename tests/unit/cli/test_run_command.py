@@ -14,7 +14,7 @@ import pytest
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli import run as run_module
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.pipeline.report import Progress
+from mlcat_ingest.pipeline.report.report import Progress
 from mlcat_ingest.recipe.model import Recipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn

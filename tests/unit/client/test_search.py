@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.graphql.schema import executable_schema
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.search import SEARCHABLE
 from mlcat_ingest.errors import CatalogRequestError, ProtocolMismatchError
-from mlcat_ingest.pipeline.tally import EXAMPLES
+from mlcat_ingest.pipeline.report.tally import EXAMPLES
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import group_urn, model_urn
 

@@ -9,8 +9,8 @@ from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks.drain import Drained, drain, wanted_by
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Spool
-from mlcat_ingest.pipeline.report import Report, failure_of
-from mlcat_ingest.pipeline.tally import Standing, Tally
+from mlcat_ingest.pipeline.report.report import Report, failure_of
+from mlcat_ingest.pipeline.report.tally import Standing, Tally
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.named_runs import Brought, refused_among
 from mlcat_ingest.workflows.resolve import resolve

@@ -13,16 +13,16 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.catalog_report import (
+from mlcat_ingest.pipeline.report.catalog import (
     MAX_TEXT,
     Listing,
     proposals_of,
     publish,
     source_urn,
 )
-from mlcat_ingest.pipeline.report import FailedRecord, Report, failure_of
+from mlcat_ingest.pipeline.report.report import FailedRecord, Report, failure_of
+from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.verdict import TestVerdict, Verdict
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 

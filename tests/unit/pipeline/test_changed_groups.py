@@ -3,8 +3,8 @@
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline import changed
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report import changed
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe

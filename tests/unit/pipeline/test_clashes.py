@@ -7,8 +7,8 @@ import pytest
 
 from mlcat_ingest.errors import MlcatError, RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.pipeline.clashes import refuse_clashes
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.pipeline.read.clashes import refuse_clashes
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.sources.base import ComingTable
 from support.fakes import FakeSink, FakeSource, model_urn

@@ -13,10 +13,10 @@ from prometheus_client.samples import Sample
 
 import mlcat_ingest
 from mlcat_ingest.airflow.reports import joined, summary_of
-from mlcat_ingest.pipeline.metrics import PREFIX, as_prometheus
-from mlcat_ingest.pipeline.render import as_json, as_text
-from mlcat_ingest.pipeline.report import COUNTERS, Report
-from mlcat_ingest.pipeline.tally import Standing, Tally
+from mlcat_ingest.pipeline.report.prometheus import PREFIX, as_prometheus
+from mlcat_ingest.pipeline.report.render import as_json, as_text
+from mlcat_ingest.pipeline.report.report import COUNTERS, Report
+from mlcat_ingest.pipeline.report.tally import Standing, Tally
 
 EMPTY = Report("prod", 1_000, 2_000)
 STANDING = Standing("", (), source_requests=0, catalog_requests=0, error=None)

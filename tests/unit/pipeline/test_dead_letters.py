@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import RecordError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.recipe.model import Recipe
 from support.fakes import FakeSink, FakeSource, model_urn

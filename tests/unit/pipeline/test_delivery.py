@@ -7,11 +7,11 @@ import pytest
 
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.delivery import ROUNDS
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge.base import decode, text_of_keys
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.write.delivery import ROUNDS
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -25,8 +25,8 @@ AFTER_OUR_WRITE = 3
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.pipeline.delivery.PAUSE_S", 0)
-    monkeypatch.setattr("mlcat_ingest.pipeline.read_back.PAUSE_S", 0)
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.delivery.PAUSE_S", 0)
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.read_back.PAUSE_S", 0)
 
 
 def model(name: str, *groups: str, **aspects: Any) -> Entity:
@@ -180,7 +180,7 @@ def test_pauses_between_conflicts_grow_until_a_replica_has_caught_up(
 ) -> None:
     sink = a_sink()
     run(sink, model("r", A))
-    monkeypatch.setattr("mlcat_ingest.pipeline.delivery.PAUSE_S", 0.02)
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.delivery.PAUSE_S", 0.02)
     pauses: list[float] = []
     monkeypatch.setattr(Gate, "pause", lambda _, seconds: pauses.append(seconds))
     count = iter(range(1000))

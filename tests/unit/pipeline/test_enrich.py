@@ -7,8 +7,8 @@ import pytest
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
-from mlcat_ingest.pipeline.enrich import Enricher
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
+from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.recipe.enrich import EnrichRule
 
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,run-1,PROD)"

@@ -6,12 +6,12 @@ import pytest
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Entity, Note
-from mlcat_ingest.pipeline.labels import label_of, label_of_merged, with_label
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.pipeline.render import as_text
+from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged, with_label
+from mlcat_ingest.pipeline.report.render import as_text
+from mlcat_ingest.pipeline.report.tally import Standing, Tally
+from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.tally import Standing, Tally
-from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 

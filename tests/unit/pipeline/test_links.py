@@ -14,8 +14,8 @@ from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.render import as_data, as_text
-from mlcat_ingest.pipeline.report import FeatureSummary, Report
+from mlcat_ingest.pipeline.report.render import as_data, as_text
+from mlcat_ingest.pipeline.report.report import FeatureSummary, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
@@ -161,8 +161,8 @@ def test_runs_without_evidence_cost_no_request_and_those_with_it_one_for_200_fea
 
 
 def test_what_was_forgotten_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.pipeline.links.KNOWN", 2)
-    monkeypatch.setattr("mlcat_ingest.pipeline.links.SAME", 2)
+    monkeypatch.setattr("mlcat_ingest.pipeline.read.links.KNOWN", 2)
+    monkeypatch.setattr("mlcat_ingest.pipeline.read.links.SAME", 2)
     catalog = Catalog()
     names = [f"f{n}" for n in range(300)]
     ingest(catalog, [model(f"m{n}", f"drivers:{name}") for n, name in enumerate(names)], *names)

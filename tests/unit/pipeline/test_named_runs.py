@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.reading import request_for
+from mlcat_ingest.pipeline.read.pages import request_for
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.sources.base import (
     Capability,

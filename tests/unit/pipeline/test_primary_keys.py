@@ -8,7 +8,7 @@ import pytest
 from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, MlcatError
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import PRIMARY_KEYS
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.workflows.overlap import overlap
 from support.fakes import FakeSink, FakeSource
 

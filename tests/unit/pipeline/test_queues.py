@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from mlcat_ingest.pipeline.evaluate import Evaluator
-from mlcat_ingest.pipeline.queues import Channel, Gate, InFlight, StoppedError
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
+from mlcat_ingest.pipeline.flow.queues import Channel, Gate, InFlight, StoppedError
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.recipe.model import EvaluateSpec
 from support.fakes import FakeSink, model_urn
 

@@ -3,8 +3,8 @@
 from itertools import chain
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.reading import Chunker
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.read.pages import Chunker
+from mlcat_ingest.pipeline.report.tally import Tally
 
 
 def view(number: int) -> list[Entity]:

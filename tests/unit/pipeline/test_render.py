@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 from mlcat_ingest.errors import LimitError, SourceUnavailableError
-from mlcat_ingest.pipeline.render import as_data, as_json, as_text
-from mlcat_ingest.pipeline.report import (
+from mlcat_ingest.pipeline.report.render import as_data, as_json, as_text
+from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     DanglingDataset,
     EntityCounts,

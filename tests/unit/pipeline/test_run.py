@@ -17,10 +17,10 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
-from mlcat_ingest.pipeline.render import as_json
-from mlcat_ingest.pipeline.report import EntityCounts, Progress, Report
+from mlcat_ingest.pipeline.merge.weight import HEAVIEST
+from mlcat_ingest.pipeline.report.render import as_json
+from mlcat_ingest.pipeline.report.report import EntityCounts, Progress, Report
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
-from mlcat_ingest.pipeline.weight import HEAVIEST
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -225,7 +225,7 @@ def test_references_are_looked_up_once_and_never_changed() -> None:
 
 
 def test_remembered_references_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.pipeline.reading.REMEMBERED_REFERENCES", 4)
+    monkeypatch.setattr("mlcat_ingest.pipeline.read.pages.REMEMBERED_REFERENCES", 4)
     tags = [
         Entity(f"urn:li:tag:{n}", {"tagProperties": {"name": str(n)}}, only_if_absent=True)
         for n in range(6)

@@ -10,10 +10,10 @@ from itertools import groupby
 
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.merge.weight import HEAVIEST
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
-from mlcat_ingest.pipeline.weight import HEAVIEST
-from mlcat_ingest.pipeline.writing import MOST_WAITING
+from mlcat_ingest.pipeline.write.batches import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 

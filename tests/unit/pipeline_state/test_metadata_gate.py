@@ -10,12 +10,12 @@ import pytest
 from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.metadata_gate import GateOptions, Judged
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.evaluate.gate import GateOptions, Judged
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe

@@ -17,7 +17,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import Run, RunOptions
 from mlcat_ingest.pipeline.state import memory as memory_module
 from mlcat_ingest.pipeline.state import rows

@@ -140,7 +140,7 @@ def _push_tests(address: str) -> None:
 
 def _ingest(folder: Path) -> int:
     from mlcat_ingest.cli.demo.retrievals import REGISTRY_FILE, put_registry
-    from mlcat_ingest.pipeline.render import as_text
+    from mlcat_ingest.pipeline.report.render import as_text
     from mlcat_ingest.recipe.model import Recipe
     from mlcat_ingest.workflows.ingest import Pipeline
 

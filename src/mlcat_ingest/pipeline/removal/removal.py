@@ -11,13 +11,13 @@ from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.labels import label_of, with_label
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.sources import custom_properties
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import Copier
 from mlcat_ingest.pipeline.removal.unlisted import Candidates
 from mlcat_ingest.pipeline.removal.withheld import Withheld
+from mlcat_ingest.pipeline.report.labels import label_of, with_label
 from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.recipe.model import LimitsSpec

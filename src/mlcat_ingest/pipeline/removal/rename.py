@@ -10,7 +10,6 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.delivery import Delivers
 from mlcat_ingest.pipeline.merge import (
     UNION,
     MergeRules,
@@ -20,6 +19,7 @@ from mlcat_ingest.pipeline.merge import (
 )
 from mlcat_ingest.pipeline.merge.base import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
+from mlcat_ingest.pipeline.write.delivery import Delivers
 
 log = logging.getLogger(__name__)
 

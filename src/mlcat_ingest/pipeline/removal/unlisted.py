@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge import properties_aspect
 from mlcat_ingest.pipeline.merge.base import read_bases
 from mlcat_ingest.pipeline.merge.sources import custom_properties
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import Unlisted

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailableError
-from mlcat_ingest.pipeline.report import PassSummary
+from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import (
     copy_recipe,

@@ -6,7 +6,7 @@ from typing import Final
 
 from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.pipeline.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
+from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
 from mlcat_ingest.workflows.plan.diff import Action, EntityDiff
 from mlcat_ingest.workflows.plan.spool import Spool
 

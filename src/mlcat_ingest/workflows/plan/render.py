@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, NamedTuple
 from mlcat_ingest.core.printable import printable
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.pipeline.labels import with_label
-from mlcat_ingest.pipeline.render import findings
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.labels import with_label
+from mlcat_ingest.pipeline.report.render import findings
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.workflows.plan.diff import (
     ABSENT,
     Action,

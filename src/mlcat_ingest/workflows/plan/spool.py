@@ -10,8 +10,8 @@ from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.labels import label_of_merged
 from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.report.labels import label_of_merged
 from mlcat_ingest.workflows.plan.diff import EntityDiff, diff_entity
 
 _SCHEMA: Final = """

@@ -7,8 +7,8 @@ from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.pipeline.delivered import Delivered, Refusal
 from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.report.delivered import Delivered, Refusal
 from mlcat_ingest.workflows.plan.spool import Spool
 
 

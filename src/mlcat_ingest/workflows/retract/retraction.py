@@ -11,15 +11,15 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.delivery import Delivery
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge import MergedEntity, retract_entity, whole_entity
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.report import EXIT_OK, Progress, Report
+from mlcat_ingest.pipeline.merge.stored import read_stored
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.report import EXIT_OK, Progress, Report
+from mlcat_ingest.pipeline.report.tally import Mask, Standing, Tally
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
-from mlcat_ingest.pipeline.stored import read_stored
-from mlcat_ingest.pipeline.tally import Mask, Standing, Tally
+from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.workflows.plan.plan import Plan
 from mlcat_ingest.workflows.plan.spool import Spool

@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.merge.sources import (
     is_removed,
     refuse_second_store,
 )
-from mlcat_ingest.pipeline.primary_keys import KEY, PrimaryKeys
+from mlcat_ingest.pipeline.read.primary_keys import KEY, PrimaryKeys
 from mlcat_ingest.sources.base import ComingTable, Source
 
 

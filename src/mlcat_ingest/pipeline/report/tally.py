@@ -15,12 +15,12 @@ from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.changed import ChangedGroups
-from mlcat_ingest.pipeline.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.delivered import Delivered
-from mlcat_ingest.pipeline.labels import label_of, with_label
 from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect
-from mlcat_ingest.pipeline.report import (
+from mlcat_ingest.pipeline.report.changed import ChangedGroups
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.delivered import Delivered
+from mlcat_ingest.pipeline.report.labels import label_of, with_label
+from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     DanglingDataset,
     EntityCounts,
@@ -33,7 +33,7 @@ from mlcat_ingest.pipeline.report import (
     Report,
     failure_of,
 )
-from mlcat_ingest.pipeline.verdict import Verdict
+from mlcat_ingest.pipeline.report.verdict import Verdict
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from mlcat_ingest.metadata.reserved import (
     FEATURES_RESOLVED_BY,
     FEATURES_UNRESOLVED,
 )
-from mlcat_ingest.pipeline.presence import present
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.flow.queues import Gate
+from mlcat_ingest.pipeline.read.presence import present
+from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import Final
 from mlcat_ingest.client.base import Catalog, Evaluation
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.queues import Gate
+from mlcat_ingest.pipeline.flow.queues import Gate
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
-from mlcat_ingest.pipeline.tally import Tally
 from mlcat_ingest.recipe.model import EvaluateSpec
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})

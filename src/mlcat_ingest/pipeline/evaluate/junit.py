@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from mlcat_ingest.pipeline.metadata_gate import Judged
-from mlcat_ingest.pipeline.verdict import TestVerdict
+from mlcat_ingest.pipeline.evaluate.gate import Judged
+from mlcat_ingest.pipeline.report.verdict import TestVerdict
 
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML 1.0 document can have, escaped or not."""

@@ -18,8 +18,8 @@ from mlcat_ingest.pipeline.merge import (
     without_computed,
 )
 from mlcat_ingest.pipeline.merge.equality import same_json
-from mlcat_ingest.pipeline.stored import read_stored
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.merge.stored import read_stored
+from mlcat_ingest.pipeline.report.tally import Tally
 
 MAX_VERSIONS: Final = 20
 """Most versions of one aspect that are read to find out what a write of ours went over: as many as

@@ -17,7 +17,7 @@ from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.delivered import Delivered, Refusal
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge import (
     Merge,
     MergedEntity,
@@ -25,11 +25,11 @@ from mlcat_ingest.pipeline.merge import (
     without_computed,
 )
 from mlcat_ingest.pipeline.merge.equality import same_json
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.read_back import ReadBack
-from mlcat_ingest.pipeline.stored import read_stored
-from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.pipeline.versions import Versions
+from mlcat_ingest.pipeline.merge.stored import read_stored
+from mlcat_ingest.pipeline.report.delivered import Delivered, Refusal
+from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.write.read_back import ReadBack
+from mlcat_ingest.pipeline.write.versions import Versions
 
 ROUNDS: Final = 8
 """How often an entity is written before it counts as one that never keeps still.

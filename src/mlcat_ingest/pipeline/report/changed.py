@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.delivered import Delivered
 from mlcat_ingest.pipeline.merge import MergedEntity
+from mlcat_ingest.pipeline.report.delivered import Delivered
 
 MOST: Final = 100
 """How many changed groups a report names."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from mlcat_ingest.pipeline.report import Report
+from mlcat_ingest.pipeline.report.report import Report
 
 PREFIX: Final = "mlcat_ingest_"
 LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"

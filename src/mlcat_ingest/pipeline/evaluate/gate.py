@@ -20,10 +20,10 @@ from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.labels import label_of
 from mlcat_ingest.pipeline.merge import properties_aspect
+from mlcat_ingest.pipeline.report.labels import label_of
+from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result
-from mlcat_ingest.pipeline.verdict import FailedTest, TestVerdict, Verdict
 
 log = logging.getLogger(__name__)
 

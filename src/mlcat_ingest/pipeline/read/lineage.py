@@ -16,10 +16,10 @@ from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, raw_parts
-from mlcat_ingest.pipeline.presence import present
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.report import DanglingDataset, LineageSummary
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.flow.queues import Gate
+from mlcat_ingest.pipeline.read.presence import present
+from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import LineageSpec
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import KINDS, Part, entity_type_of
+from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge import MergedEntity, without_computed
-from mlcat_ingest.pipeline.queues import Gate
-from mlcat_ingest.pipeline.tally import Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
 

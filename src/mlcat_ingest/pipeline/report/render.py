@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.pipeline.labels import with_label
-from mlcat_ingest.pipeline.report import EXIT_OK, FeatureSummary, HooksSummary, Report
-from mlcat_ingest.pipeline.verdict import Verdict
+from mlcat_ingest.pipeline.report.labels import with_label
+from mlcat_ingest.pipeline.report.report import EXIT_OK, FeatureSummary, HooksSummary, Report
+from mlcat_ingest.pipeline.report.verdict import Verdict
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {

@@ -29,8 +29,8 @@ from mlcat_ingest.metadata.aspects.untyped import (
     DATAHUB_INGESTION_SOURCE_INFO,
 )
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.render import as_data, as_text
-from mlcat_ingest.pipeline.report import EXIT_OK, FailedRecord, Report
+from mlcat_ingest.pipeline.report.render import as_data, as_text
+from mlcat_ingest.pipeline.report.report import EXIT_OK, FailedRecord, Report
 from mlcat_ingest.recipe.paths import file_stem
 
 MAX_TEXT: Final = 200_000

@@ -6,13 +6,13 @@ from typing import Final
 
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.pipeline.delivery import Delivers
-from mlcat_ingest.pipeline.evaluate import Evaluator
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
+from mlcat_ingest.pipeline.flow.queues import InFlight
 from mlcat_ingest.pipeline.merge import MergedEntity, version_set_of
-from mlcat_ingest.pipeline.queues import InFlight
+from mlcat_ingest.pipeline.merge.weight import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.write.delivery import Delivers
 
 MOST_WAITING: Final = MAX_REQUEST_ITEMS
 """Entities that wait for earlier ones of their version sets, before these are written at once."""

@@ -11,14 +11,14 @@ from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.enrich import Enricher
-from mlcat_ingest.pipeline.links import Linker
+from mlcat_ingest.pipeline.flow.queues import Channel
 from mlcat_ingest.pipeline.merge import fold, version_set_of
-from mlcat_ingest.pipeline.primary_keys import PrimaryKeys
-from mlcat_ingest.pipeline.queues import Channel
+from mlcat_ingest.pipeline.merge.weight import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.read.enrich import Enricher
+from mlcat_ingest.pipeline.read.links import Linker
+from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
-from mlcat_ingest.pipeline.tally import Tally
-from mlcat_ingest.pipeline.weight import HEAVIEST, weight_of
 from mlcat_ingest.sources.base import (
     Capability,
     FeaturesOnly,

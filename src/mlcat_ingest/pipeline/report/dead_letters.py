@@ -12,7 +12,7 @@ from mlcat_ingest.core.printable import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.delivered import Delivered
+from mlcat_ingest.pipeline.report.delivered import Delivered
 
 log = logging.getLogger(__name__)
 

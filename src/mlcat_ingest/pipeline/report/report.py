@@ -6,7 +6,7 @@ from typing import Final, TypedDict, TypeVar, Unpack
 
 from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
-from mlcat_ingest.pipeline.verdict import Verdict
+from mlcat_ingest.pipeline.report.verdict import Verdict
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1

@@ -1,0 +1,1 @@
+"""Metadata tests of what was written, and the quality gate on their results."""

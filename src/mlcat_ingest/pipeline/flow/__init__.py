@@ -1,0 +1,1 @@
+"""Threads of a run: bounded queues between them, the stop of all, and URNs in flight."""

@@ -1,0 +1,1 @@
+"""From merged entities to acknowledged ones: batches, retries, conflicts and refusals."""
