@@ -19,9 +19,9 @@ from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.records import Metric
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.records import Metric
 from support.mlflow_records import a_run, a_scope, an_experiment
 
 RULES = MergeRules("bench")

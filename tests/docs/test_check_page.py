@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlcat_ingest.client.capabilities import SMALLEST_RELEASE
-from mlcat_ingest.sources.mlflow.releases import TESTED
+from mlcat_ingest.sources.mlflow.values.releases import TESTED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "check.md").read_text()

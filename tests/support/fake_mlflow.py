@@ -10,23 +10,23 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.file_access import Place
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.read.file_access import Place
+from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     ModelVersion,
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.source import MlflowSource
 from support.reading import ALL, records_of
 
 ItemT = TypeVar("ItemT")

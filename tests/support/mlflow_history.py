@@ -9,7 +9,8 @@ from mlcat_ingest.pipeline.run import Run as PipelineRun
 from mlcat_ingest.pipeline.run import RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     ModelOutput,
@@ -17,7 +18,6 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.workflows.plan.plan import Plan
 from mlcat_ingest.workflows.plan.spool import Spool
 from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery

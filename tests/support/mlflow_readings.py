@@ -6,9 +6,9 @@ from typing import Any
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.reader import Reader
-from mlcat_ingest.sources.mlflow.records import Run
+from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.records import Run
 from support import reading
 
 NOT_A_NUMBER = math.nan

@@ -6,7 +6,7 @@ from typing import Any
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
@@ -16,7 +16,7 @@ from mlcat_ingest.sources.mlflow.joined import (
     MappingOptions,
     Scope,
 )
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
     LoggedModel,
@@ -26,7 +26,7 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.ui_links import ui_links
+from mlcat_ingest.sources.mlflow.values.ui_links import ui_links
 from mlcat_ingest.sources.owners import Owners, OwnersConfig
 
 Json = Mapping[str, Any]

@@ -14,7 +14,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.uris import normalised
+from mlcat_ingest.sources.mlflow.values.uris import normalised
 from mlcat_ingest.sql.failures import Holder, failure
 
 PASSWORD = "head@tail"

@@ -17,7 +17,7 @@ from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.spool import Claimed, Spool
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
-from mlcat_ingest.sources.mlflow.uris import normalised
+from mlcat_ingest.sources.mlflow.values.uris import normalised
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.named_runs import Brought
 from mlcat_ingest.workflows.resolve import Resolved

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.releases import REVISIONS, MlflowFeature
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 from support import mlflow_upgrade
 from support.mlflow_readings import records_of
 from support.mlflow_tables import NEWEST, reader_of

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
 from support.mlflow_records import record_from_json
 
 HERE = Path(__file__).parent

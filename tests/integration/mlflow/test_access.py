@@ -21,7 +21,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import mlflow_client
 from support.ports import free_port

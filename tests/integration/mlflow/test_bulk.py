@@ -7,8 +7,8 @@ import pytest
 
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.reader import Reader
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import insert_runs
 from support.venvs import venv_for

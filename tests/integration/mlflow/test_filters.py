@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.records import LoggedModel, Run
-from mlcat_ingest.sources.mlflow.rest import RestReader
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from support import mlflow_store
 from support.mlflow_server import running
 from support.mlflow_store import START_MS, Seeded, insert_runs

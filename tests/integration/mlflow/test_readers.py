@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.file_access import MAX_BYTES, Place, client_text
-from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter
-from mlcat_ingest.sources.mlflow.records import Metric, Run
-from mlcat_ingest.sources.mlflow.rest import RestReader
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
+from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, Place, client_text
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.values.records import Metric, Run
 from support import mlflow_store
 from support.mlflow_readings import NOT_A_NUMBER, entities_of, records_of
 from support.mlflow_server import MlflowServer, running

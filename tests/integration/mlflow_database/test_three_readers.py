@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.reader import Reader, RunFilter, Thing
-from mlcat_ingest.sources.mlflow.rest import RestReader
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from support.mlflow_databases import Store
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_store import START_MS

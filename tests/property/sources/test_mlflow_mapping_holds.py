@@ -10,16 +10,16 @@ from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.metadata.validate import validate_aspect
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
     LoggedModel,

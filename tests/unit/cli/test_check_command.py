@@ -171,7 +171,7 @@ def test_warnings_of_a_library_do_not_stand_between_the_findings(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exceptions = pytest.importorskip("mlflow.exceptions")
-    from mlcat_ingest.sources.mlflow import client
+    from mlcat_ingest.sources.mlflow.read import client
 
     class WithoutCredentials:
         def __getattr__(self, method: str) -> Any:

@@ -4,8 +4,8 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge import merge_entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.sources.mlflow.joined import LIMITS
 from mlcat_ingest.sources.mlflow.mapping.text import cut
+from mlcat_ingest.sources.mlflow.values.joined import LIMITS
 from support.fakes import model_urn
 from support.merging import HOME, RULES
 

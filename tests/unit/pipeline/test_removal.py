@@ -10,7 +10,7 @@ import pytest
 from mlcat_ingest.errors import CatalogRequestError, LimitError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.sources.mlflow.records import Run
+from mlcat_ingest.sources.mlflow.values.records import Run
 from support.fakes import FakeSink, group_urn, model_urn
 from support.mlflow_history import Recipe, Server
 

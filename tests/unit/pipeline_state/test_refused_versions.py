@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
 from support.fakes import model_urn
 from support.mlflow_history import Recipe, Server
 

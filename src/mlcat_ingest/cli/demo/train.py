@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.cli.demo.retrievals import retrieved
-from mlcat_ingest.sources.mlflow.names import NOTE_TAG
+from mlcat_ingest.sources.mlflow.values.names import NOTE_TAG
 
 STORE_FILE = "mlflow.db"
 

@@ -31,7 +31,7 @@ from mlcat_ingest.recipe.values import Fabric, PatternFilter
 from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
 from mlcat_ingest.sources.features import FeaturesConfig
-from mlcat_ingest.sources.mlflow.uris import is_http, is_readable_database, with_known_scheme
+from mlcat_ingest.sources.mlflow.values.uris import is_http, is_readable_database, with_known_scheme
 from mlcat_ingest.sources.owners import OwnersConfig
 
 DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"

@@ -34,23 +34,23 @@ from mlcat_ingest.sources.base import (
     Unlisted,
 )
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.changes import ChangedRuns, Since
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.fingerprints import EXPERIMENT, REGISTERED, RUN, VERSION
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
+from mlcat_ingest.sources.mlflow.select.missing import missing
+from mlcat_ingest.sources.mlflow.select.named_runs import NamedReading
+from mlcat_ingest.sources.mlflow.select.selection import Selection
+from mlcat_ingest.sources.mlflow.select.units import ids_in, refuse_to_split, units_of
+from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
+from mlcat_ingest.sources.mlflow.values.fingerprints import EXPERIMENT, REGISTERED, RUN, VERSION
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     MappingOptions,
     Scope,
 )
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.missing import missing
-from mlcat_ingest.sources.mlflow.named import NamedReading
-from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.reader import Reader
-from mlcat_ingest.sources.mlflow.reading import WorkspaceReading
-from mlcat_ingest.sources.mlflow.select import Selection
-from mlcat_ingest.sources.mlflow.ui_links import ui_links
-from mlcat_ingest.sources.mlflow.units import ids_in, refuse_to_split, units_of
+from mlcat_ingest.sources.mlflow.values.ui_links import ui_links
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)

@@ -16,17 +16,17 @@ from mlcat_ingest.sources.base import (
     ReadRequest,
     RecordVersion,
 )
-from mlcat_ingest.sources.mlflow import changes as changes_module
-from mlcat_ingest.sources.mlflow.joined import JoinedRecord, JoinedRun, JoinedVersion
-from mlcat_ingest.sources.mlflow.reader import RunFilter
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.select import changes as changes_module
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.records import (
     LoggedModel,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.source import MlflowSource
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.mlflow_records import a_run, an_experiment
 

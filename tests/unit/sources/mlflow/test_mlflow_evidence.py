@@ -16,9 +16,14 @@ from mlcat_ingest.links.evidence import (
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.records import DatasetInput, LoggedModel, ModelOutput, ModelVersion
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.records import (
+    DatasetInput,
+    LoggedModel,
+    ModelOutput,
+    ModelVersion,
+)
 from support.feast_runs import recorded
 from support.mlflow_records import a_run, a_scope, an_experiment
 

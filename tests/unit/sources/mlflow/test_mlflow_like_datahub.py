@@ -6,14 +6,14 @@ from pydantic import ValidationError
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.records import Metric, ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import Metric, ModelVersion, RegisteredModel
 from support.mlflow_records import a_run, a_scope, an_experiment
 
 SCOPE = a_scope(templates=DATAHUB_TEMPLATES)

@@ -7,7 +7,7 @@ from mlcat_ingest.sources.mlflow.mapping.source_code import (
     commit_url,
     source_code,
 )
-from mlcat_ingest.sources.mlflow.ui_links import ui_links
+from mlcat_ingest.sources.mlflow.values.ui_links import ui_links
 
 BRICKS = "https://acme.cloud.databricks.com"
 

@@ -6,7 +6,12 @@ import pytest
 
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
+from mlcat_ingest.sources.mlflow.mapping.params import free_name, hyper_params
+from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
@@ -14,12 +19,7 @@ from mlcat_ingest.sources.mlflow.joined import (
     JoinedVersion,
     Scope,
 )
-from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
-from mlcat_ingest.sources.mlflow.mapping.params import free_name, hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     Metric,

@@ -9,11 +9,11 @@ import pytest
 
 from mlcat_ingest.errors import NotAuthorizedError, SourceUnavailableError
 from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
-from mlcat_ingest.sources.mlflow.file_access import MAX_BYTES, Place, local_text
-from mlcat_ingest.sources.mlflow.joined import NO_FILES, JoinedRun, RunFiles
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.model_files import ModelFiles
-from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelOutput
+from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, Place, local_text
+from mlcat_ingest.sources.mlflow.select.model_files import ModelFiles
+from mlcat_ingest.sources.mlflow.values.joined import NO_FILES, JoinedRun, RunFiles
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput
 from support.feast_runs import recorded
 from support.mlflow_records import a_run, a_scope, an_experiment
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Runs
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     JoinedRun,
 )
-from mlcat_ingest.sources.mlflow.reader import IDS_A_LISTING
-from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
 from support.fake_mlflow import FakeReader, FakeStore, a_source, shown
 from support.mlflow_records import a_run, an_experiment
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Metric,
     ModelVersion,

@@ -10,7 +10,7 @@ from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts
 from mlcat_ingest.sources.mlflow.mapping.places import place_of
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.records import DatasetInput
+from mlcat_ingest.sources.mlflow.values.records import DatasetInput
 
 
 @pytest.mark.parametrize(

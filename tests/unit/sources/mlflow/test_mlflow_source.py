@@ -8,12 +8,13 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.base import ReadRequest, Rest, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     ModelOutput,
@@ -21,7 +22,6 @@ from mlcat_ingest.sources.mlflow.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.source import MlflowSource
 from support.fake_mlflow import FakeReader, FakeStore, a_source, entities_of, read_all, shown
 from support.mlflow_records import a_run, an_experiment
 from support.reading import pages_of, records_of

@@ -7,7 +7,6 @@ import pytest
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.joined import Limits
 from mlcat_ingest.sources.mlflow.mapping.limits import shrink, sized
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, CustomProperties, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
@@ -15,6 +14,7 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
     cut,
     number_text,
 )
+from mlcat_ingest.sources.mlflow.values.joined import Limits
 
 
 def test_ordinary_text_stays_and_leaves_no_note() -> None:

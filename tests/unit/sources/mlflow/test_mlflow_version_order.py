@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from mlcat_ingest.sources.mlflow import joins
-from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion
-from mlcat_ingest.sources.mlflow.joins import VersionOrder
-from mlcat_ingest.sources.mlflow.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.select import joins
+from mlcat_ingest.sources.mlflow.select.joins import VersionOrder
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
 from support.fake_mlflow import FakeReader, FakeStore, a_source, read_all
 from support.mlflow_records import a_run, a_scope, an_experiment
 

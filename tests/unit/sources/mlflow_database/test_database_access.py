@@ -16,9 +16,9 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.sources.mlflow.database import order
-from mlcat_ingest.sources.mlflow.database.access import Database
-from mlcat_ingest.sources.mlflow.database.tables import PARAMS, RUNS
+from mlcat_ingest.sources.mlflow.read.database import order
+from mlcat_ingest.sources.mlflow.read.database.access import Database
+from mlcat_ingest.sources.mlflow.read.database.tables import PARAMS, RUNS
 from mlcat_ingest.sql.failures import Holder, failure
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_tables import make_database, reader_of

@@ -20,10 +20,10 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.reader import RunFilter
-from mlcat_ingest.sources.mlflow.releases import REVISIONS
-from mlcat_ingest.sources.mlflow.split import SplitReader
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.read.split import SplitReader
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS
 from mlcat_ingest.sql import readonly
 from support.fake_mlflow import FakeReader, FakeStore
 from support.mlflow_tables import make_database, reader_of
@@ -63,7 +63,7 @@ def test_an_unknown_schema_is_left_to_mlflow_with_one_warning(
     unknown: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
-    from mlcat_ingest.sources.mlflow.client import ClientReader
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
 
     assert isinstance(opened(tracking_uri=unknown), ClientReader)
     (warning,) = caplog.records
@@ -89,7 +89,7 @@ def test_an_unknown_schema_is_an_error_where_the_recipe_insists(unknown: str) ->
 
 def test_the_recipe_can_have_a_known_schema_read_by_mlflow(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
-    from mlcat_ingest.sources.mlflow.client import ClientReader
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
 
     uri = make_database(tmp_path / "m.db")
     assert isinstance(opened(tracking_uri=uri, reader="client"), ClientReader)
@@ -236,7 +236,7 @@ def test_the_same_address_twice_is_one_database(tmp_path: Path) -> None:
 
 def test_where_mlflow_has_to_read_one_side_it_reads_both(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
-    from mlcat_ingest.sources.mlflow.client import ClientReader
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
 
     uri = make_database(tmp_path / "m.db")
     assert isinstance(opened(tracking_uri=uri, registry_uri="databricks-uc"), ClientReader)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.mlflow.config import RunSelect
-from mlcat_ingest.sources.mlflow.database import order
-from mlcat_ingest.sources.mlflow.reader import RunFilter
+from mlcat_ingest.sources.mlflow.read.database import order
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter
 from support.mlflow_tables import BEFORE_LOGGED_MODELS, NEWEST, insert, make_database, reader_of
 
 STARTS = [30, 10, None, 20, 20, 20, None, 40, 10]
@@ -80,7 +80,7 @@ def test_each_run_comes_once_though_others_appear(uri: str, tmp_path: Path) -> N
 def test_more_experiments_than_one_statement_names_are_listed_one_lot_after_the_other(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.sources.mlflow.database.reader.EXPERIMENTS_A_LISTING", 1)
+    monkeypatch.setattr("mlcat_ingest.sources.mlflow.read.database.reader.EXPERIMENTS_A_LISTING", 1)
     assert listed(uri) == [8, 4, 0, 2, 6, 1, 3, 5, 7]
     assert listed(uri, limit=6) == [0, 4, 8, 2, 6, 7]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.database import registry
-from mlcat_ingest.sources.mlflow.listing import ENTRIES_A_SLICE, FIRST_RUNS
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.read.database import registry
+from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_RUNS
+from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
     LoggedModel,

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from mlcat_ingest.errors import MissingExtraError, RecipeError, UnknownPluginError
 from mlcat_ingest.net.session import BearerAuth, HttpOptions
-from mlcat_ingest.sources.mlflow.auth import sign_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.auth import sign_in
 
 SECRET = "hunter2"
 

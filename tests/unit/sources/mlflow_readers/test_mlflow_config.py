@@ -13,7 +13,7 @@ from mlcat_ingest.sources.mlflow.config import (
     MlflowConfig,
     RunsConfig,
 )
-from mlcat_ingest.sources.mlflow.uris import is_database, is_http, normalised
+from mlcat_ingest.sources.mlflow.values.uris import is_database, is_http, normalised
 from mlcat_ingest.workflows.resolve import resolve
 
 SECRET = "hunter2"

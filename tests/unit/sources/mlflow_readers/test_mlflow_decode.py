@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow import decode
-from mlcat_ingest.sources.mlflow.records import (
+from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Metric,
     ModelOutput,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.sources.mlflow.listing import FIRST_RUNS, PageSize
+from mlcat_ingest.sources.mlflow.read.listing import FIRST_RUNS, PageSize
 
 
 @given(most=st.integers(1, 1_000), seen=st.lists(st.tuples(st.integers(0, 500), st.integers(0))))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.sources.mlflow.paging import (
+from mlcat_ingest.sources.mlflow.read.paging import (
     ListingPage,
     RecentIds,
     follow,

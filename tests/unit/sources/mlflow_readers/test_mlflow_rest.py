@@ -17,10 +17,10 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.listing import FIRST_RUNS, PAGE_BYTES, SLICE_BYTES
-from mlcat_ingest.sources.mlflow.paging import offset_token
-from mlcat_ingest.sources.mlflow.reader import RunFilter
-from mlcat_ingest.sources.mlflow.rest import RestReader
+from mlcat_ingest.sources.mlflow.read.listing import FIRST_RUNS, PAGE_BYTES, SLICE_BYTES
+from mlcat_ingest.sources.mlflow.read.paging import offset_token
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from support.certificates import make_certificate
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 

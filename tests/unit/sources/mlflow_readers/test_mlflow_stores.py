@@ -19,13 +19,13 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.sources.mlflow import client, stores
-from mlcat_ingest.sources.mlflow.client import ClientReader
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.opening import open_reader
-from mlcat_ingest.sources.mlflow.rest import RestReader
-from mlcat_ingest.sources.mlflow.stores import check_store
-from mlcat_ingest.sources.mlflow.uris import folder_of
+from mlcat_ingest.sources.mlflow.read import client, stores
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.read.stores import check_store
+from mlcat_ingest.sources.mlflow.values.uris import folder_of
 
 pytest.importorskip("mlflow", reason="what MlflowClient opens is tried with it")
 

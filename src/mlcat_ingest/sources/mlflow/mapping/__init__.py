@@ -5,16 +5,16 @@ from typing import Final
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.mlflow.joined import (
+from mlcat_ingest.sources.mlflow.mapping.group import map_experiment, map_registered_model
+from mlcat_ingest.sources.mlflow.mapping.model import map_run
+from mlcat_ingest.sources.mlflow.mapping.version import map_version
+from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.mapping.group import map_experiment, map_registered_model
-from mlcat_ingest.sources.mlflow.mapping.model import map_run
-from mlcat_ingest.sources.mlflow.mapping.version import map_version
 
 _REMOVED: Final = {"removed": True}
 

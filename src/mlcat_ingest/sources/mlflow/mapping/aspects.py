@@ -6,10 +6,10 @@ from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag
-from mlcat_ingest.sources.mlflow.joined import Scope
 from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.names import OwnKey
+from mlcat_ingest.sources.mlflow.values.joined import Scope
+from mlcat_ingest.sources.mlflow.values.names import OwnKey
 
 ACTIVE: Aspect = {"removed": False}
 REMOVED: Aspect = {"removed": True}

@@ -15,8 +15,8 @@ from mlcat_ingest.sources.dataset_names import DatasetName
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
-from mlcat_ingest.sources.mlflow.names import CONTEXT_TAG
-from mlcat_ingest.sources.mlflow.records import DatasetInput
+from mlcat_ingest.sources.mlflow.values.names import CONTEXT_TAG
+from mlcat_ingest.sources.mlflow.values.records import DatasetInput
 
 _EVALUATION: Final = frozenset(
     {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}

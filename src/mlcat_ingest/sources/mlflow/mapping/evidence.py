@@ -15,10 +15,10 @@ from mlcat_ingest.links.evidence import (
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
-from mlcat_ingest.sources.mlflow.joined import JoinedRun, JoinedVersion, Scope
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation
 from mlcat_ingest.sources.mlflow.mapping.places import json_object
-from mlcat_ingest.sources.mlflow.mlmodel import column_names, input_names, logged_history
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion, Scope
+from mlcat_ingest.sources.mlflow.values.mlmodel import column_names, input_names, logged_history
 
 _NOTHING: Final = Evidence()
 

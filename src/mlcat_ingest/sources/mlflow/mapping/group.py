@@ -7,10 +7,6 @@ from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
-from mlcat_ingest.sources.mlflow.joined import (
-    JoinedExperiment,
-    JoinedRegisteredModel,
-)
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     NO_TAGS,
     common_properties,
@@ -20,8 +16,12 @@ from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
 from mlcat_ingest.sources.mlflow.mapping.version import version_set_urn
-from mlcat_ingest.sources.mlflow.names import NOTE_TAG, OWNER_TAGS, OwnKey
-from mlcat_ingest.sources.mlflow.records import number_of
+from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedExperiment,
+    JoinedRegisteredModel,
+)
+from mlcat_ingest.sources.mlflow.values.names import NOTE_TAG, OWNER_TAGS, OwnKey
+from mlcat_ingest.sources.mlflow.values.records import number_of
 
 _SAID_ELSEWHERE: Final = frozenset({NOTE_TAG})
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json
-from mlcat_ingest.sources.mlflow.mlmodel import logged_history
-from mlcat_ingest.sources.mlflow.names import HISTORY_TAG, OwnKey
-from mlcat_ingest.sources.mlflow.records import LoggedModel, ModelOutput, Run
+from mlcat_ingest.sources.mlflow.values.mlmodel import logged_history
+from mlcat_ingest.sources.mlflow.values.names import HISTORY_TAG, OwnKey
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput, Run
 
 
 def put_logged_models(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from mlcat_ingest.sources.mlflow.mapping.params import Entry, fit_names, free_name
 from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.text import number_texts
-from mlcat_ingest.sources.mlflow.records import LoggedModel, Metric, Run
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 
 SYSTEM_PREFIX: Final = "system/"
 """Metrics that MLflow's own monitor logs: CPU, memory, network."""

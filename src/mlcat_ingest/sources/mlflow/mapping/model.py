@@ -6,7 +6,6 @@ from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.sources.mlflow.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     NO_TAGS,
     common_properties,
@@ -23,7 +22,8 @@ from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.source_code import NO_SOURCE_CODE, source_code
 from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, Fitter, compact_json
 from mlcat_ingest.sources.mlflow.mapping.version import names_of
-from mlcat_ingest.sources.mlflow.names import (
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.names import (
     COMMIT_TAGS,
     HISTORY_TAG,
     NAME_TAG,
@@ -32,7 +32,7 @@ from mlcat_ingest.sources.mlflow.names import (
     USER_TAG,
     OwnKey,
 )
-from mlcat_ingest.sources.mlflow.records import Run
+from mlcat_ingest.sources.mlflow.values.records import Run
 
 _SAID_ELSEWHERE: Final = frozenset({NOTE_TAG, HISTORY_TAG})
 _SAID_ELSEWHERE_AND_NAME: Final = frozenset({NOTE_TAG, HISTORY_TAG, NAME_TAG})

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
-from mlcat_ingest.sources.mlflow.mlmodel import json_or_none
+from mlcat_ingest.sources.mlflow.values.mlmodel import json_or_none
 
 _UC_PARTS: Final = 3
 _OF_SPARK: Final = ("spark", "delta", "databricks")

@@ -6,7 +6,7 @@ from typing import Final
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.names import REPO_TAGS, OwnKey
+from mlcat_ingest.sources.mlflow.values.names import REPO_TAGS, OwnKey
 
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.sources.mlflow.names import COMMIT_TAGS, REPO_TAGS
+from mlcat_ingest.sources.mlflow.values.names import COMMIT_TAGS, REPO_TAGS
 
 # git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
 _SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")

@@ -12,7 +12,6 @@ from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build, tag
-from mlcat_ingest.sources.mlflow.joined import JoinedVersion, Scope
 from mlcat_ingest.sources.mlflow.mapping.aspects import (
     common_properties,
     first_aspects,
@@ -24,8 +23,9 @@ from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
 from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
-from mlcat_ingest.sources.mlflow.names import OwnKey
-from mlcat_ingest.sources.mlflow.records import ModelVersion, aliases_of, number_of
+from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion, Scope
+from mlcat_ingest.sources.mlflow.values.names import OwnKey
+from mlcat_ingest.sources.mlflow.values.records import ModelVersion, aliases_of, number_of
 
 _SORT_DIGITS: Final = 10
 _NO_STAGE: Final = frozenset({"", "none"})

@@ -1,0 +1,307 @@
+"""Reads what only MlflowClient can open: databases, folders, Databricks. Needs the extra `mlflow`.
+
+The records equal those of the REST reader over the same store. Opening a store changes nothing:
+MLflow would create a database or a folder that is not there, and migrate an older database.
+"""
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeVar
+
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.redaction import redact_urls
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read import entities
+from mlcat_ingest.sources.mlflow.read.api_reader import ApiReader
+from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.file_access import Place, client_text, local_text
+from mlcat_ingest.sources.mlflow.read.listing import (
+    ENTRIES_A_PAGE,
+    EXPERIMENTS_A_LISTING,
+    PageSize,
+    RunsQuery,
+    chunks,
+    entries_of,
+)
+from mlcat_ingest.sources.mlflow.read.paging import ListingPage, RecentIds, follow, token_at
+from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
+from mlcat_ingest.sources.mlflow.read.stores import check_store, folders_allowed
+from mlcat_ingest.sources.mlflow.values.records import (
+    Run,
+)
+from mlcat_ingest.sources.mlflow.values.releases import untested
+from mlcat_ingest.sources.mlflow.values.uris import folder_of
+
+log = logging.getLogger(__name__)
+
+_ERRORS: Final[dict[str, type[MlcatError]]] = {
+    "UNAUTHENTICATED": AuthenticationError,
+    "CUSTOMER_UNAUTHORIZED": AuthenticationError,
+    "PERMISSION_DENIED": NotAuthorizedError,
+    "TEMPORARILY_UNAVAILABLE": SourceUnavailableError,
+    "REQUEST_LIMIT_EXCEEDED": SourceUnavailableError,
+    "INTERNAL_ERROR": SourceUnavailableError,
+}
+
+_NO_SUCH_LISTING: Final = frozenset({"ENDPOINT_NOT_FOUND", "NOT_FOUND", "NOT_IMPLEMENTED"})
+"""What MLflow says of servers and stores older than logged models."""
+
+_BY_NAME: Final = {
+    "run": "get_run",
+    "experiment": "get_experiment",
+    "registered": "get_registered_model",
+    "version": "get_model_version",
+}
+"""MlflowClient's method for each kind of thing."""
+
+ResultT = TypeVar("ResultT")
+
+
+class ClientReader(ApiReader, Awaits):
+    """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open."""
+
+    converters = MappingProxyType(
+        {
+            "experiments": entities.experiment,
+            "registered-models": entities.registered_model,
+            "model-versions": entities.model_version,
+            "logged-models": entities.logged_model,
+        }
+    )
+
+    def __init__(self, config: MlflowConfig) -> None:
+        """Import mlflow; the store is opened by the first call.
+
+        Raises:
+            MissingExtraError: mlflow is not installed.
+        """
+        require_extra("mlflow", f"the tracking URI {config.public_uri}")
+        super().__init__(config)
+        self._client: Any = None
+        self._calls = 0
+        self._server_id: str | None = None
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that the listings are of: the default one."""
+        return DEFAULT_WORKSPACE
+
+    def server_id(self) -> str:
+        """Return the identity of the store; see `Reader`."""
+        if self._server_id is None:
+            self._server_id = identity(self._config, self.first_created_ms)
+        return self._server_id
+
+    def workspaces(self) -> Sequence[str]:
+        """Return the default workspace alone: MlflowClient has one a process."""
+        return (DEFAULT_WORKSPACE,)
+
+    def in_workspace(self, name: str) -> Self:
+        """Return itself for the default workspace.
+
+        Raises:
+            ProtocolMismatchError: for any other.
+        """
+        if name != DEFAULT_WORKSPACE:
+            raise ProtocolMismatchError(
+                f"workspace {name!r} cannot be read from {self._config.public_uri}",
+                hint="give the address of its MLflow server as `tracking_uri`",
+            )
+        return self
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in pages, in the order of their start."""
+        query = RunsQuery(only, self._config.page_size)
+        pages = PageSize(query.page_size, ENTRIES_A_PAGE)
+        seen = RecentIds()
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+
+            def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
+                return self._page(
+                    "search_runs",
+                    token,
+                    experiment_ids=list(ids),
+                    filter_string=query.filter,
+                    run_view_type=_stages(query.view),
+                    max_results=pages.runs,
+                    order_by=query.order_by,
+                )
+
+            for page in follow(fetch, listing="runs"):
+                found = [entities.run(one) for one in page]
+                pages.saw(len(found), entries_of(found))
+                yield query.taken([found[at] for at in seen.new([one.run_id for one in found])])
+                if query.satisfied():
+                    return
+
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs; see `Reader`."""
+        query = RunsQuery(ALL_RUNS, 1)
+        page = self._page(
+            "search_runs",
+            token_at(at),
+            experiment_ids=[experiment_id],
+            run_view_type=_stages(query.view),
+            max_results=query.page_size,
+            order_by=query.order_by,
+        )
+        return bool(page.items)
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the store says that there is no such thing; see `Reader`."""
+        names = (thing.name, thing.version) if thing.version else (thing.name,)
+        client = self._open()
+        self._calls += 1
+        try:
+            self._called(lambda: getattr(client, _BY_NAME[thing.kind])(*names))
+        except (ProtocolMismatchError, NotAuthorizedError) as error:
+            return error.context.get("code") == "RESOURCE_DOES_NOT_EXIST"
+        return False
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        """Return what a file holds, wherever MLflow finds it; see `ReadsFiles`."""
+        if place.uri is None or folder_of(place.uri) is not None:
+            return local_text(place, path)
+        self._open()
+        self._calls += 2
+        return self._called(lambda: client_text(self._config.tracking_uri, place, path))
+
+    def clock_ms(self) -> int:
+        """Return the time by this machine's clock."""
+        return time.time_ns() // 1_000_000
+
+    def requests_made(self) -> int:
+        """Return how many pages were asked for so far."""
+        return self._calls
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        try:
+            self._open()
+        except MlcatError as error:
+            yield Finding("MLflow store", "failed", error.message, error.hint)
+            return
+        yield Finding("MLflow store", "ok", f"{self._config.public_uri} can be opened")
+        yield from findings(
+            self,
+            self._config,
+            version=_installed(),
+            how="those of MlflowClient",
+            read_by="MlflowClient",
+        )
+
+    def close(self) -> None:
+        """Forget the store; safe to call twice."""
+        self._client = None
+
+    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        method = f"search_{listing.replace('-', '_')}"
+        arguments = dict(query)
+        if "view_type" in arguments:
+            arguments["view_type"] = _stages(arguments["view_type"])
+        if "filter" in arguments:
+            arguments["filter_string"] = arguments.pop("filter")
+        try:
+            yield from follow(lambda token: self._page(method, token, **arguments), listing=listing)
+        except ProtocolMismatchError as error:
+            missing = error.context.get("code") in _NO_SUCH_LISTING
+            if listing != "logged-models" or not missing:
+                raise
+
+    def _page(self, method: str, token: str | None, **arguments: Any) -> ListingPage[Any]:
+        client = self._open()
+        self._calls += 1
+        page = self._called(lambda: getattr(client, method)(page_token=token, **arguments))
+        return ListingPage(page, page.token or None)
+
+    def _open(self) -> Any:
+        if self._client is None:
+            config = self._config
+            self._client = self._called(lambda: _client(config))
+        return self._client
+
+    def _called(self, call: Callable[[], ResultT]) -> ResultT:
+        """Return what `call` returns, MLflow's errors as ours and its log lines left out."""
+        with _quiet(), folders_allowed(self._config.tracking_uri, self._config.registry_uri):
+            from mlflow.exceptions import MlflowException
+
+            try:
+                return call()
+            except MlflowException as error:
+                raise self._failure(str(error), error.error_code) from error
+            except ImportError as error:
+                raise RecipeError(
+                    f"MLflow cannot read {self._config.public_uri}: {error}",
+                    hint="install the driver that its address names",
+                ) from error
+            except OSError as error:
+                raise self._failure(str(error), "TEMPORARILY_UNAVAILABLE") from error
+
+    def _failure(self, text: str, code: str) -> MlcatError:
+        kind = _ERRORS.get(code, ProtocolMismatchError)
+        said = redact_urls(" ".join(text.split())[:300])
+        return kind(f"MLflow cannot read {self._config.public_uri}: {said}", context={"code": code})
+
+
+def _client(config: MlflowConfig) -> Any:
+    from mlflow import MlflowClient
+
+    _say_version(_installed())
+    registry = config.registry_uri or config.tracking_uri
+    for uri in {config.tracking_uri, registry}:
+        check_store(uri)
+    return MlflowClient(tracking_uri=config.tracking_uri, registry_uri=config.registry_uri)
+
+
+def _installed() -> str:
+    from mlflow.version import VERSION
+
+    return str(VERSION)
+
+
+@cache
+def _say_version(version: str) -> None:
+    """Warn once a process about an MLflow that is not among the tested ones."""
+    problem = untested(version, "MlflowClient")
+    if problem is not None:
+        log.warning("the installed mlflow %s", problem)
+
+
+def _stages(view: str) -> int:
+    from mlflow.entities import ViewType
+
+    return int(ViewType.from_string(view.lower()))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep MLflow's and Alembic's lines below errors, and their warnings, off the terminal."""
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,260 @@
+"""A `Reader` over MLflow's own tables, where the tracking URI is that of a database."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+from sqlalchemy import select
+
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.database.access import Database
+from mlcat_ingest.sources.mlflow.read.database.experiments import (
+    first_created_ms,
+    load_experiments,
+    workspace_names,
+)
+from mlcat_ingest.sources.mlflow.read.database.filters import wanted_models, wanted_runs
+from mlcat_ingest.sources.mlflow.read.database.logged import load_logged_models
+from mlcat_ingest.sources.mlflow.read.database.lookup import is_there
+from mlcat_ingest.sources.mlflow.read.database.order import Ordered, pages_of_ids
+from mlcat_ingest.sources.mlflow.read.database.registry import Registry
+from mlcat_ingest.sources.mlflow.read.database.runs import load_runs
+from mlcat_ingest.sources.mlflow.read.database.tables import LOGGED_MODELS, RUNS, tables_of
+from mlcat_ingest.sources.mlflow.read.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.read.file_access import Place, local_text
+from mlcat_ingest.sources.mlflow.read.listing import (
+    ENTRIES_A_SLICE,
+    EXPERIMENTS_A_LISTING,
+    EXPERIMENTS_PAGE,
+    MODELS_PAGE,
+    RUNS_A_SLICE,
+    PageSize,
+    chunks,
+    entries_of,
+)
+from mlcat_ingest.sources.mlflow.read.paging import used_up
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_MODELS,
+    ALL_RUNS,
+    ModelFilter,
+    RunFilter,
+    Thing,
+    identity,
+)
+from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
+
+log = logging.getLogger(__name__)
+
+
+class DatabaseReader(Awaits):
+    """A `Reader` of one workspace by SQL, for a schema that is known.
+
+    Records equal those that an MLflow server of the same database lists, but for
+    `MlflowFeature.OUTPUTS_IN_LISTINGS`.
+    """
+
+    def __init__(
+        self,
+        config: MlflowConfig,
+        database: Database,
+        version: str,
+        workspace: str = DEFAULT_WORKSPACE,
+    ) -> None:
+        """Share `database`, made by MLflow `version`, with the readers of other workspaces."""
+        self._config = config
+        self._database = database
+        self._version = version
+        self._has_workspaces = MlflowFeature.WORKSPACES.is_in(version)
+        self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version)
+        self._workspace = workspace
+        self._scope = workspace if self._has_workspaces else None
+        self._registry = Registry(database, self._scope)
+        self._experiments: list[Experiment] | None = None
+        self._models: list[RegisteredModel] | None = None
+        self._prompts: frozenset[str] = frozenset()
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that the listings are of."""
+        return self._workspace
+
+    def server_id(self) -> str:
+        """Return the identity of the store; see `Reader`.
+
+        Cost: one statement.
+        """
+        default = DEFAULT_WORKSPACE if self._has_workspaces else None
+        return identity(self._config, lambda: first_created_ms(self._database, default))
+
+    def workspaces(self) -> Sequence[str]:
+        """Return the names of all workspaces; `default` alone where the schema has none.
+
+        Cost: one statement.
+        """
+        return workspace_names(self._database) if self._has_workspaces else (DEFAULT_WORKSPACE,)
+
+    def in_workspace(self, name: str) -> Self:
+        """Return a reader of another workspace, over the same connection.
+
+        Raises:
+            ProtocolMismatchError: the schema has no workspaces.
+        """
+        if name != DEFAULT_WORKSPACE and not self._has_workspaces:
+            raise ProtocolMismatchError(f"{self._database.shown} has no workspace {name!r}")
+        return type(self)(self._config, self._database, self._version, name)
+
+    def experiments(self) -> Iterator[list[Experiment]]:
+        """Yield all experiments in pages; listed once and kept."""
+        if self._experiments is None:
+            self._experiments = load_experiments(self._database, self._scope)
+        yield from map(list, chunks(self._experiments, EXPERIMENTS_PAGE))
+
+    def registered_models(self) -> Iterator[list[RegisteredModel]]:
+        """Yield all registered models in pages, without prompts; listed once and kept."""
+        if self._models is None:
+            found = self._registry.registered_models()
+            self._prompts = frozenset(one.name for one in found if is_prompt(one.tags))
+            self._models = [one for one in found if one.name not in self._prompts]
+        yield from map(list, chunks(self._models, MODELS_PAGE))
+
+    def model_versions(self) -> Iterator[list[ModelVersion]]:
+        """Yield the versions of all registered models in pages, prompts left out."""
+        models = [model for page in self.registered_models() for model in page]
+        for page in self._registry.model_versions(Aliases(models)) if models else ():
+            yield [one for one in page if one.name not in self._prompts and not is_prompt(one.tags)]
+
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        """Yield the logged models of some experiments in pages; none where the schema has none.
+
+        Cost: four statements a page, and a walk over all logged models for each 10,000.
+        """
+        if not self._has_logged_models:
+            return
+        models = LOGGED_MODELS.c
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            wanted = tuple(wanted_models(ids, only))
+            ordered = Ordered(models.model_id, models.creation_timestamp_ms, wanted)
+            for page in pages_of_ids(self._database, ordered):
+                with self._database.page() as read:
+                    found = load_logged_models(read, page)
+                yield found
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in slices of a page, in the order of their start.
+
+        Cost: five to eight statements for 100 runs, or for fewer where these are large, and a walk
+        over all runs for each 10,000.
+        """
+        runs, outputs, left = RUNS.c, self._has_logged_models, only.limit
+        newest_first = only.limit is not None
+        slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE)
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            wanted = tuple(wanted_runs(ids, only, outputs=outputs))
+            ordered = Ordered(runs.run_uuid, runs.start_time, wanted, newest_first=newest_first)
+            for page in pages_of_ids(self._database, ordered, left):
+                for some in used_up(page, slices.runs):
+                    with self._database.page() as read:
+                        found = load_runs(read, some, outputs=outputs)
+                    slices.saw(len(found), entries_of(found))
+                    left = None if left is None else left - len(found)
+                    yield from used_up(found, RUNS_A_SLICE)
+
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs; see `Reader`.
+
+        Cost: one statement.
+        """
+        wanted = wanted_runs([experiment_id], ALL_RUNS, outputs=self._has_logged_models)
+        with self._database.page() as read:
+            return bool(read(select(RUNS.c.run_uuid).where(*wanted).limit(1).offset(at)))
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether no row of its table is of this thing; see `Reader`.
+
+        Cost: one statement.
+        """
+        return not is_there(self._database, thing, self._scope)
+
+    def text_of(self, place: Place, path: str) -> str | None:
+        """Return what a file on this machine holds; see `ReadsFiles`."""
+        return local_text(place, path)
+
+    def clock_ms(self) -> int:
+        """Return the moment that the listings show, by the clock of the database."""
+        return self._database.moment_ms()
+
+    def requests_made(self) -> int:
+        """Return how many statements were run so far, in all workspaces."""
+        return self._database.statements
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        found = f"{self._database.shown} is read directly: tables of MLflow {self._version}"
+        yield Finding("MLflow database", "ok", found)
+        try:
+            closed = self._database.unreadable(tables_of(self._version))
+        except MlcatError as error:
+            yield Finding("MLflow database", "failed", error.message, error.hint)
+            return
+        for name in closed:
+            hint = "the user needs SELECT on it"
+            yield Finding("MLflow tables", "failed", f"{name} may not be read", hint)
+        if not closed:
+            yield from findings(
+                self,
+                self._config,
+                version=self._version,
+                how="those of the address",
+                read_by="database",
+            )
+
+    def close(self) -> None:
+        """Release the connection; safe to call twice."""
+        self._database.close()
+
+
+def open_database(config: MlflowConfig) -> DatabaseReader | None:
+    """Return a reader of the tracking URI's database; None, said in a warning, if it is unknown.
+
+    Raises:
+        MissingExtraError, RecipeError: the driver, the file or the database is missing.
+        SourceUnavailableError, AuthenticationError, NotAuthorizedError: it does not answer, or does
+            not let us in.
+        ProtocolMismatchError: it is no MLflow database, or of a schema that is not known while the
+            recipe insists on this reader.
+
+    Cost: a connection, which stays open, and two statements.
+    """
+    database = Database(config.tracking_uri, timeout_s=config.timeout_s)
+    revision = database.revision()
+    version = REVISIONS.get(revision)
+    if version is not None:
+        log.info("reading the tables of MLflow %s in %s", version, database.shown)
+        return DatabaseReader(config, database, version)
+    database.close()
+    unknown = f"the database {database.shown}, whose schema revision {revision} is not known,"
+    if config.reader == "database":
+        raise ProtocolMismatchError(
+            f"{unknown} cannot be read directly",
+            hint="without `reader: database` it is read through MlflowClient",
+        )
+    require_extra("mlflow", unknown)
+    log.warning("%s is read through MlflowClient, which takes longer", unknown)
+    return None

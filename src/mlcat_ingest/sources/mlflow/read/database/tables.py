@@ -1,0 +1,94 @@
+"""MLflow's tables, as far as they are read. Columns carry no types: drivers give what is wanted.
+
+Source: `mlflow/store/tracking/dbmodels` and `mlflow/store/model_registry/dbmodels` of the
+releases in `releases.REVISIONS`.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import ColumnClause, ColumnElement, TableClause, column, table
+
+from mlcat_ingest.sources.mlflow.values.releases import MlflowFeature
+
+
+def _table(name: str, columns: str) -> TableClause:
+    return table(name, *(column(each) for each in columns.split()))
+
+
+EXPERIMENTS: Final = _table(
+    "experiments",
+    "experiment_id name artifact_location lifecycle_stage creation_time last_update_time workspace",
+)
+EXPERIMENT_TAGS: Final = _table("experiment_tags", "experiment_id key value")
+
+RUNS: Final = _table(
+    "runs",
+    "run_uuid experiment_id name user_id status start_time end_time artifact_uri lifecycle_stage",
+)
+PARAMS: Final = _table("params", "run_uuid key value")
+TAGS: Final = _table("tags", "run_uuid key value")
+LATEST_METRICS: Final = _table("latest_metrics", "run_uuid key value is_nan timestamp step")
+
+INPUTS: Final = _table(
+    "inputs", "input_uuid source_type source_id destination_type destination_id step"
+)
+INPUT_TAGS: Final = _table("input_tags", "input_uuid name value")
+DATASETS: Final = _table(
+    "datasets",
+    "dataset_uuid name digest dataset_source_type dataset_source dataset_schema dataset_profile",
+)
+
+LOGGED_MODELS: Final = _table(
+    "logged_models",
+    "model_id experiment_id name status source_run_id model_type artifact_location"
+    " creation_timestamp_ms last_updated_timestamp_ms lifecycle_stage",
+)
+LOGGED_MODEL_PARAMS: Final = _table("logged_model_params", "model_id param_key param_value")
+LOGGED_MODEL_TAGS: Final = _table("logged_model_tags", "model_id tag_key tag_value")
+LOGGED_MODEL_METRICS: Final = _table(
+    "logged_model_metrics",
+    "model_id metric_name metric_value metric_timestamp_ms metric_step dataset_name dataset_digest",
+)
+
+REGISTERED_MODELS: Final = _table(
+    "registered_models", "name description creation_time last_updated_time workspace"
+)
+REGISTERED_MODEL_TAGS: Final = _table("registered_model_tags", "name key value workspace")
+REGISTERED_MODEL_ALIASES: Final = _table("registered_model_aliases", "name alias version workspace")
+MODEL_VERSIONS: Final = _table(
+    "model_versions",
+    "name version run_id source current_stage status description user_id creation_time"
+    " last_updated_time workspace",
+)
+MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value workspace")
+
+WORKSPACES: Final = _table("workspaces", "name")
+ALEMBIC_VERSION: Final = _table("alembic_version", "version_num")
+
+_COMMON: Final = (
+    *(EXPERIMENTS, EXPERIMENT_TAGS, RUNS, PARAMS, TAGS, LATEST_METRICS),
+    *(INPUTS, INPUT_TAGS, DATASETS, REGISTERED_MODELS, REGISTERED_MODEL_TAGS),
+    *(REGISTERED_MODEL_ALIASES, MODEL_VERSIONS, MODEL_VERSION_TAGS),
+)
+_OF_LOGGED_MODELS: Final = (
+    *(LOGGED_MODELS, LOGGED_MODEL_PARAMS, LOGGED_MODEL_TAGS, LOGGED_MODEL_METRICS),
+)
+
+
+def tables_of(version: str) -> tuple[TableClause, ...]:
+    """Return the tables that are read of a database that MLflow `version` made."""
+    return (
+        *_COMMON,
+        *(_OF_LOGGED_MODELS if MlflowFeature.LOGGED_MODELS.is_in(version) else ()),
+        *((WORKSPACES,) if MlflowFeature.WORKSPACES.is_in(version) else ()),
+    )
+
+
+def plain(table: TableClause) -> list[ColumnClause[Any]]:
+    """Return the columns that a table has in every schema: all but the workspace of its rows."""
+    return [each for each in table.c if each.name != "workspace"]
+
+
+def in_workspace(table: TableClause, workspace: str | None) -> list[ColumnElement[bool]]:
+    """Return the condition that a row is of `workspace`; none where the schema has none."""
+    return [] if workspace is None else [table.c.workspace == workspace]

@@ -1,0 +1,180 @@
+"""What a reader of MLflow is: the same records in bulk, whatever the tracking URI."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, Self
+
+from mlcat_ingest.core.awaiting import Awaits
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
+from mlcat_ingest.sources.mlflow.read.file_access import ReadsFiles
+from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.mlflow.values.uris import normalised
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs a listing holds; every condition that is given has to hold.
+
+    They started at `since_ms` or later and before `before_ms`, ended at `ended_since_ms` or later,
+    are in one of `statuses`, are among `run_ids`, are in the trash if `deleted` says so. With
+    `limit` only so many, the newest first; without it the oldest come first. By `select` a reader
+    may leave out runs that the recipe's option of that name leaves out; it need not.
+    """
+
+    since_ms: int | None = None
+    before_ms: int | None = None
+    ended_since_ms: int | None = None
+    statuses: tuple[str, ...] = ()
+    run_ids: tuple[str, ...] | None = None
+    deleted: bool = False
+    limit: int | None = None
+    select: RunSelect = "all"
+
+
+ALL_RUNS: Final = RunFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFilter:
+    """Which logged models a listing holds; every condition that is given has to hold.
+
+    They were changed at `updated_since_ms` or later, made by one of `run_ids`, are among
+    `model_ids`.
+    """
+
+    updated_since_ms: int | None = None
+    run_ids: tuple[str, ...] | None = None
+    model_ids: tuple[str, ...] | None = None
+
+
+ALL_MODELS: Final = ModelFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that MLflow has by name: a run or an experiment by id, a registered model by name.
+
+    A version is that of the registered model `name`.
+    """
+
+    kind: Literal["run", "experiment", "registered", "version"]
+    name: str
+    version: str = ""
+
+
+IDS_A_LISTING: Final = 100
+"""Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
+
+
+class Reader(Awaits, ReadsFiles, Protocol):
+    """Reads one workspace of one MLflow server, listing by listing, never a request per record.
+
+    Every listing holds what is active and what is deleted, each record once. Nothing is contacted
+    before the first call. All methods raise the errors that `sources.base.Source.read` names.
+    """
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that the listings are of; `default` where the server has none."""
+        ...
+
+    def server_id(self) -> str:
+        """Return the identity of the server, equal for every reader of one store.
+
+        The option `server_id`, else 12 hex of SHA-256 of the creation time of experiment 0 (in
+        decimal milliseconds), else of the normalised URI without credentials.
+        """
+        ...
+
+    def workspaces(self) -> Sequence[str]:
+        """Return the names of all workspaces; `default` alone where the server has none."""
+        ...
+
+    def in_workspace(self, name: str) -> Self:
+        """Return a reader of another workspace, over the same connections."""
+        ...
+
+    def experiments(self) -> Iterator[list[Experiment]]:
+        """Yield all experiments in pages; listed once and kept, so a second call is free."""
+        ...
+
+    def registered_models(self) -> Iterator[list[RegisteredModel]]:
+        """Yield all registered models in pages, without the prompts among them."""
+        ...
+
+    def model_versions(self) -> Iterator[list[ModelVersion]]:
+        """Yield the versions of all registered models in pages, prompts left out.
+
+        `aliases` are those of the registered model: the versions' own are empty on SQL stores.
+        Nothing is requested where there are no registered models.
+        """
+        ...
+
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        """Yield the logged models of some experiments in pages, in the order they were made.
+
+        None where `releases.MlflowFeature.LOGGED_MODELS` is missing.
+        """
+        ...
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in pages, in the order of their start.
+
+        Cost: one request a page; two more pages may be asked for ahead. Memory for the pages
+        under way.
+        """
+        ...
+
+    def has_run(self, experiment_id: str, at: int) -> bool:
+        """Return whether an experiment has more than `at` runs.
+
+        Raises:
+            ProtocolMismatchError: the server lists by another order than places.
+
+        Cost: one request.
+        """
+        ...
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the server says that there is no such thing, not in the trash either.
+
+        False where we may not look at it. Cost: one request.
+        """
+        ...
+
+    def clock_ms(self) -> int:
+        """Return the time by the clock of the server, by this machine's where it does not tell."""
+        ...
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent so far, in all workspaces."""
+        ...
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        ...
+
+    def close(self) -> None:
+        """Release connections; safe to call twice."""
+        ...
+
+
+def identity(config: MlflowConfig, first_created_ms: Callable[[], int | None]) -> str:
+    """Return the server's identity; experiment 0's creation time is looked up if it matters."""
+    if config.server_id is not None:
+        return config.server_id
+    created_ms = first_created_ms()
+    seed = str(created_ms) if created_ms else normalised(config.tracking_uri)
+    return hashlib.sha256(seed.encode()).hexdigest()[:12]

@@ -1,0 +1,1 @@
+"""What of a store is read: filters, changes, shards, joins, and runs that are missing."""

@@ -1,0 +1,214 @@
+"""What a pass reads that looks for changes only: which runs, and why no others.
+
+MLflow tells when a run started and ended, but not when it was edited. So a run is read again that
+
+- started or ended since the last pass, less an overlap for the clocks of those who log runs;
+- had not ended when it was last seen, whatever its end says now;
+- is in the trash, or was there and is not any more;
+- has other versions than before, or one of them or its logged model changed;
+- could not be mapped, or was refused by the catalog;
+- belongs to an experiment that is new, or was renamed, deleted or restored.
+
+What is left, edits long after the end, is found by the next full pass. Versions and registered
+models are listed whole: a version is read again with its run, and by itself if it changed.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mlcat_ingest.sources.base import PartitionState
+from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.select.joins import SAFE_ID, Versions, logged_model_id
+from mlcat_ingest.sources.mlflow.values.fingerprints import (
+    EXPERIMENT,
+    OPEN,
+    RUN,
+    TRASH,
+    VERSION,
+    experiment_fingerprint,
+    names_fingerprint,
+    version_fingerprint,
+    version_id,
+)
+from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+
+log = logging.getLogger(__name__)
+
+OPEN_RUNS: Final = 1_000
+"""Runs without an end that a pass reads again, those that started last."""
+
+TRASHED_RUNS: Final = 2_000
+"""Runs in the trash that a pass lists, those that started last."""
+
+RUNS_BY_ID: Final = 2_000
+"""Runs that a pass asks for by their ids; where there are more it lists all runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """From when on to look for changes, epoch milliseconds by the server's clock."""
+
+    last_ms: int
+    overlap_ms: int
+
+    @property
+    def start_ms(self) -> int:
+        """The last pass, less the overlap."""
+        return self.last_ms - self.overlap_ms
+
+
+class ChangedRuns:
+    """The runs and versions of one workspace that one pass reads again.
+
+    Cost: four listings that are short where little changed, and a request for each 100 runs that
+    are asked for by id. Memory for the ids of the runs that are read again.
+    """
+
+    def __init__(
+        self, reader: Reader, state: PartitionState, only: RunFilter, since: Since
+    ) -> None:
+        """Read what `only` lets through and changed `since` the pass that `state` remembers."""
+        self._reader = reader
+        self._state = state
+        self._only = only
+        self._since = since
+        self._seen: set[str] = set()
+        self._stale: list[ModelVersion] = []
+        self._runs_of_models: set[str] = set()
+        self._fingerprints = state.fingerprints(RUN)
+
+    def runs(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+    ) -> Iterator[list[Run]]:
+        """Yield the runs to read again in pages, each once."""
+        ids, only, start_ms = list(experiments), self._only, self._since.start_ms
+        moved = self._moved(experiments)
+        if moved:
+            yield from self._listed(moved, only)
+        since_ms = max(start_ms, only.since_ms or 0)
+        yield from self._listed(ids, replace(only, since_ms=since_ms))
+        yield from self._listed(ids, replace(only, ended_since_ms=start_ms, before_ms=start_ms))
+        restored: set[str] = set()
+        yield from self._trash(ids, restored)
+        wanted = {
+            *self._open(),
+            *restored,
+            *self._registered_anew(versions),
+            *self._runs_of_models,
+            *self._state.dirty(RUN),
+        }
+        yield from self._by_id(ids, wanted - self._seen)
+
+    def models(self, versions: Versions) -> Iterator[str]:
+        """Yield the names of registered models with a version of a run that was read before."""
+        read = self._state.joined_fingerprints(RUN)
+        for run_id, found in versions.by_run().items():
+            if run_id in read:
+                yield from (version.name for version in found)
+
+    def stale(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
+    ) -> Sequence[ModelVersion]:
+        """Return the versions that are others than before, or whose logged model changed.
+
+        Those that could not be mapped, or were refused by the catalog, are among them.
+        """
+        ids = list(experiments)
+        touched = self._models(ids, ModelFilter(updated_since_ms=self._since.start_ms))
+        touched_models = self._add_runs_of(touched)
+        before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
+        for version in versions.every():
+            name = version_id(version)
+            if (
+                name in dirty
+                or before.get(name) != version_fingerprint(version, registered.get(version.name))
+                or logged_model_id(version) in touched_models
+            ):
+                self._stale.append(version)
+        named = {logged_model_id(one) for one in self._stale if not one.run_id}
+        found = {one for one in named - touched_models if one and SAFE_ID.fullmatch(one)}
+        for some in chunks(sorted(found), IDS_A_LISTING):
+            self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(some))))
+        return self._stale
+
+    def _listed(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
+        for page in self._reader.runs(ids, only=only):
+            fresh = [run for run in page if run.run_id not in self._seen]
+            self._seen.update(run.run_id for run in fresh)
+            if fresh:
+                yield fresh
+
+    def _moved(self, experiments: Mapping[str, Experiment]) -> list[str]:
+        before = self._state.fingerprints(EXPERIMENT)
+        return [
+            one
+            for one, found in experiments.items()
+            if before.get(one) != experiment_fingerprint(found)
+        ]
+
+    def _trash(self, ids: Sequence[str], restored: set[str]) -> Iterator[list[Run]]:
+        """Yield the runs in the trash, and put those that are not there any more in `restored`."""
+        listed: set[str] = set()
+        only = replace(self._only, deleted=True, limit=TRASHED_RUNS)
+        for page in self._reader.runs(ids, only=only):
+            listed.update(run.run_id for run in page)
+            fresh = [run for run in page if run.run_id not in self._seen]
+            self._seen.update(run.run_id for run in fresh)
+            yield fresh
+        if len(listed) < TRASHED_RUNS:
+            restored |= self._in_trash() - listed
+
+    def _in_trash(self) -> set[str]:
+        return {one for one, found in self._fingerprints.items() if found == TRASH}
+
+    def _open(self) -> list[str]:
+        fingerprints = self._fingerprints
+        unended = sorted(
+            (one for one, found in fingerprints.items() if found.startswith(OPEN)),
+            key=lambda one: fingerprints[one],
+            reverse=True,
+        )
+        if len(unended) > OPEN_RUNS:
+            log.info("%d runs have not ended; reading the latest %d", len(unended), OPEN_RUNS)
+        return unended[:OPEN_RUNS]
+
+    def _registered_anew(self, versions: Versions) -> Iterator[str]:
+        """Yield the runs that have other versions than before, or one that changed."""
+        before, now = self._state.joined_fingerprints(RUN), versions.by_run()
+        yield from (one.run_id for one in self._stale if one.run_id)
+        for run_id in before.keys() & now.keys():
+            if names_fingerprint(now[run_id]) != before[run_id]:
+                yield run_id
+        yield from before.keys() - now.keys()
+
+    def _add_runs_of(self, models: Iterable[LoggedModel]) -> set[str]:
+        """Have the runs read that made `models`; return the ids of these."""
+        found = list(models)
+        self._runs_of_models.update(one.source_run_id for one in found if one.source_run_id)
+        return {one.model_id for one in found}
+
+    def _models(self, ids: Sequence[str], only: ModelFilter) -> Iterator[LoggedModel]:
+        for page in self._reader.logged_models(ids, only=only) if ids else ():
+            yield from page
+
+    def _by_id(self, ids: Sequence[str], wanted: Iterable[str]) -> Iterator[list[Run]]:
+        safe = sorted(filter(SAFE_ID.fullmatch, wanted))
+        if len(safe) > RUNS_BY_ID:
+            yield from self._listed(ids, self._only)
+            return
+        for some in chunks(safe, IDS_A_LISTING):
+            yield from self._listed(ids, replace(self._only, run_ids=tuple(some)))

@@ -1,0 +1,90 @@
+"""What a pass reads that is after a few runs by their ids: these, and what they belong to."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.select.joins import Versions
+from mlcat_ingest.sources.mlflow.select.selection import Selection
+from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, Scope
+from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+
+
+class RunsById:
+    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
+
+    Cost: a request for each 100 ids.
+    """
+
+    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
+        """Read those of `run_ids` that `only` lets through, whatever its limit."""
+        self._reader = reader
+        self._only = replace(only, limit=None)
+        self._run_ids = run_ids
+
+    def runs(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+    ) -> Iterator[list[Run]]:
+        """Yield the runs in pages."""
+        del versions
+        for some in chunks(self._run_ids, IDS_A_LISTING):
+            only = replace(self._only, run_ids=tuple(some))
+            yield from self._reader.runs(list(experiments), only=only)
+
+    def models(self, versions: Versions) -> Iterable[str]:
+        """Return nothing: registered models come with their runs."""
+        del versions
+        return ()
+
+    def stale(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: Versions,
+        registered: Mapping[str, RegisteredModel],
+    ) -> Iterable[ModelVersion]:
+        """Return all versions: those below one of these runs' may be new to the catalog, too."""
+        del experiments, registered
+        return versions.every()
+
+
+class NamedReading(WorkspaceReading):
+    """Reads some runs of one workspace; experiments and registered models come with their runs.
+
+    So do the versions made from them, each after all lower ones of its registered model.
+
+    `found_ids` are those of the runs that were read.
+
+    Cost: the listings of experiments, registered models and versions, and of the runs see
+    `RunsById`; all runs are listed too where children are collapsed into their parents.
+    """
+
+    def __init__(
+        self, reader: Reader, scope: Scope, selection: Selection, run_ids: Sequence[str]
+    ) -> None:
+        """Contact nothing yet."""
+        super().__init__(reader, scope, selection, RunsById(reader, selection.listing(), run_ids))
+        self.found_ids: set[str] = set()
+
+    def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
+        """Yield the records in pages, groups before what belongs to them."""
+        del already_read
+        unsaid: dict[str, JoinedRecord] = {
+            one.experiment.experiment_id: one for page in self.read_experiments() for one in page
+        }
+        self.read_registry()
+        self._unsaid = dict(self._registered)
+        for page in self.read_runs() if unsaid else ():
+            runs = [one.run for one in page if isinstance(one, JoinedRun)]
+            self.found_ids.update(one.run_id for one in runs)
+            ids = {one.experiment_id for one in runs}
+            yield [*(unsaid.pop(one) for one in sorted(ids & unsaid.keys())), *page]
+        yield from self._versions_left(())
