@@ -26,10 +26,10 @@ from urllib.parse import quote, urlsplit
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.catalog_entities import VOCABULARY, Aspect, mixed, run, small, word, words
 from benchmarks.measure import Server, serving
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
 from support.catalog_store import group, statements
 from support.ports import free_port
 from support.recorded_requests import proposal

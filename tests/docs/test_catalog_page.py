@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mlcat_ingest.catalog import limits
-from mlcat_ingest.catalog.rest.routes import rest_endpoints
+from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.rest_client import rest_client
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"

@@ -11,10 +11,10 @@ from typing import Any
 import requests
 from sqlalchemy import Connection, MetaData, select
 
+from mlcat_ingest.catalog.schema.tables import aspect, entity
+from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES
 from mlcat_ingest.catalog.search.index import refresh
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.tables import aspect, entity
-from mlcat_ingest.catalog.store.values import BACKGROUND_TYPES
 from mlcat_ingest.sql.engine import open_engine
 
 WAIT_S = 60

@@ -4,10 +4,10 @@ from typing import Any
 
 from graphql import get_directive_values
 
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
-from mlcat_ingest.catalog.graphql.schema import executable_schema
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
 
 def ask(store: Store, query: str, **variables: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, event, func, or_, select
 
+from mlcat_ingest.catalog.schema.tables import entity
+from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, Write
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.tables import entity
-from mlcat_ingest.catalog.store.values import BACKGROUND_TYPES, Write
 
 MLFLOW = "urn:li:dataPlatform:mlflow"
 

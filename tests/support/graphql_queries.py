@@ -9,8 +9,8 @@ from graphql import (
     is_required_argument,
 )
 
-from mlcat_ingest.catalog.graphql.kinds import kind_of
-from mlcat_ingest.catalog.graphql.schema import executable_schema
+from mlcat_ingest.catalog.web.graphql.kinds import kind_of
+from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
 
 def whole_entity(entity_type: str, depth: int = 4) -> str:

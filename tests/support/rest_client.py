@@ -9,10 +9,10 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.web.app import create_app
 from support.asgi import Answer, call
 from support.refusals import refusal_message
 

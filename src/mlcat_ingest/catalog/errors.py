@@ -16,7 +16,7 @@ CatalogError
     BusyError 503                 the database is held by somebody else; the same call may pass
     StorageError 507              the disk takes no more; nothing was written
 
-How they are told to a client is in `catalog/refusals.py`.
+How they are told to a client is in `catalog/web/refusals.py`.
 """
 
 from typing import ClassVar

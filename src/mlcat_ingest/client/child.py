@@ -1,8 +1,8 @@
 """A catalog in a child process: started, watched for its end, and stopped.
 
 The child gets its order as one JSON line on its standard input and answers with one on its
-standard output; see `mlcat_ingest.catalog.child`. Its standard input stays open for as long as we
-live: its end, also by our death, is the child's.
+standard output; see `mlcat_ingest.catalog.server.child`. Its standard input stays open for as long
+as we live: its end, also by our death, is the child's.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import IO, Any, Final, Self, cast
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 
 # -P: a file in the working directory must not stand in for a module of the child.
-COMMAND: Final = (sys.executable, "-P", "-m", "mlcat_ingest.catalog.child")
+COMMAND: Final = (sys.executable, "-P", "-m", "mlcat_ingest.catalog.server.child")
 
 _LAST_LINES: Final = 5
 _LONGEST_LINE: Final = 300

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from mlcat_ingest.catalog.lock import Running, read_lock
+from mlcat_ingest.catalog.server.lock import Running, read_lock
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient

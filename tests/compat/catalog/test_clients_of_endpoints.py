@@ -12,8 +12,8 @@ import pytest
 from datahub.entrypoints import datahub as datahub_command
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.rest.endpoint import CONNECTOR, INTERFACE, OPERATOR, Endpoint
-from mlcat_ingest.catalog.rest.routes import rest_endpoints
+from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, INTERFACE, OPERATOR, Endpoint
+from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.catalog_graphql import root_clients
 from support.rest_client import rest_client
 

@@ -17,9 +17,9 @@ from graphql import (
     validate,
 )
 
-from mlcat_ingest.catalog.graphql.complexity import check_complexity
-from mlcat_ingest.catalog.graphql.schema import executable_schema
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.web.graphql.complexity import check_complexity
+from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from support.catalog_graphql import root_clients
 
 pytestmark = pytest.mark.compat

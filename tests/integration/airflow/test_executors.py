@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 from starlette.types import ASGIApp
 
-from mlcat_ingest.catalog.store.tables import entity
+from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.cli.main import call
 from support.airflow_celery import celery
 from support.airflow_home import DAGS

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from mlcat_ingest.catalog.auth import is_loopback
-from mlcat_ingest.catalog.serve import listen, serve
+from mlcat_ingest.catalog.server.serve import listen, serve
+from mlcat_ingest.catalog.web.auth import is_loopback
 from mlcat_ingest.errors import RecipeError
 from support.catalog_server import running_catalog
 

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 import requests
 
-from mlcat_ingest.catalog.lock import Running, read_lock
+from mlcat_ingest.catalog.server.lock import Running, read_lock
 from mlcat_ingest.catalog.store.store import Store
 
 pytestmark = pytest.mark.integration
 
 SERVE = """
 import sys
-from mlcat_ingest.catalog.serve import serve
+from mlcat_ingest.catalog.server.serve import serve
 serve(sys.argv[1], sys.argv[2], 0, token=sys.argv[3], ready=lambda r: print(r.url, flush=True))
 """
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - behind a token
-CHILD = [sys.executable, "-m", "mlcat_ingest.catalog.child"]
+CHILD = [sys.executable, "-m", "mlcat_ingest.catalog.server.child"]
 
 
 def model(name: str) -> str:
@@ -124,7 +124,7 @@ def test_a_child_ends_with_its_parent_and_keeps_what_was_acknowledged(tmp_path: 
 def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     code = (
         "import json, subprocess, sys, time;"
-        "p = subprocess.Popen([sys.executable, '-m', 'mlcat_ingest.catalog.child'],"
+        "p = subprocess.Popen([sys.executable, '-m', 'mlcat_ingest.catalog.server.child'],"
         " stdin=subprocess.PIPE);"
         "p.stdin.write(json.dumps({'database': sys.argv[1]}).encode() + b'\\n'); p.stdin.flush();"
         "time.sleep(600)"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.rest.routes import rest_endpoints
+from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.catalog_checks import assert_edges_agree, assert_search_agrees, assert_sound
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import named

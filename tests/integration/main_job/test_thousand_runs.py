@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.generate import generate
-from mlcat_ingest.catalog.store.virtual import DEFAULTED
+from mlcat_ingest.catalog.schema.virtual import DEFAULTED
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
+from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.child import CatalogChild
 from mlcat_ingest.client.config import EmbeddedSinkConfig
@@ -252,7 +252,7 @@ def test_the_catalog_dies_with_a_killed_run(tmp_path: Path) -> None:
         alive = read_lock(db)
         assert alive is not None
         command = Path(f"/proc/{alive.pid}/cmdline").read_bytes().split(b"\0")
-        assert command[-2] == b"mlcat_ingest.catalog.child"
+        assert command[-2] == b"mlcat_ingest.catalog.server.child"
         assert b"token" not in b" ".join(command)
         run.send_signal(signal.SIGKILL)
     # The lock is free as soon as the child is gone; who asks for it waits for that.

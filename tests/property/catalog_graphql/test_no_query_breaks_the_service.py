@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from starlette.types import ASGIApp
 
-from mlcat_ingest.catalog.app import create_app
-from mlcat_ingest.catalog.graphql.kinds import KINDS
-from mlcat_ingest.catalog.graphql.schema import executable_schema
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
-from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.graphql.kinds import KINDS
+from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES
 from support.asgi import call
 from support.catalog_store import feature, group, model, put, table

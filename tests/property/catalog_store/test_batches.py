@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.schema.values import Change, Direction, Write, Written
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Change, Direction, Write, Written
 from support.catalog_store import group, model
 
 PROPERTIES = "mlModelProperties"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcat_ingest.catalog.app import create_app
-from mlcat_ingest.catalog.border import Border, ErrorResponses, PageRequests
 from mlcat_ingest.catalog.errors import BusyError
-from mlcat_ingest.catalog.metrics import Measure, Metrics
-from mlcat_ingest.catalog.serve import _terminating_cleanly
+from mlcat_ingest.catalog.server.serve import _terminating_cleanly
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.ui.rendering import Renderer
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.border import Border, ErrorResponses, PageRequests
+from mlcat_ingest.catalog.web.metrics import Measure, Metrics
+from mlcat_ingest.catalog.web.ui.rendering import Renderer
 from support.asgi import call as send
 
 HTTP: dict[str, Any] = {"type": "http", "method": "GET", "path": "/x", "headers": []}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.catalog import lock
-from mlcat_ingest.catalog.lock import Running, ServerLock, read_lock
+from mlcat_ingest.catalog.server import lock
+from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
 from mlcat_ingest.errors import RecipeError
 
 
@@ -67,7 +67,7 @@ def test_a_lock_just_taken_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_lock_of_a_dead_process_is_gone(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from mlcat_ingest.catalog.lock import ServerLock;"
+        "import os, sys; from mlcat_ingest.catalog.server.lock import ServerLock;"
         "lock = ServerLock.acquire(sys.argv[1]); os._exit(9)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "c.db")]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from mlcat_ingest.catalog import jobs
 from mlcat_ingest.catalog.errors import BusyError
+from mlcat_ingest.catalog.schema.values import Direction, Write
 from mlcat_ingest.catalog.store import reindex
 from mlcat_ingest.catalog.store.reindex import Scope, count_aspects
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Direction, Write
-from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.tasks import jobs
+from mlcat_ingest.catalog.tasks.tasks import Tasks
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import event
 
 from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.schema.values import Direction, RelatedEntity, RelatedPage, UrnPage, Write
 from mlcat_ingest.catalog.store import rows
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Direction, RelatedEntity, RelatedPage, UrnPage, Write
 from support.catalog_store import counts, named
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"

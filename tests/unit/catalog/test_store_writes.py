@@ -10,9 +10,9 @@ from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from mlcat_ingest.catalog.errors import BusyError, InvalidProposalError, VersionConflictError
-from mlcat_ingest.catalog.store import tables
+from mlcat_ingest.catalog.schema import tables
+from mlcat_ingest.catalog.schema.values import Deleted, Write, Written
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Deleted, Write, Written
 from mlcat_ingest.errors import MlcatError, RecipeError
 from support.catalog_store import counts, named
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from mlcat_ingest.catalog.app import create_app
-from mlcat_ingest.catalog.auth import client_address
 from mlcat_ingest.catalog.errors import TooManyRequestsError
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, WRONG_TOKENS, WRONG_TOKENS_SECONDS
-from mlcat_ingest.catalog.rest.endpoint import Endpoint
-from mlcat_ingest.catalog.rest.routes import rest_endpoints
-from mlcat_ingest.catalog.serve import serve
+from mlcat_ingest.catalog.server.serve import serve
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.throttle import WrongTokens
+from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.auth import client_address
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
+from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
+from mlcat_ingest.catalog.web.throttle import WrongTokens
 from mlcat_ingest.errors import RecipeError
 from support.asgi import Answer, call
 from support.catalog_store import model, put

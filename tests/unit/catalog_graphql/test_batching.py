@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
 from support.catalog_store import feature, group, model, put, statements, table
 
 

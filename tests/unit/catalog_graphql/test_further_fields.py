@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
 from support.catalog_graphql import read
 from support.catalog_store import MLFLOW, feature, group, model, put, table
 
@@ -313,10 +313,10 @@ def test_kinds_beside_the_ml_ones(store: Store) -> None:
 
 
 def test_a_kind_without_properties_has_none(store: Store) -> None:
-    from mlcat_ingest.catalog.graphql.kinds import KINDS
-    from mlcat_ingest.catalog.graphql.loader import Cohort, Loader
-    from mlcat_ingest.catalog.graphql.nodes import Node
-    from mlcat_ingest.catalog.graphql.resolvers.entities import ENTITY, property_of_entity
+    from mlcat_ingest.catalog.web.graphql.kinds import KINDS
+    from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader
+    from mlcat_ingest.catalog.web.graphql.nodes import Node
+    from mlcat_ingest.catalog.web.graphql.resolvers.entities import ENTITY, property_of_entity
 
     urn = "urn:li:schemaField:(x,y)"
     node = Node(urn, KINDS["schemaField"], Cohort(Loader(store), [urn]))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
 from support.catalog_graphql import ask, refused
 from support.catalog_store import feature, group, model, put, statements, table
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
 from support.catalog_graphql import ask, refused
 from support.catalog_store import feature, group, model, put
 
@@ -176,7 +176,9 @@ def test_how_far_and_how_wide(graph: Store) -> None:
 def test_many_alternatives_leave_room_for_fewer_entities(
     graph: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.catalog.graphql.resolvers.lineage_search.SEARCH_VALUES", 10)
+    monkeypatch.setattr(
+        "mlcat_ingest.catalog.web.graphql.resolvers.lineage_search.SEARCH_VALUES", 10
+    )
     found = reached(graph, group("g"), "UPSTREAM", orFilters=[*degree("1"), *degree("2", "3+")])
     assert sorted(found.values()) == [1, 2, 2]
 

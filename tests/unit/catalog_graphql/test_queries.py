@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from graphql import GraphQLError, get_introspection_query, parse
 
-from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.errors import BusyError, QueryTooComplexError
-from mlcat_ingest.catalog.graphql import documents, execute, schema
-from mlcat_ingest.catalog.graphql.complexity import check_complexity
-from mlcat_ingest.catalog.graphql.documents import Documents
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
-from mlcat_ingest.catalog.graphql.resolvers.common import plain
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.graphql import documents, execute, schema
+from mlcat_ingest.catalog.web.graphql.complexity import check_complexity
+from mlcat_ingest.catalog.web.graphql.documents import Documents
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.resolvers.common import plain
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, table
 
@@ -383,9 +383,9 @@ def test_a_table_that_does_not_fit_the_schema_is_noticed() -> None:
 
 
 def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
-    from mlcat_ingest.catalog.graphql.kinds import KINDS
-    from mlcat_ingest.catalog.graphql.loader import Cohort, Loader
-    from mlcat_ingest.catalog.graphql.nodes import Node
+    from mlcat_ingest.catalog.web.graphql.kinds import KINDS
+    from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader
+    from mlcat_ingest.catalog.web.graphql.nodes import Node
 
     node = Node("urn:li:mlModel:(p,n,mars)", KINDS["mlModel"], Cohort(Loader(store), []))
     made = schema.executable_schema()
@@ -394,10 +394,10 @@ def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
 
 
 def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:
-    from mlcat_ingest.catalog.graphql.kinds import KINDS
-    from mlcat_ingest.catalog.graphql.loader import Cohort, Loader
-    from mlcat_ingest.catalog.graphql.nodes import Node, Record, node_of
-    from mlcat_ingest.catalog.graphql.resolvers.governance import RECORDS
+    from mlcat_ingest.catalog.web.graphql.kinds import KINDS
+    from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader
+    from mlcat_ingest.catalog.web.graphql.nodes import Node, Record, node_of
+    from mlcat_ingest.catalog.web.graphql.resolvers.governance import RECORDS
 
     cohort = Cohort(Loader(store), [model("m")])
     node = Node("urn:li:mlModel:(open", KINDS["mlModel"], cohort)
@@ -411,7 +411,7 @@ def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:
 def test_a_resolver_works_in_a_request_only() -> None:
     from types import SimpleNamespace
 
-    from mlcat_ingest.catalog.graphql.resolvers.common import context_of
+    from mlcat_ingest.catalog.web.graphql.resolvers.common import context_of
 
     with pytest.raises(TypeError, match="the context is a NoneType"):
         context_of(SimpleNamespace(context=None))  # type: ignore[arg-type]

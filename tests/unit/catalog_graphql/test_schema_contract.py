@@ -3,8 +3,8 @@
 import pytest
 from graphql import GraphQLObjectType, validate_schema
 
-from mlcat_ingest.catalog.graphql.kinds import ENTITY_TYPES, KINDS
-from mlcat_ingest.catalog.graphql.schema import executable_schema
+from mlcat_ingest.catalog.web.graphql.kinds import ENTITY_TYPES, KINDS
+from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
 COMMON = (
     "urn! type! name! lastIngested exists ownership:Ownership institutionalMemory status "

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.graphql.execute import Endpoint, Request
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
 from support.catalog_graphql import ask, refused
 from support.catalog_store import MLFLOW, feature, group, model, put, statements, table
 

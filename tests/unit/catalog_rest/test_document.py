@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.rest.routes import rest_endpoints
+from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.rest_client import RestClient, rest_client
 
 NOT_REST = {"/", "/metrics", "/api/graphql", "/api/v2/graphql"}

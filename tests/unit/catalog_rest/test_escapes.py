@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.catalog.rest.escapes import unescape, unescape_envelope
+from mlcat_ingest.catalog.web.rest.escapes import unescape, unescape_envelope
 
 CLIENT = {"clientId": "acryl-datahub", "clientVersion": "1.7"}
 

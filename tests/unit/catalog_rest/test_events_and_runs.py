@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.catalog.schema.values import Write
 from support.catalog_store import group, model, put
 from support.rest_client import RestClient
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.rest.proposals import read_proposal
-from mlcat_ingest.catalog.store.values import Write
+from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.web.rest.proposals import read_proposal
 
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,m,PROD)"
 

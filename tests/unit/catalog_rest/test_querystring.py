@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import QUERY_LEVELS, SEARCH_CRITERIA
-from mlcat_ingest.catalog.rest.openapi.querystring import ReadQuery, read_query
 from mlcat_ingest.catalog.search.request import Condition, Criterion
+from mlcat_ingest.catalog.web.rest.openapi.querystring import ReadQuery, read_query
 
 
 def c(field: str, *values: str, how: str = "EQUAL", negated: bool = False) -> Criterion:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
+from mlcat_ingest.catalog.schema.tables import MIGRATIONS
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search import index, interned
 from mlcat_ingest.catalog.search.version import is_current
 from mlcat_ingest.catalog.store.platforms import known_platforms
 from mlcat_ingest.catalog.store.reindex import Scope, rebuild, reindex_batch
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.tables import MIGRATIONS
-from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.sql.engine import open_engine, write_transaction
 from mlcat_ingest.sql.migrations import migrate
 from support.catalog_store import group, model, put

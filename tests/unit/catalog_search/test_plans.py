@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import event
 
 from benchmarks.catalog_entities import mixed
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
 
 ABOVE = Criterion("metrics.metric_00", ("0.5",), Condition.GREATER_THAN)
 ON_MLFLOW = Criterion("platform", ("mlflow",))

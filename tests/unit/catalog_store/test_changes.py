@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
+from mlcat_ingest.catalog.schema.values import Change, Direction, StoredAspect, Write, Written
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Change, Direction, StoredAspect, Write, Written
 from support.catalog_store import feature, group, model, named, put, statements, table
 
 PROPERTIES = "mlModelProperties"

@@ -6,8 +6,14 @@ import pytest
 from sqlalchemy import text
 
 from mlcat_ingest.catalog.errors import VersionConflictError
+from mlcat_ingest.catalog.schema.values import (
+    Direction,
+    RelatedEntity,
+    StoredAspect,
+    Write,
+    Written,
+)
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Direction, RelatedEntity, StoredAspect, Write, Written
 from support.catalog_store import MLFLOW, feature, model, put, table
 
 INSTANCE = "dataPlatformInstance"

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.catalog.schema.values import Direction, Reference, References
 from mlcat_ingest.catalog.store import references
 from mlcat_ingest.catalog.store.reference_fields import without
 from mlcat_ingest.catalog.store.references import delete_references, find_references
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Direction, Reference, References
 from support.catalog_store import feature, group, model, put, table
 
 TAG, OTHER = "urn:li:tag:a", "urn:li:tag:b"

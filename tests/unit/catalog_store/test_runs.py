@@ -3,12 +3,12 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.schema.values import Rollback, Run, RunRow, Write
 from mlcat_ingest.catalog.store import rollback as rollback_module
 from mlcat_ingest.catalog.store.rollback import plan_rollback, roll_back
 from mlcat_ingest.catalog.store.runs import describe_run, list_runs
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, read_events
-from mlcat_ingest.catalog.store.values import Rollback, Run, RunRow, Write
 from support.catalog_store import MLFLOW, group, model, named, put
 
 PROPERTIES = "mlModelProperties"

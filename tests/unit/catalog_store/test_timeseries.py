@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import Connection, text
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.schema.values import Deleted, Event, Write, Written
 from mlcat_ingest.catalog.store import timeseries
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, delete_events, truncate_batch
-from mlcat_ingest.catalog.store.values import Deleted, Event, Write, Written
 from support.catalog_store import put
 
 RUN = "urn:li:dataProcessInstance:run{}"

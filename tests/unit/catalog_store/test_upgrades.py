@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.catalog.schema import tables
+from mlcat_ingest.catalog.schema.values import Direction
 from mlcat_ingest.catalog.store import store as store_module
-from mlcat_ingest.catalog.store import tables
 from mlcat_ingest.catalog.store.runs import list_runs
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, read_events
-from mlcat_ingest.catalog.store.values import Direction
 from mlcat_ingest.sql.engine import open_engine
 from mlcat_ingest.sql.migrations import migrate
 from support.catalog_store import model, table

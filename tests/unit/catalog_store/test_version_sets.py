@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
+from mlcat_ingest.catalog.schema.values import Change, Write
 from mlcat_ingest.catalog.store.rollback import roll_back
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Change, Write
 from mlcat_ingest.catalog.store.version_sets import _WITH_SORT_ID_OR_LABEL
 from support.catalog_store import group, model, put, statements
 

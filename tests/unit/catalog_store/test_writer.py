@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.errors import RecordError
 
 URN = "urn:li:tag:{}"

@@ -1,7 +1,7 @@
 import pytest
 
-from mlcat_ingest.catalog.identity import Identity
-from mlcat_ingest.catalog.ui.text import (
+from mlcat_ingest.catalog.schema.identity import Identity
+from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
     kind_label,

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import pytest
 from starlette.applications import Starlette
 
-from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.metadata_tests.evaluate import evaluate
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
-from mlcat_ingest.catalog.ui.rendering import Renderer
-from mlcat_ingest.catalog.ui.routes import ui_routes
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.ui.rendering import Renderer
+from mlcat_ingest.catalog.web.ui.routes import ui_routes
 from mlcat_ingest.metadata.urn import build
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, statements, table

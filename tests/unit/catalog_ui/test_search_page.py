@@ -10,8 +10,8 @@ import pytest
 from starlette.applications import Starlette
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.ui.rendering import Renderer
-from mlcat_ingest.catalog.ui.routes import ui_routes
+from mlcat_ingest.catalog.web.ui.rendering import Renderer
+from mlcat_ingest.catalog.web.ui.routes import ui_routes
 from support.asgi import Answer, call
 from support.catalog_store import group, model, put
 

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 import pytest
 from starlette.applications import Starlette
 
-from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.limits import SESSION_SECONDS, SESSIONS, WRONG_TOKENS
-from mlcat_ingest.catalog.sessions import Sessions
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.ui.sign_in import local_path
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.sessions import Sessions
+from mlcat_ingest.catalog.web.ui.sign_in import local_path
 from support.asgi import Answer, call
 from support.catalog_store import model, put
 

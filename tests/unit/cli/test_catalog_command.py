@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import pytest
 
-from mlcat_ingest.catalog.lock import Running, ServerLock
 from mlcat_ingest.catalog.search.index import clear
+from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.catalog.store.platforms import known_platforms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.catalog.metadata_tests import read_tests
@@ -62,7 +62,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         if port == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mlcat_ingest.catalog.serve.serve", serve)
+    monkeypatch.setattr("mlcat_ingest.catalog.server.serve.serve", serve)
     for variable in ("TOKEN", "TOKEN_FILE", "READ_TOKEN", "READ_TOKEN_FILE"):
         monkeypatch.delenv(f"MLCAT_CATALOG_{variable}", raising=False)
     return calls

@@ -17,7 +17,7 @@ from graphql import (
     validate,
 )
 
-from mlcat_ingest.catalog.graphql.schema import executable_schema
+from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.search import SEARCHABLE
 from mlcat_ingest.errors import CatalogRequestError, ProtocolMismatchError

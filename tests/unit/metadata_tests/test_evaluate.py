@@ -11,9 +11,9 @@ import pytest
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.metadata_tests import evaluate as module
 from mlcat_ingest.catalog.metadata_tests.evaluate import evaluate
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.metadata.codec import loads
 from support.catalog_store import group, model, put, statements
 

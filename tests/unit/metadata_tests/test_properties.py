@@ -8,8 +8,8 @@ import pytest
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
 from mlcat_ingest.catalog.metadata_tests.properties import PropertyReader
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
 from support.catalog_store import feature, group, model, put
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"

@@ -20,8 +20,8 @@ from mlcat_ingest.catalog.metadata_tests.definition import (
 )
 from mlcat_ingest.catalog.metadata_tests.operators import OPERATORS, regex_match
 from mlcat_ingest.catalog.metadata_tests.properties import PropertyReader
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.urn import entity_type_of
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
+from mlcat_ingest.catalog.schema.values import StoredAspect
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import StoredAspect
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.governance import STRUCTURED_PROPERTIES
 from mlcat_ingest.metadata.aspects.untyped import EDITABLE_SCHEMA_METADATA, SCHEMA_METADATA

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, func, select
 
+from mlcat_ingest.catalog.schema.search_tables import keyword, profile, searched
 from mlcat_ingest.catalog.search.interned import members
 from mlcat_ingest.catalog.search.names import field_name
 from mlcat_ingest.catalog.search.request import Facet, SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection
-from mlcat_ingest.catalog.search.tables import keyword, profile, searched
 
 
 def count_facets(

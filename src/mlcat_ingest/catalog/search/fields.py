@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.catalog.identity import PLATFORM, Identity
-from mlcat_ingest.catalog.store.virtual import default_aspect
+from mlcat_ingest.catalog.schema.identity import PLATFORM, Identity
+from mlcat_ingest.catalog.schema.virtual import default_aspect
 from mlcat_ingest.metadata.aspects.common import (
     DATA_PLATFORM_INSTANCE,
     IS_LATEST,

@@ -15,6 +15,8 @@ from sqlalchemy import (
     true,
 )
 
+from mlcat_ingest.catalog.schema.search_tables import figure, keyword, searched
+from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.search.compare import EXACT, begins_with, figure_compares, text_compares
 from mlcat_ingest.catalog.search.fields import (
     BODY_ENDINGS,
@@ -35,10 +37,8 @@ from mlcat_ingest.catalog.search.leaves import (
 )
 from mlcat_ingest.catalog.search.names import field_name
 from mlcat_ingest.catalog.search.request import Condition, Criterion
-from mlcat_ingest.catalog.search.tables import figure, keyword, searched
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.catalog.search.words import phrase
-from mlcat_ingest.catalog.store.tables import edge, entity
 from mlcat_ingest.metadata.aspects.markers import Edge
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY

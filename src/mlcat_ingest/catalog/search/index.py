@@ -12,16 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, delete, or_, select
 
-from mlcat_ingest.catalog.search.document import Document, Source, make_document
-from mlcat_ingest.catalog.search.fields import ASPECT_NAMES, BODY_ENDINGS
-from mlcat_ingest.catalog.search.interned import (
-    Keyword,
-    intern_keywords,
-    members,
-    recount,
-    spell,
-)
-from mlcat_ingest.catalog.search.tables import (
+from mlcat_ingest.catalog.schema.search_tables import (
     EVERY,
     figure,
     figure_set,
@@ -32,7 +23,16 @@ from mlcat_ingest.catalog.search.tables import (
     profile,
     searched,
 )
-from mlcat_ingest.catalog.store.tables import aspect, entity
+from mlcat_ingest.catalog.schema.tables import aspect, entity
+from mlcat_ingest.catalog.search.document import Document, Source, make_document
+from mlcat_ingest.catalog.search.fields import ASPECT_NAMES, BODY_ENDINGS
+from mlcat_ingest.catalog.search.interned import (
+    Keyword,
+    intern_keywords,
+    members,
+    recount,
+    spell,
+)
 from mlcat_ingest.metadata.codec import loads
 
 CHUNK: Final = 500

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, tuple_, update
 
-from mlcat_ingest.catalog.search.tables import keyword, member, profile
+from mlcat_ingest.catalog.schema.search_tables import keyword, member, profile
 
 Keyword = tuple[str, str]
 """A field, and one value of it."""

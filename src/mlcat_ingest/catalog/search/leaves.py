@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Select, false, not_, select, true
 
-from mlcat_ingest.catalog.search.tables import (
+from mlcat_ingest.catalog.schema.search_tables import (
     EVERY,
     fts,
     keyword_token,

@@ -5,12 +5,12 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, and_, case, false, or_, select
 
+from mlcat_ingest.catalog.schema.search_tables import figure, keyword, searched
+from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.catalog.search.names import field_name
 from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
 from mlcat_ingest.catalog.search.scroll import read_cursor, write_cursor
 from mlcat_ingest.catalog.search.selection import Selection
-from mlcat_ingest.catalog.search.tables import figure, keyword, searched
-from mlcat_ingest.catalog.store.tables import entity
 
 ADDED: Final = "_added"
 """The field to sort by what the catalog has had for how long, whatever its source says."""

@@ -11,16 +11,16 @@ from typing import Final
 
 from sqlalchemy import Connection, case, func, literal_column, select
 
+from mlcat_ingest.catalog.schema.search_tables import fts, indexed_text, searched
+from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.catalog.search.compare import begins_with
 from mlcat_ingest.catalog.search.highlight import has_all
 from mlcat_ingest.catalog.search.leaves import matching
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.search.scroll import read_cursor, write_cursor
 from mlcat_ingest.catalog.search.selection import Selection, is_few
-from mlcat_ingest.catalog.search.tables import fts, indexed_text, searched
 from mlcat_ingest.catalog.search.tokens import fold
 from mlcat_ingest.catalog.search.words import Term, all_of, up_to
-from mlcat_ingest.catalog.store.tables import entity
 
 # Of name, description, tags, properties, URN and keywords.
 _WEIGHTS: Final = (10.0, 4.0, 2.0, 1.0, 1.0, 0.0)

@@ -13,6 +13,7 @@ from mlcat_ingest.catalog.limits import (
     SEARCH_VALUES,
     SORT_KEYS,
 )
+from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.catalog.search.compare import EXACT
 from mlcat_ingest.catalog.search.facets import count_facets
 from mlcat_ingest.catalog.search.highlight import matched_fields
@@ -21,7 +22,6 @@ from mlcat_ingest.catalog.search.query_text import Query, parse_query
 from mlcat_ingest.catalog.search.rank import ranked_page, scrolled_page
 from mlcat_ingest.catalog.search.request import Hit, SearchPage, SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, is_few, select_entities
-from mlcat_ingest.catalog.store.tables import entity
 
 
 def search(connection: Connection, request: SearchRequest) -> SearchPage:

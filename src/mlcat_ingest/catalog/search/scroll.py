@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mlcat_ingest.catalog import cursor
+from mlcat_ingest.catalog.schema import cursor
 from mlcat_ingest.catalog.search.request import SearchRequest
 
 

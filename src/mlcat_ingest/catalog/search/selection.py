@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
 
+from mlcat_ingest.catalog.schema.search_tables import fts, profile, searched
+from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES
 from mlcat_ingest.catalog.search.filters import resolve
 from mlcat_ingest.catalog.search.leaves import EVERYWHERE, NOWHERE, Holding, Part, matching
 from mlcat_ingest.catalog.search.query_text import Query
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
-from mlcat_ingest.catalog.search.tables import fts, profile, searched
 from mlcat_ingest.catalog.search.words import Term, all_of
-from mlcat_ingest.catalog.store.values import BACKGROUND_TYPES
 from mlcat_ingest.metadata.aspects.common import IS_LATEST
 
 FEW: Final = 20_000

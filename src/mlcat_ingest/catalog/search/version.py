@@ -4,8 +4,8 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, insert, select
 
+from mlcat_ingest.catalog.schema.tables import setting
 from mlcat_ingest.catalog.search.document import INDEX_VERSION
-from mlcat_ingest.catalog.store.tables import setting
 
 _NAME: Final = "search_index_version"
 

@@ -11,6 +11,10 @@ from mlcat_ingest.catalog.errors import (
     InvalidProposalError,
     VersionConflictError,
 )
+from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
+from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity
+from mlcat_ingest.catalog.schema.values import Written
+from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.catalog.search.document import Source
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import forget, refresh
@@ -34,11 +38,7 @@ from mlcat_ingest.catalog.store.rows import (
     chunks,
     write_changes,
 )
-from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
-from mlcat_ingest.catalog.store.tables import aspect, aspect_history, entity
-from mlcat_ingest.catalog.store.values import Written
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
-from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name

@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.rows import Row
-from mlcat_ingest.catalog.store.values import Write
 
 _ABSENT: Final = "-1"
 

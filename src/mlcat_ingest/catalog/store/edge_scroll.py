@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, or_, select, tuple_
 
+from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.store.lineage import FROM_DESTINATION, OF_WHOLE_ENTITIES, TO_DESTINATION
 from mlcat_ingest.catalog.store.reads import marked_removed
-from mlcat_ingest.catalog.store.tables import edge, entity
 
 _LINEAGE: Final = sorted(FROM_DESTINATION | TO_DESTINATION)
 _arrived = entity.alias("arrived")

@@ -22,10 +22,10 @@ from sqlalchemy import (
     union,
 )
 
+from mlcat_ingest.catalog.schema.tables import edge, entity
+from mlcat_ingest.catalog.schema.values import RelatedEntity
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
-from mlcat_ingest.catalog.store.tables import edge, entity
-from mlcat_ingest.catalog.store.values import RelatedEntity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import edge_markers
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from sqlalchemy import Connection, insert, select
 
+from mlcat_ingest.catalog.schema.tables import setting
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import prepare
-from mlcat_ingest.catalog.store.tables import setting
-from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
 
 _SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"

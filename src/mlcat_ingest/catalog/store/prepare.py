@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import AspectRefusedError, InvalidProposalError
 from mlcat_ingest.catalog.metadata_tests.definition import is_empty, validate_definition
+from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
+from mlcat_ingest.catalog.schema.values import DEFAULT_RUN, Write
 from mlcat_ingest.catalog.store.patch.reading import Patch, read_patch
-from mlcat_ingest.catalog.store.series import Moment, is_series, moment_of
-from mlcat_ingest.catalog.store.values import DEFAULT_RUN, Write
 from mlcat_ingest.errors import CodecError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES

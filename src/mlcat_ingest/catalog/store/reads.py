@@ -18,9 +18,8 @@ from sqlalchemy import (
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import NAMES
-from mlcat_ingest.catalog.store.rows import chunks
-from mlcat_ingest.catalog.store.tables import aspect, aspect_history, edge, entity, timeseries
-from mlcat_ingest.catalog.store.values import (
+from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
+from mlcat_ingest.catalog.schema.values import (
     Deleted,
     Direction,
     RelatedEntity,
@@ -28,7 +27,8 @@ from mlcat_ingest.catalog.store.values import (
     StoredAspect,
     UrnPage,
 )
-from mlcat_ingest.catalog.store.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
+from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
+from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import ENTITIES, key_aspect, key_aspect_name

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, func, select, tuple_
 
+from mlcat_ingest.catalog.schema.tables import aspect, edge, entity
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Reference, References, Write
+from mlcat_ingest.catalog.schema.virtual import KEYS_WITH_EDGES
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reference_fields import without
 from mlcat_ingest.catalog.store.store import Store, now_ms
-from mlcat_ingest.catalog.store.tables import aspect, edge, entity
-from mlcat_ingest.catalog.store.values import UNKNOWN_ACTOR, Reference, References, Write
-from mlcat_ingest.catalog.store.virtual import KEYS_WITH_EDGES
 from mlcat_ingest.metadata.codec import loads
 
 _AT_ONCE: Final = 500

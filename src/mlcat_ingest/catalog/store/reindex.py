@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from mlcat_ingest.catalog.schema.tables import aspect, entity
+from mlcat_ingest.catalog.schema.virtual import key_edges
 from mlcat_ingest.catalog.search.document import Source
 from mlcat_ingest.catalog.search.index import clear, refresh
 from mlcat_ingest.catalog.search.version import set_current
 from mlcat_ingest.catalog.store.rows import CHUNK, Edges, Key, held_edges, replace_edges
-from mlcat_ingest.catalog.store.tables import aspect, entity
-from mlcat_ingest.catalog.store.virtual import key_edges
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import edges, key_aspect_name
 

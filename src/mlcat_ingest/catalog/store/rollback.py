@@ -22,18 +22,18 @@ from sqlalchemy import (
 )
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.store.batch import Batch
-from mlcat_ingest.catalog.store.prepare import Prepared, prepare, restored
-from mlcat_ingest.catalog.store.runs import TAKEN_BACK, of_entities, rows_of_runs
-from mlcat_ingest.catalog.store.store import Store, now_ms
-from mlcat_ingest.catalog.store.tables import aspect, aspect_history, entity, timeseries
-from mlcat_ingest.catalog.store.values import (
+from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity, timeseries
+from mlcat_ingest.catalog.schema.values import (
     DEFAULT_RUN,
     UNKNOWN_ACTOR,
     Rollback,
     RunRow,
     Write,
 )
+from mlcat_ingest.catalog.store.batch import Batch
+from mlcat_ingest.catalog.store.prepare import Prepared, prepare, restored
+from mlcat_ingest.catalog.store.runs import TAKEN_BACK, of_entities, rows_of_runs
+from mlcat_ingest.catalog.store.store import Store, now_ms
 from mlcat_ingest.metadata.registry import key_aspect_name
 
 _AT_ONCE: Final = 500

@@ -14,12 +14,12 @@ from sqlalchemy import (
     union_all,
 )
 
-from mlcat_ingest.catalog.store.reads import marked_removed
-from mlcat_ingest.catalog.store.tables import aspect, aspect_history, entity, timeseries
-from mlcat_ingest.catalog.store.values import (
+from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity, timeseries
+from mlcat_ingest.catalog.schema.values import (
     Run,
     RunRow,
 )
+from mlcat_ingest.catalog.store.reads import marked_removed
 
 TAKEN_BACK: Final = ""
 """Stands in the place of the run id in versions of a run that was taken back."""

@@ -9,16 +9,8 @@ from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
-from mlcat_ingest.catalog.search.run import search
-from mlcat_ingest.catalog.search.version import is_current
-from mlcat_ingest.catalog.store import reads
-from mlcat_ingest.catalog.store.batch import Batch
-from mlcat_ingest.catalog.store.platforms import add_platforms
-from mlcat_ingest.catalog.store.prepare import prepare
-from mlcat_ingest.catalog.store.reindex import rebuild
-from mlcat_ingest.catalog.store.tables import MIGRATIONS
-from mlcat_ingest.catalog.store.values import (
+from mlcat_ingest.catalog.schema.tables import MIGRATIONS
+from mlcat_ingest.catalog.schema.values import (
     UNKNOWN_ACTOR,
     Deleted,
     Direction,
@@ -28,6 +20,14 @@ from mlcat_ingest.catalog.store.values import (
     Write,
     Written,
 )
+from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
+from mlcat_ingest.catalog.search.run import search
+from mlcat_ingest.catalog.search.version import is_current
+from mlcat_ingest.catalog.store import reads
+from mlcat_ingest.catalog.store.batch import Batch
+from mlcat_ingest.catalog.store.platforms import add_platforms
+from mlcat_ingest.catalog.store.prepare import prepare
+from mlcat_ingest.catalog.store.reindex import rebuild
 from mlcat_ingest.catalog.store.writer import Writer
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.registry import key_aspect_name

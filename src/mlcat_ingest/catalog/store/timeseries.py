@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, union_all
 
+from mlcat_ingest.catalog.schema.tables import entity, timeseries
+from mlcat_ingest.catalog.schema.values import Event
 from mlcat_ingest.catalog.store.rows import chunks
-from mlcat_ingest.catalog.store.tables import entity, timeseries
-from mlcat_ingest.catalog.store.values import Event
 from mlcat_ingest.metadata.codec import loads
 
 _SERIES_AT_ONCE: Final = 50

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.prepare import Prepared
-from mlcat_ingest.catalog.store.values import Write
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
     STATUS,

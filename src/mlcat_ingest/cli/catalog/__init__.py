@@ -12,7 +12,7 @@ from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
-    from mlcat_ingest.catalog.lock import Running
+    from mlcat_ingest.catalog.server.lock import Running
 
 _MAX_PORT = 65_535
 
@@ -78,7 +78,7 @@ def serve(
 
     It binds to loopback. Any other address needs a token, and the pages then have a sign-in.
     """
-    from mlcat_ingest.catalog.serve import serve as serve_catalog
+    from mlcat_ingest.catalog.server.serve import serve as serve_catalog
 
     token = _token("--token", token, token_file)
     read_token = _token("--read-token", read_token, read_token_file)

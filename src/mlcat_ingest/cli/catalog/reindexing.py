@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from mlcat_ingest.catalog.lock import ServerLock
+from mlcat_ingest.catalog.server.lock import ServerLock
 from mlcat_ingest.catalog.store.reindex import rebuild
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.output import PLAIN_INTERVAL_S, log

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcat_ingest.catalog.refusals import is_openapi
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.refusals import is_openapi
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.testing.gms import refusals
 from mlcat_ingest.testing.gms.events import Events

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from mlcat_ingest.catalog.refusals import refusal
+from mlcat_ingest.catalog.web.refusals import refusal
 from mlcat_ingest.testing.gms.profile import RefusalForm
 from mlcat_ingest.testing.gms.requests import value_of
 

@@ -9,11 +9,11 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
-from mlcat_ingest.catalog.serve import listen, make_server
+from mlcat_ingest.catalog.server.serve import listen, make_server
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.testing.gms.app import GmsApp
 from mlcat_ingest.testing.gms.events import Events

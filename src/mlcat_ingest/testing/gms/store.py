@@ -12,12 +12,12 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from mlcat_ingest.catalog.app import create_app
 from mlcat_ingest.catalog.errors import CatalogError
+from mlcat_ingest.catalog.schema.values import Direction, RelatedPage, StoredAspect
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.values import Direction, RelatedPage, StoredAspect
-from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.testing.gms.profile import GmsProfile
 from mlcat_ingest.testing.gms.requests import SeenRequest
 

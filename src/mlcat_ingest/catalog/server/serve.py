@@ -1,0 +1,177 @@
+"""The catalog as a process that listens: `catalog serve`, and the child of the embedded sink."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.process import collecting_every
+from mlcat_ingest.errors import RecipeError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
+__all__ = ["Running", "listen", "make_server", "read_lock", "serve"]
+
+# Longer than clients keep an idle connection, so that it is they who close it.
+_KEEP_ALIVE_S: Final = 75
+_SHUTDOWN_S: Final = 10
+_TERMINATED: Final = 128 + signal.SIGTERM
+
+# Between two batches, as a rule.
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+
+
+def serve(
+    database: str | Path,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    *,
+    token: str | None = None,
+    read_token: str | None = None,
+    ready: Callable[[Running], None] | None = None,
+    die_with_parent: bool = False,
+) -> None:
+    """Serve the catalog in `database` until Ctrl-C, SIGTERM, or the end of the parent.
+
+    With a `token` requests need it, or, to read, the `read_token` if there is one. `port` 0 takes
+    a free one. `ready` is called once connections are answered. With
+    `die_with_parent` the process also ends when its standard input does: the parent holds the
+    other end of that pipe, and its death closes it.
+
+    Raises:
+        RecipeError: the address is not loopback and there is no token, the tokens do not go
+            together, the address cannot be bound, another server has the database, or the
+            database cannot be used.
+        MissingExtraError: the packages of the catalog are not installed.
+    """
+    require_extra("catalog", "the embedded catalog")
+    from mlcat_ingest.catalog.store.store import Store
+    from mlcat_ingest.catalog.tasks.tasks import Tasks
+    from mlcat_ingest.catalog.web.app import create_app
+    from mlcat_ingest.catalog.web.auth import is_loopback
+
+    if not token and not is_loopback(host):
+        raise RecipeError(
+            f"without a token the catalog listens on this machine only, not on {host}",
+            hint="set MLCAT_CATALOG_TOKEN, give --token-file, or listen on 127.0.0.1",
+        )
+    _check_tokens(token, read_token)
+    with ExitStack() as stack:
+        lock = stack.enter_context(ServerLock.acquire(database))
+        store = stack.enter_context(closing(Store.open(database)))
+        tasks = stack.enter_context(closing(Tasks(store)))
+        listener = stack.enter_context(closing(listen(host, port)))
+        running = Running(os.getpid(), _address(listener), bool(token), die_with_parent)
+
+        def announce() -> None:
+            lock.announce(running)
+            if ready is not None:
+                ready(running)
+
+        server = make_server(
+            create_app(store, token=token, read_token=read_token, tasks=tasks), announce
+        )
+        stack.enter_context(collecting_every(_OBJECTS_BETWEEN_COLLECTIONS))
+        if die_with_parent:
+            threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+        with _terminating_cleanly():
+            server.run(sockets=[listener])
+
+
+def _check_tokens(token: str | None, read_token: str | None) -> None:
+    if read_token and not token:
+        raise RecipeError(
+            "a reading token needs a writing token beside it",
+            hint="without MLCAT_CATALOG_TOKEN everybody on this machine could write",
+        )
+    if read_token and read_token == token:
+        raise RecipeError("the reading token equals the writing token", hint="choose another")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on `host` and `port`; port 0 takes a free one.
+
+    Raises:
+        RecipeError: the address is taken, not allowed, or not of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise RecipeError(f"cannot listen on {host}: {error.strerror}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise RecipeError(
+            f"cannot listen on {host}, port {port}: {error.strerror}", hint="choose another port"
+        ) from error
+    return listener
+
+
+def make_server(app: "ASGIApp", started: Callable[[], None]) -> "uvicorn.Server":
+    """Return a server of `app` that calls `started` as soon as it answers."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            started()
+
+    return Server(
+        uvicorn.Config(
+            app,
+            access_log=False,
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=_SHUTDOWN_S,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            ws="none",
+        )
+    )
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    # Who listens everywhere is reached from this machine by its loopback address.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _end_with_input(server: "uvicorn.Server") -> None:
+    # Not through `sys.stdin`: its buffer's lock, held here for ever, would abort the exit.
+    while os.read(0, 4096):
+        pass
+    server.should_exit = True
+
+
+@contextmanager
+def _terminating_cleanly() -> Iterator[None]:
+    """Make a SIGTERM, which the server passes on once it has stopped, end us through `finally`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

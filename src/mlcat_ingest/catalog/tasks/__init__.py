@@ -1,0 +1,1 @@
+"""Index tasks: their jobs, and their status as the service reports it."""

@@ -1,0 +1,179 @@
+"""Tasks: started by a request, run in the background, their status kept for good."""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from mlcat_ingest.catalog.schema.tables import setting, task
+from mlcat_ingest.catalog.store.reindex import Scope
+from mlcat_ingest.catalog.store.store import Store, now_ms
+from mlcat_ingest.catalog.store.timeseries import Span
+from mlcat_ingest.catalog.tasks.jobs import Job, Progress, Reindexing, Truncation
+from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.metadata.codec import dumps, loads
+
+_log = logging.getLogger(__name__)
+
+_STOPPED = "the catalog was stopped before the task was done"
+
+
+@dataclass(slots=True)
+class TaskStatus:
+    """What a task has done so far, in the words of a search index.
+
+    Reindexing looks at `total` aspects; `noops` had nothing to mend, `updated` had; `created` and
+    `deleted` count edges. Truncating is to delete `total` events, and `deleted` counts them.
+    `batches` are transactions.
+    """
+
+    total: int = 0
+    updated: int = 0
+    created: int = 0
+    deleted: int = 0
+    batches: int = 0
+    version_conflicts: int = 0
+    noops: int = 0
+    retries: dict[str, int] = field(default_factory=lambda: {"bulk": 0, "search": 0})
+    throttled_millis: int = 0
+    requests_per_second: float = -1.0
+    throttled_until_millis: int = 0
+
+    def add(self, done: Progress) -> None:
+        """Count one batch."""
+        self.updated += done.updated
+        self.created += done.created
+        self.deleted += done.deleted
+        self.noops += done.noops
+        self.batches += 1
+
+
+class Tasks:
+    """The tasks of one catalog: at most one runs at a time, the others wait their turn."""
+
+    def __init__(self, store: Store) -> None:
+        """Run tasks on `store`; tasks that an earlier process left unfinished are closed."""
+        self._store = store
+        self._stopping = threading.Event()
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="catalog-task")
+        self.node_id = store.change(_node_id)
+        store.change(_close_unfinished)
+
+    def close(self) -> None:
+        """Stop after the batch in hand and wait for it; safe to call twice."""
+        self._stopping.set()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._store.change(_close_unfinished)
+
+    def reindex(self, scope: Scope) -> str:
+        """Start making edges and index of `scope` anew; return the task's id, `<node>:<number>`."""
+        return self._start(Reindexing(scope))
+
+    def truncate(self, entity_type: str, span: Span) -> str:
+        """Start deleting events of the entities of one type and return the task's id."""
+        return self._start(Truncation(entity_type, span))
+
+    def _start(self, job: Job) -> str:
+        def register(connection: Connection) -> int:
+            status = TaskStatus(total=job.total(connection))
+            new = insert(task).values(
+                kind=job.kind,
+                completed=0,
+                started_ms=now_ms(),
+                run_time_nanos=0,
+                status=_text(status),
+            )
+            return int(connection.execute(new.returning(task.c.id)).scalar_one())
+
+        task_id = self._store.change(register)
+        self._threads.submit(self._run, task_id, job).add_done_callback(_log_failure)
+        return f"{self.node_id}:{task_id}"
+
+    def status(self, node_id: str, task_id: int) -> dict[str, Any] | None:
+        """Return what is known of a task, None where there is no such task on this node."""
+        if node_id != self.node_id:
+            return None
+        query = select(task).where(task.c.id == task_id)
+        row = self._store.read(lambda connection: connection.execute(query).first())
+        if row is None:
+            return None
+        running_nanos = row.run_time_nanos or (now_ms() - row.started_ms) * 1_000_000
+        return {
+            "completed": bool(row.completed),
+            "taskId": f"{node_id}:{task_id}",
+            "runTimeNanos": running_nanos,
+            "status": loads(row.status),
+        } | ({"failure": row.failure} if row.failure is not None else {})
+
+    def _run(self, task_id: int, job: Job) -> None:
+        started = time.monotonic_ns()
+        status = TaskStatus(total=self._store.read(job.total))
+        failure: str | None = None
+        try:
+            self._work(job, status, lambda c: _save(c, task_id, status))
+        except (MlcatError, SQLAlchemyError) as error:
+            failure = str(error)
+        if self._stopping.is_set():
+            failure = failure or _STOPPED
+        run_time_nanos = max(1, time.monotonic_ns() - started)
+        self._store.change(
+            lambda connection: _save(
+                connection,
+                task_id,
+                status,
+                completed=1,
+                run_time_nanos=run_time_nanos,
+                failure=failure,
+            )
+        )
+
+    def _work(self, job: Job, status: TaskStatus, save: Callable[[Connection], None]) -> None:
+        place: int | None = 0
+        while place is not None and not self._stopping.is_set():
+            after = place
+
+            def batch(connection: Connection, after: int = after) -> int | None:
+                done = job.step(connection, after)
+                if done is None:
+                    return None
+                status.add(done)
+                save(connection)
+                return done.place
+
+            place = self._store.change(batch)
+
+
+def _text(status: TaskStatus) -> str:
+    return dumps(asdict(status)).decode()
+
+
+def _save(connection: Connection, task_id: int, status: TaskStatus, **values: object) -> None:
+    changed = update(task).where(task.c.id == task_id)
+    connection.execute(changed.values(status=_text(status), **values))
+
+
+def _node_id(connection: Connection) -> str:
+    query = select(setting.c.value).where(setting.c.name == "node_id")
+    known = connection.scalar(query)
+    if known is not None:
+        return str(known)
+    node_id = secrets.token_hex(11)
+    connection.execute(insert(setting).values(name="node_id", value=node_id))
+    return node_id
+
+
+def _close_unfinished(connection: Connection) -> None:
+    unfinished = update(task).where(task.c.completed == 0)
+    connection.execute(unfinished.values(completed=1, failure=_STOPPED, run_time_nanos=1))
+
+
+def _log_failure(future: "Future[None]") -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.error("a task ended without a result", exc_info=error)

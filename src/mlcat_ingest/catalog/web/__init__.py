@@ -1,0 +1,1 @@
+"""The catalog over HTTP: REST, OpenAPI, GraphQL, pages, sign-in and limits."""

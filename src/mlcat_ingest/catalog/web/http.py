@@ -1,0 +1,182 @@
+"""From a request to a function of plain values, and from what it returns to an answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mlcat_ingest.catalog.errors import (
+    BadRequestError,
+    BodyTooLargeError,
+    ForbiddenError,
+    MalformedBodyError,
+    SlowRequestError,
+)
+from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.web.auth import MAY_WRITE
+from mlcat_ingest.catalog.web.refusals import Refusal
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import dumps, loads
+
+# A refused body is read on for so many times its limit, so that the client gets to the answer.
+_PATIENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, read whole: its query and path parameters decoded, its body as bytes.
+
+    `origin` is the address of the service as the client has it. `may_write` is false for a request
+    with the reading token.
+    """
+
+    query: QueryParams = field(default_factory=QueryParams)
+    path: Mapping[str, str] = field(default_factory=dict)
+    raw_path: bytes = b""
+    body: bytes = b""
+    method: str = "GET"
+    origin: str = ""
+    may_write: bool = True
+
+    @classmethod
+    def of(cls, request: Request, body: bytes = b"") -> "Call":
+        """Return `request`, whose body is `body`, as a call."""
+        return cls(
+            request.query_params,
+            request.path_params,
+            request.scope["raw_path"],
+            body,
+            request.method,
+            f"{request.scope['scheme']}://{request.headers.get('host', '')}",
+            request.scope.get(MAY_WRITE, True),
+        )
+
+    def check_may_write(self) -> None:
+        """Return if the request may write.
+
+        Raises:
+            ForbiddenError: it came with the reading token.
+        """
+        if not self.may_write:
+            raise ForbiddenError("this token only allows reading")
+
+    def json(self) -> Any:
+        """Return the body as JSON.
+
+        Raises:
+            MalformedBodyError: the body is not JSON, or not UTF-8.
+        """
+        try:
+            return loads(self.body)
+        except CodecError as error:
+            raise MalformedBodyError(f"the body of the request is {error}") from error
+
+    def urn_after(self, segment: str) -> str:
+        """Return what follows `segment` in the path, percent-decoded exactly once.
+
+        Raises:
+            BadRequestError: it is not UTF-8 once decoded.
+        """
+        return decoded(self.raw_after(segment))
+
+    def raw_after(self, segment: str) -> bytes:
+        """Return what follows `segment` in the path, as it was sent.
+
+        The server's own decoding is no use for a URN: it has lost the difference between `%2F`
+        and `/`, and has replaced what is not UTF-8.
+        """
+        return self.raw_path.partition(segment.encode())[2]
+
+
+def decoded(encoded: bytes) -> str:
+    """Return a part of a path percent-decoded once.
+
+    Raises:
+        BadRequestError: it is not UTF-8 once decoded.
+    """
+    try:
+        return unquote_to_bytes(encoded).decode()
+    except UnicodeDecodeError as error:
+        raise BadRequestError("the URN in the path is not UTF-8") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is not simply a JSON value with status 200; None means an empty body."""
+
+    status: int = 200
+    value: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Work = Callable[[Call], Any]
+"""What an endpoint does: a function of the request that returns a JSON value, or a `Reply`."""
+
+
+def endpoint(work: Work, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
+    """Return the Starlette endpoint that runs `work` in a thread, its body limited."""
+
+    async def handle(request: Request) -> Response:
+        body = await read_body(request, limits)
+        return await run_in_threadpool(_respond, work, Call.of(request, body))
+
+    return handle
+
+
+def _respond(work: Work, call: Call) -> Response:
+    result = work(call)
+    if not isinstance(result, Reply):
+        return json_response(result)
+    if result.value is None:
+        return Response(b"", result.status, dict(result.headers))
+    return json_response(result.value, result.status, result.headers)
+
+
+def json_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return `value` as a JSON response."""
+    return Response(dumps(value), status, headers, media_type="application/json")
+
+
+def refusal_response(refusal: Refusal) -> Response:
+    """Return `refusal` as a response."""
+    return json_response(refusal.body, refusal.status, refusal.headers)
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Return the body of `request`.
+
+    Raises:
+        BodyTooLargeError: it is longer than the limit.
+        SlowRequestError: it takes longer to arrive than the limit.
+    """
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            return await _read_body(request, limits.body_bytes)
+    except TimeoutError as error:
+        raise SlowRequestError(
+            f"the body of the request did not arrive within {limits.body_seconds:g} seconds"
+        ) from error
+
+
+async def _read_body(request: Request, limit_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= limit_bytes:
+            parts.append(part)
+        elif size > _PATIENCE * limit_bytes:
+            break
+    if size > limit_bytes:
+        raise BodyTooLargeError(
+            f"the body of the request has more than {limit_bytes} bytes", hint="send it in parts"
+        )
+    return b"".join(parts)

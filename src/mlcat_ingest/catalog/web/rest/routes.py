@@ -1,0 +1,131 @@
+"""The REST endpoints: one table of rows, and the routes that are made of it."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.routing import Route
+
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.web.http import Call, Work, endpoint
+from mlcat_ingest.catalog.web.rest.aspects import Aspects
+from mlcat_ingest.catalog.web.rest.config import Config
+from mlcat_ingest.catalog.web.rest.document import Document
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
+from mlcat_ingest.catalog.web.rest.entities import Entities
+from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
+from mlcat_ingest.catalog.web.rest.openapi.edge_scroll import EdgeScroll
+from mlcat_ingest.catalog.web.rest.openapi.paths import ENTITY_PATH, target_of
+from mlcat_ingest.catalog.web.rest.openapi.reading import Reading
+from mlcat_ingest.catalog.web.rest.openapi.registry import Registry
+from mlcat_ingest.catalog.web.rest.openapi.relationships import Relationships
+from mlcat_ingest.catalog.web.rest.openapi.scroll import Scroll
+from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
+from mlcat_ingest.catalog.web.rest.operations import Operations
+from mlcat_ingest.catalog.web.rest.runs import IngestionRuns
+from mlcat_ingest.catalog.web.rest.snapshots import Snapshots
+from mlcat_ingest.catalog.web.rest.timeseries import Timeseries
+
+OPEN_PATHS: Final = frozenset({"/config", "/health"})
+"""What a client may read without a token."""
+
+_ENTITY: Final = f"{ENTITY_PATH}{{entityType}}/{{urn}}"
+_ASPECT: Final = f"{_ENTITY}/{{aspectName}}"
+
+
+class UrnConvertor(PathConvertor):
+    """A URN as the rest of a path: slashes belong to it, and so do line breaks."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("urn", UrnConvertor())
+
+
+def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpoint]:
+    """Return the table of everything but GraphQL and the pages."""
+    rows = [
+        row
+        for resource in (
+            Aspects(store, limits),
+            Timeseries(store, limits),
+            Entities(store, limits),
+            Snapshots(store, limits),
+            IngestionRuns(store, limits),
+            Operations(store, tasks),
+            MetadataTests(store, limits),
+            # Of paths that may both match, the one without a parameter comes first.
+            Scroll(store, limits),
+            Reading(store, limits),
+            Writing(store, limits),
+            Relationships(store, limits),
+            EdgeScroll(store, limits),
+            Registry(limits),
+            Config(),
+        )
+        for row in resource.endpoints()
+    ]
+    return (*rows, *Document(rows).endpoints())
+
+
+def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route]:
+    """Return the routes of `endpoints`, without a prefix.
+
+    A path may end with a slash or not, as clients differ over it.
+    """
+    rows: dict[str, list[Endpoint]] = defaultdict(list)
+    for row in endpoints:
+        # Where a URN ends and the name of an aspect begins is not for a route to say.
+        rows[_ENTITY if row.path == _ASPECT else row.path].append(row)
+    return [
+        Route(
+            pattern,
+            endpoint(_dispatcher(path, some), limits),
+            methods=sorted({row.method for row in some}),
+        )
+        for path, some in rows.items()
+        for pattern in _patterns(path)
+    ]
+
+
+def _patterns(path: str) -> tuple[str, ...]:
+    if path.endswith("{urn}"):
+        return (path.replace("{urn}", "{urn:urn}"),)
+    return path.rstrip("/"), f"{path.rstrip('/')}/"
+
+
+def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Work:
+    """Return what answers a path: the row that the method and the parameters select."""
+    by_method: dict[str, list[Endpoint]] = defaultdict(list)
+    for row in rows:
+        by_method[row.method].append(row)
+
+    def dispatch(call: Call) -> object:
+        # The routes let HEAD through wherever there is a GET.
+        some = by_method.get(call.method) or by_method["GET"]
+        if path == _ENTITY:
+            return _of_target(some, call).answer(call)
+        if some[0].action is not None:
+            return _of_action(some, call).answer(call)
+        return some[0].answer(call)
+
+    return dispatch
+
+
+def _of_action(rows: Sequence[Endpoint], call: Call) -> Endpoint:
+    """Return the row of a Rest.li action: the query parameter `action` names it."""
+    named = call.query.get("action", "")
+    for row in rows:
+        if row.action == named:
+            return row
+    known = ", ".join(sorted(str(row.action) for row in rows))
+    raise BadRequestError(f"action: {named!r} is not an action of {rows[0].path}; it has {known}")
+
+
+def _of_target(rows: Sequence[Endpoint], call: Call) -> Endpoint:
+    path = _ENTITY if target_of(call).aspect is None else _ASPECT
+    return next(row for row in rows if row.path == path)

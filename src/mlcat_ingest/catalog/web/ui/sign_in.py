@@ -1,0 +1,152 @@
+"""The sign-in of browsers: a form that takes the token once, for a session cookie."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, TooManyRequestsError
+from mlcat_ingest.catalog.limits import SESSION_SECONDS, Limits
+from mlcat_ingest.catalog.web.auth import Authenticator, client_address
+from mlcat_ingest.catalog.web.http import read_body
+from mlcat_ingest.catalog.web.sessions import SESSION_COOKIE, Sessions
+from mlcat_ingest.catalog.web.ui.rendering import HEADERS, HtmlPage, Renderer
+
+SIGN_IN: Final = "/login"
+SIGN_OUT: Final = "/logout"
+
+_FORM_COOKIE: Final = "mlcat_sign_in"
+_FORM_SECONDS: Final = 3_600
+_FORM_BYTES: Final = 20_000
+_FORM_FIELDS: Final = 10
+
+_EXPIRED: Final = "This form has expired, or the browser keeps no cookies. Try again."
+_WRONG: Final = "This is not a token of this catalog."
+
+
+class SignIn:
+    """The pages that begin and end a session."""
+
+    def __init__(
+        self, authenticator: Authenticator, sessions: Sessions, renderer: Renderer, limits: Limits
+    ) -> None:
+        """Start `sessions` for the tokens that `authenticator` knows."""
+        self._authenticator = authenticator
+        self._sessions = sessions
+        self._renderer = renderer
+        self._limits = replace(limits, body_bytes=min(_FORM_BYTES, limits.body_bytes))
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the sign-in and the sign-out."""
+        return [
+            Route(SIGN_IN, self.form),
+            Route(SIGN_IN, self.submit, methods=["POST"]),
+            Route(SIGN_OUT, self.sign_out, methods=["POST"]),
+        ]
+
+    async def form(self, request: Request) -> Response:
+        """Answer with the form, or with the way on where the browser is signed in."""
+        target = local_path(request.query_params.get("next", ""))
+        if self._sessions.is_open(request.cookies.get(SESSION_COOKIE, "")):
+            return _redirect(target)
+        if request.headers.get("sec-fetch-site") == "cross-site":
+            # With a link on another site browsers send no strict cookie; with this refresh they do.
+            return self._renderer.response(
+                HtmlPage("continue.html", {"next": target}), request.scope
+            )
+        return self._form(request, target)
+
+    async def submit(self, request: Request) -> Response:
+        """Start a session where the token is right, and show the form again where it is not."""
+        fields = await self._fields(request)
+        target = local_path(fields.get("next", ""))
+        if not self._sessions.is_form_of(
+            request.cookies.get(_FORM_COOKIE, ""), fields.get("csrf", "")
+        ):
+            return self._form(request, target, 403, _EXPIRED)
+        given = fields.get("token", "").strip().encode()
+        try:
+            permission = self._authenticator.permission(given, client_address(request.scope))
+        except TooManyRequestsError as error:
+            headers = {"Retry-After": str(error.retry_after_s)}
+            return self._form(request, target, 429, error.message, headers)
+        if permission is None:
+            return self._form(request, target, 401, _WRONG, {"WWW-Authenticate": "Bearer"})
+        response = _redirect(target)
+        _set_cookie(response, request, SESSION_COOKIE, self._sessions.start(), SESSION_SECONDS)
+        _set_cookie(response, request, _FORM_COOKIE, "", 0)
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the session."""
+        session = request.cookies.get(SESSION_COOKIE, "")
+        if not self._sessions.is_open(session):
+            return _redirect(SIGN_IN)
+        fields = await self._fields(request)
+        if not self._sessions.is_form_of(session, fields.get("csrf", "")):
+            raise ForbiddenError("this form is not of this session; reload the page")
+        self._sessions.end(session)
+        response = _redirect(SIGN_IN)
+        _set_cookie(response, request, SESSION_COOKIE, "", 0)
+        return response
+
+    def _form(
+        self,
+        request: Request,
+        target: str,
+        status: int = 200,
+        message: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        # Kept where there is one, so that the forms of two tabs both work.
+        cookie = request.cookies.get(_FORM_COOKIE) or secrets.token_urlsafe(16)
+        values = {"next": target, "message": message, "csrf": self._sessions.form_token(cookie)}
+        page = HtmlPage("sign_in.html", values, status, headers or {})
+        response = self._renderer.response(page, request.scope)
+        _set_cookie(response, request, _FORM_COOKIE, cookie, _FORM_SECONDS)
+        return response
+
+    async def _fields(self, request: Request) -> dict[str, str]:
+        body = await read_body(request, self._limits)
+        try:
+            return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS))
+        except ValueError as error:
+            raise BadRequestError("the form has too many fields") from error
+
+
+def redirect_to_sign_in(scope: Scope) -> Response:
+    """Return the way to the sign-in, which leads back to the page of this request."""
+    target = scope["raw_path"].decode("latin-1")
+    if scope["query_string"]:
+        target += f"?{scope['query_string'].decode('latin-1')}"
+    return _redirect(f"{SIGN_IN}?{urlencode({'next': target})}")
+
+
+def local_path(text: str) -> str:
+    """Return `text` if it is the path of a page here, and the first page's path otherwise."""
+    # Browsers read a backslash as a slash, and skip tabs and line breaks.
+    is_local = text.startswith("/") and text[1:2] not in {"/", "\\"} and text.isprintable()
+    return text if is_local and text.partition("?")[0] not in {SIGN_IN, SIGN_OUT} else "/"
+
+
+def _redirect(target: str) -> Response:
+    return RedirectResponse(target, 303, HEADERS)
+
+
+def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    """Set a cookie that no script and no other site gets; without `seconds` it is deleted."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
