@@ -83,10 +83,10 @@ __all__ = [
 _ELSEWHERE = {
     "CatalogClient": "client.catalog_client",
     "Entity": "metadata.proposal",
-    "Pipeline": "pipeline.pipeline",
+    "Pipeline": "workflows.ingest",
     "Proposal": "metadata.proposal",
     "Recipe": "recipe.model",
-    "Report": "pipeline.report",
+    "Report": "pipeline.report.report",
 }
 
 
