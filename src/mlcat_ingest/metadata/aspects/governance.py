@@ -70,31 +70,6 @@ OWNERSHIP: Final = aspect(
 )
 
 
-class Review(TypedDict):
-    """One review of the entity."""
-
-    reviewer: Annotated[str, Edge("ReviewedBy", "corpuser")]
-    verdict: str
-
-
-class Reviews(TypedDict):
-    """Who reviewed the entity, and with what verdict."""
-
-    reviews: list[Review]
-
-
-REVIEWS: Final = aspect(
-    "reviews",
-    "common.Reviews",
-    Reviews,
-    "mlModel mlModelGroup",
-    merge_keys={"reviews": "reviewer"},
-    patch_keys={"reviews": "reviewer"},
-    curated="reviews",
-    searched=(Searched("reviews.verdict", "verdicts", "tags"),),
-)
-
-
 class TagAssociation(TypedDict):
     """One tag on the entity; `context` is a JSON text."""
 
