@@ -110,7 +110,7 @@ class PageMapper:
 
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
-        self._tally.count(records=len(page.records), pages=1)
+        self._tally.count(records=len(page.records))
         found = self._tracker.changes(page)
         self._pass_over(found.unchanged)
         for start in range(0, len(found.changed), MAX_REQUEST_ITEMS):

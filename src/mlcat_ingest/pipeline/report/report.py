@@ -215,13 +215,6 @@ class Report:
     catalog: str = ""
     passes: tuple[PassSummary, ...] = ()
     records: int = counter(int, help_text="Records read from the sources.", airflow=True)
-    pages: int = counter(
-        int,
-        help_text="Pages read from the sources.",
-        text="pages        {count} read",
-        nouns=("page",),
-        airflow=True,
-    )
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
     changed_groups: int = 0
     """Groups that were written or removed, or a member of which was."""
