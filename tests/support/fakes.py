@@ -10,6 +10,7 @@ from mlcat_ingest.client.base import (
     Catalog,
     Evaluation,
     Owned,
+    Searches,
     StoredAspect,
     StoredEntity,
     TestOutcome,
@@ -83,7 +84,7 @@ def _refusal(
 
 
 @dataclass
-class FakeSink(Catalog):
+class FakeSink(Catalog, Searches):
     """Holds aspects in a dict, as a catalog would; hooks let a test refuse, fail or wait.
 
     Without a `place` it tells no versions, checks none, and no state is kept of it. `refuse` names
