@@ -70,9 +70,7 @@ class Candidates:
         Cost: one request an entity type, and a statement.
         """
         try:
-            found = sum(
-                self._sink.search.owned(each, part.source).total for each in self._types(part)
-            )
+            found = sum(self._sink.search.owned_totals(self._types(part), part.source).values())
         except CANNOT_ANSWER:
             found = 0
         return max(found, self._tracker.records(part))
