@@ -117,13 +117,6 @@ class Searches(Protocol):
         Cost: one request for each 1,000; the total comes with the first.
         """
 
-    def owned_totals(self, entity_types: Sequence[str], source: str) -> Mapping[str, int]:
-        """Return how many live entities of each type name `source` in their `mlcat.source`.
-
-        Cost: one request an entity type.
-        """
-        return {each: self.owned(each, source).total for each in entity_types}
-
     @abstractmethod
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages.

@@ -80,16 +80,6 @@ class Search:
         first = _scrolled(self._query, entity_type, source, None)
         return Owned(_int(first.get("total")), _pages(self._query, entity_type, source, first))
 
-    def owned_totals(self, entity_types: Sequence[str], source: str) -> Mapping[str, int]:
-        """Return how many live entities of each type a source wrote.
-
-        Raises:
-            ProtocolMismatchError: the reply has another shape; and what the query raises.
-
-        Cost: one request an entity type.
-        """
-        return {each: self.owned(each, source).total for each in entity_types}
-
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
 

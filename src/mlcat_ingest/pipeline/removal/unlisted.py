@@ -70,7 +70,9 @@ class Candidates:
         Cost: one request an entity type, and a statement.
         """
         try:
-            found = sum(self._sink.search.owned_totals(self._types(part), part.source).values())
+            found = sum(
+                self._sink.search.owned(each, part.source).total for each in self._types(part)
+            )
         except CANNOT_ANSWER:
             found = 0
         return max(found, self._tracker.records(part))
