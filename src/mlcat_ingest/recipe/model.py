@@ -105,9 +105,7 @@ class LimitsSpec(RecipeModel):
     max_new_entities: int = Field(default=50_000, ge=0)
     """How many entities that the catalog does not have yet a run may create."""
     max_removed_ratio: float = Field(default=0.2, ge=0, le=1)
-    """Share of a recipe's entities that a run may remove; up to `always_removed` it always may."""
-    always_removed: int = Field(default=10, ge=0)
-    """How many entities a run may remove, whatever their share."""
+    """Share of a recipe's entities that a run may remove; up to ten it always may."""
 
 
 class StateSpec(RecipeModel):

@@ -25,6 +25,8 @@ from mlcat_ingest.sources.base import Capability, Missing, Source
 
 log = logging.getLogger(__name__)
 
+FLOOR: Final = 10
+"""So many entities may always be removed, however few there are."""
 
 _AT_ONCE: Final = 500
 """Entities whose records are forgotten together."""
@@ -59,7 +61,6 @@ class Removal:
         self._copier = copier
         self._note = note
         self._max_ratio = limits.max_removed_ratio
-        self._always = limits.always_removed
         self._candidates = Candidates(sink, tracker, writer, keys)
 
     def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
@@ -134,7 +135,7 @@ class Removal:
         return confirmed
 
     def _stay_within(self, passes: Sequence[PartitionPass], count: int) -> None:
-        if count <= self._always:
+        if count <= FLOOR:
             return
         total = sum(map(self._candidates.total, passes))
         if count <= self._max_ratio * total:
