@@ -29,7 +29,7 @@ from benchmarks.measure import Server, serving
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from support.catalog_store import group, statements
 from support.ports import free_port
 from support.recorded_requests import proposal
@@ -196,7 +196,7 @@ def members(chosen: Chosen) -> Iterator[Figure]:
         spent = cpu_ms(server, [request] * max(1, chosen.requests // 40), chosen)
     yield Figure(f"GraphQL group of {MEMBERS} models, CPU", spent, "ms a request")
     with closing(Store.open(database)) as store, statements(store) as seen:
-        Endpoint(store, DEFAULT_LIMITS).answer(Request(GROUP_QUERY, {"urn": urn}, None))
+        GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(GROUP_QUERY, {"urn": urn}, None))
     yield Figure(f"GraphQL group of {MEMBERS} models, SQL", len(seen), "statements")
 
 

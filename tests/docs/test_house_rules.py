@@ -36,6 +36,15 @@ def test_no_module_is_longer_than_400_lines() -> None:
     assert {str(path): n for path, n in lengths.items() if n > 400} == {}
 
 
+def test_a_class_name_is_used_once() -> None:
+    found: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
 def test_no_function_is_longer_than_40_lines() -> None:
     long = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.base import Capability, ReadScope, Source
 from support.fakes import FakeSink, model_urn
 from support.recipes import a_recipe
@@ -20,7 +20,7 @@ def test_the_source_on_the_page_fills_a_catalog() -> None:
     source = names["MyRegistrySource"](names["MyRegistryConfig"](models={"fraud": "Finds fraud"}))
     assert isinstance(source, Source)
     sink = FakeSink()
-    assert Run([source], sink, RunOptions(a_recipe("r"))).execute().exit_code == 0
+    assert PipelineRun([source], sink, RunOptions(a_recipe("r"))).execute().exit_code == 0
     urn = model_urn("fraud").replace("mlflow", "my-registry")
     assert sink.stored[urn]["mlModelProperties"]["description"] == "Finds fraud"
     assert isinstance(next(iter(source.map(names["MyModel"]("a", "b")))), Entity)

@@ -24,7 +24,7 @@ from mlcat_ingest import errors
 from mlcat_ingest.airflow.assets import group_asset
 from mlcat_ingest.airflow.operator import RETRY_POLICY, MlcatIngestOperator
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource
 from support.recipes import a_recipe
 
@@ -106,7 +106,9 @@ def _killed() -> list[str]:
             yield [Entity(f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{number},PROD)", {})]
 
     try:
-        operator._done(Run([FakeSource(pages())], sink, RunOptions(a_recipe("killed"))).execute)
+        operator._done(
+            PipelineRun([FakeSource(pages())], sink, RunOptions(a_recipe("killed"))).execute
+        )
     except AirflowException as error:
         told.append(str(error))
     finally:

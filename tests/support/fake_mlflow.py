@@ -10,7 +10,7 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.file_access import Place
+from mlcat_ingest.sources.mlflow.read.file_access import FileLocation
 from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
@@ -132,7 +132,7 @@ class FakeReader(Awaits):
         }
         return (thing.name, thing.version) not in held[thing.kind] | store.unreadable
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         del place, path
         return None
 

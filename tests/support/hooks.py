@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 
@@ -33,8 +33,8 @@ class Bench:
         return self.folder / "recipe.yml"
 
     @property
-    def spool(self) -> Spool:
-        return Spool(self.folder / ".mlcat" / "spool")
+    def spool(self) -> EventSpool:
+        return EventSpool(self.folder / ".mlcat" / "spool")
 
     def events(self) -> list[tuple[str, str]]:
         """Return run id and status of each event that waits, oldest first, and leave them there."""
@@ -122,7 +122,7 @@ def models(catalog: RunningCatalog, run_ids: Sequence[str]) -> list[str]:
 def drained(recipe: Path, spool: Path | None = None) -> None:
     """Drain what waits for a recipe, once no background drain is at work, to the last event."""
     resolved = load_resolved(recipe)
-    found = Spool(spool or recipe.parent / ".mlcat" / "spool")
+    found = EventSpool(spool or recipe.parent / ".mlcat" / "spool")
     deadline = time.monotonic() + 180
     while (done := drain_into(resolved, found, wanted_by(resolved, str(recipe)))).busy:
         assert time.monotonic() < deadline  # a background drain gives up by itself

@@ -18,7 +18,7 @@ from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sources.base import (
@@ -71,7 +71,7 @@ def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: 
         setattr(owner, moment, perhaps_killed)
     sink = RestCatalog(RestSinkConfig(server=catalog_url))
     options = RunOptions(a_recipe("killed", evaluate={"enabled": False}), state=state)
-    return Run([Numbers(count)], sink, options).execute()
+    return PipelineRun([Numbers(count)], sink, options).execute()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run as PipelineRun
-from mlcat_ingest.pipeline.run import RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -19,7 +18,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import PlanSpool
 from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.fakes import FakeSink
@@ -281,7 +280,7 @@ class Recipe:
 
     def plan(self, *, full: bool = False) -> Plan:
         """Find what `report` would write."""
-        spool = Spool()
+        spool = PlanSpool()
         options = self._options(
             StateSession(self.url or "", _state_options(full=full), StatePolicy.COPY)
         )

@@ -12,9 +12,9 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
-    Limits,
     MappingOptions,
-    Scope,
+    SizeLimits,
+    WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
@@ -44,8 +44,8 @@ def a_scope(
     datasets: Json | None = None,
     limits: Json | None = None,
     templates: Templates | None = None,
-) -> Scope:
-    return Scope(
+) -> WorkspaceScope:
+    return WorkspaceScope(
         naming=Naming(
             platform="mlflow",
             env=env,
@@ -59,7 +59,7 @@ def a_scope(
         options=MappingOptions(**(options or {})),
         owners=Owners(OwnersConfig(**(owners or {}))),
         datasets=Datasets(DatasetsConfig.model_validate(datasets or {})),
-        limits=Limits(**(limits or {})),
+        limits=SizeLimits(**(limits or {})),
     )
 
 

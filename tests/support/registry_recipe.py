@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
 from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import PlanSpool
 from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
 from support.fakes import FakeSink
 from support.feast import config
@@ -29,13 +29,15 @@ class RegistryRecipe:
         """Run once over a registry of this content."""
         (self.folder / "registry.db").write_bytes(content)
         state = StateSession(self._url, self._state_options) if self.has_state else StateSession()
-        return Run([self._source()], self.sink, self._options(state)).execute()
+        return PipelineRun([self._source()], self.sink, self._options(state)).execute()
 
     def plan(self) -> Plan:
         """Find what `ingest` would write."""
-        spool, state = Spool(), StateSession(self._url, self._state_options, StatePolicy.COPY)
+        spool, state = PlanSpool(), StateSession(self._url, self._state_options, StatePolicy.COPY)
         sink = PlannedCatalog(self.sink, spool)
-        run = Run([self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool))
+        run = PipelineRun(
+            [self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool)
+        )
         return Plan(run.execute(), spool)
 
     def removed(self) -> set[str]:

@@ -11,11 +11,11 @@ from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.addresses import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.values.uris import normalised
-from mlcat_ingest.sql.failures import Holder, failure
+from mlcat_ingest.sql.failures import DatabaseOwner, failure
 
 PASSWORD = "head@tail"
 TEXT = f"cannot reach http://bob:{PASSWORD}@db.example.com:5000/x, nor //me:{PASSWORD}@other"
@@ -66,11 +66,11 @@ def test_user_name_and_password_of_an_address() -> None:
 def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
     url = f"http://bob:{PASSWORD}@db.example.com:5000/x"
     driver = OperationalError("SELECT 1", None, ValueError(TEXT))
-    custom = CustomProperties(Fitter())
+    custom = PropertiesBuilder(Fitter())
     custom.put_tags({"mlflow.source.name": url, "mlflow.gitRepoURL": url})
     shown = [
         mask(TEXT),
-        str(failure(Holder("MLflow", "database"), "x", driver, None)),
+        str(failure(DatabaseOwner("MLflow", "database"), "x", driver, None)),
         normalised(url),
         MlflowConfig(tracking_uri=f"postgresql://bob:{PASSWORD}@h/db").public_uri,
         commit_url(f"{url}/repo.git", "abcdef12"),

@@ -11,11 +11,11 @@ from typing import Any, Final
 from airflow.listeners import hookimpl
 from airflow.sdk import conf
 
-from mlcat_ingest.airflow.training import CONTEXT, RunContext, run_tags
+from mlcat_ingest.airflow.training import CONTEXT, TrainingTags, run_tags
 
 log = logging.getLogger(__name__)
 
-_CONTEXT: Final = RunContext(os.environ)
+_CONTEXT: Final = TrainingTags(os.environ)
 
 
 @hookimpl

@@ -15,7 +15,7 @@ from mlcat_ingest.airflow.recipes import RecipeGiven, recipe_of
 from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.report import EXIT_PARTIAL, Report
 from mlcat_ingest.recipe.model import Recipe
@@ -201,7 +201,7 @@ class MlcatDrainOperator(_RecipeOperator):
     def execute(self, context: Any) -> dict[str, int]:
         """Drain, and return how many events and runs that was."""
         del context
-        resolved, spool = resolve(self._recipe()), Spool(Path(self.spool))
+        resolved, spool = resolve(self._recipe()), EventSpool(Path(self.spool))
         drained = Drained()
         if spool.pending():
             drained = drain_into(resolved, spool, wanted_by(resolved, str(self.recipe)))

@@ -36,7 +36,7 @@ def run_tags(task: Any, cluster: str, instance: str = "", url: str = "") -> dict
     return tags
 
 
-class RunContext:
+class TrainingTags:
     """The tags that new runs get in one environment; entries that others put there stay."""
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:

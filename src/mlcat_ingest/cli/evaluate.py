@@ -7,7 +7,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import URN, Settings, connect, say_options, service_options
+from mlcat_ingest.cli.options import URN, OutputSettings, connect, say_options, service_options
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
     Exit status: 0 they were evaluated, whatever came out; 1 some could not be, or are not in the
     catalog.
     """
-    complain = Settings.current().complain
+    complain = OutputSettings.current().complain
     code = EXIT_OK
     with connect(server, token) as client:
         for start in range(0, len(urns), MAX_REQUEST_ITEMS):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.cli.whole_file import writable_in, write_whole
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class GateFile:
     """Takes the results behind the gate's verdict, where a file is wanted."""
 
     def __init__(
-        self, pattern: re.Pattern[str] | None, path: Path | None, settings: Settings
+        self, pattern: re.Pattern[str] | None, path: Path | None, settings: OutputSettings
     ) -> None:
         """Write nothing yet.
 

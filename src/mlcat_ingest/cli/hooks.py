@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import Settings, say_options
+from mlcat_ingest.cli.options import OutputSettings, say_options
 from mlcat_ingest.cli.reading import read_recipe
 from mlcat_ingest.cli.signals import stop_on_sigterm
 from mlcat_ingest.hooks.settings import spool_of
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
 if TYPE_CHECKING:
     from mlcat_ingest.hooks.drain import Drained
@@ -51,7 +51,7 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     Exit status: 0, also where nothing waits; 2 the recipe is at fault.
     """
     read_recipe(recipe)
-    found = Spool(spool_of(recipe, str(spool or "")))
+    found = EventSpool(spool_of(recipe, str(spool or "")))
     told = {
         "spool": str(found.folder),
         "waiting": found.pending(),
@@ -93,15 +93,15 @@ def drain(recipe: str, to: str | None, spool: Path | None) -> int:
 
     Exit status: as that of a run; what did not arrive stays in the spool.
     """
-    found = Spool(spool_of(recipe, str(spool or "")))
+    found = EventSpool(spool_of(recipe, str(spool or "")))
     with stop_on_sigterm():
         drained = drained_spool(read_recipe(recipe, to), recipe, found)
-    settings = Settings.current()
+    settings = OutputSettings.current()
     tell(drained, settings)
     return drained.exit_code
 
 
-def drained_spool(resolved: "Resolved", recipe: str, spool: Spool) -> "Drained":
+def drained_spool(resolved: "Resolved", recipe: str, spool: EventSpool) -> "Drained":
     """Drain what is for this recipe; a spool that is not there is an empty one.
 
     Raises:
@@ -117,7 +117,7 @@ def drained_spool(resolved: "Resolved", recipe: str, spool: Spool) -> "Drained":
     return drained
 
 
-def tell(drained: "Drained", settings: Settings) -> None:
+def tell(drained: "Drained", settings: OutputSettings) -> None:
     """Say what came of a drain."""
     from mlcat_ingest.pipeline.report.render import hooks_line
 

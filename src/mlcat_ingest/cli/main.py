@@ -14,7 +14,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, exit_code_of
-from mlcat_ingest.cli.options import SEE_MORE, Settings, quiet_option, verbose_option
+from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
 from mlcat_ingest.errors import MlcatError
 
 COMMANDS: Final = {
@@ -144,7 +144,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def call(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; every error is one message on stderr."""
-    settings = Settings()
+    settings = OutputSettings()
     try:
         result = cli.main(args, prog_name="mlcat-ingest", standalone_mode=False, obj=settings)
         sys.stdout.flush()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.cli.whole_file import STDOUT, is_replaceable, write_whole
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class MetricsFile:
     """Takes the report of a run that has ended; `-` is standard output."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, settings: OutputSettings) -> None:
         """Write nothing yet."""
         self._path = path
         self._settings = settings

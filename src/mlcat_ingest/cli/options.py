@@ -28,7 +28,7 @@ LogFormat = Literal["text", "json"]
 
 
 @dataclass
-class Settings:
+class OutputSettings:
     """How much a command says, and in which form; one a process."""
 
     verbosity: int = 0
@@ -64,22 +64,22 @@ class Settings:
         click.echo("mlcat-ingest: " + "\n".join(lines), err=True)
 
     @classmethod
-    def current(cls) -> "Settings":
+    def current(cls) -> "OutputSettings":
         """Return the settings of the command that runs."""
         return click.get_current_context().ensure_object(cls)
 
 
 def _verbose(context: click.Context, _: click.Parameter, count: int) -> None:
-    context.ensure_object(Settings).verbosity += count
+    context.ensure_object(OutputSettings).verbosity += count
 
 
 def _quiet(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
-    context.ensure_object(Settings).quiet |= value
+    context.ensure_object(OutputSettings).quiet |= value
 
 
 def _log_format(context: click.Context, _: click.Parameter, value: LogFormat | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).log_format = value
+        context.ensure_object(OutputSettings).log_format = value
 
 
 def say_options(command: Callable[P, R]) -> Callable[P, R]:
@@ -87,7 +87,7 @@ def say_options(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def started(*args: P.args, **kwargs: P.kwargs) -> R:
-        Settings.current().start_logging()
+        OutputSettings.current().start_logging()
         return command(*args, **kwargs)
 
     for option in (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
-from mlcat_ingest.cli.reading import Reading, reading_options
+from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, say_options
+from mlcat_ingest.cli.reading import ReadingOptions, reading_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
 from mlcat_ingest.core.text import plural
 
@@ -33,7 +33,7 @@ SHOWN: Final = 20
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line, all of them.")
 @click.option("--exit-code", is_flag=True, help="End with 5 where there is something to write.")
 @say_options
-def command(reading: Reading, *, as_json: bool, exit_code: bool) -> int:
+def command(reading: ReadingOptions, *, as_json: bool, exit_code: bool) -> int:
     """Show what a run of RECIPE would write, field by field, and write nothing anywhere.
 
     It reads what that run would read: what changed since the last one, or with --full everything.
@@ -46,12 +46,12 @@ def command(reading: Reading, *, as_json: bool, exit_code: bool) -> int:
     return show_plan(reading, as_json=as_json, exit_code=exit_code)
 
 
-def show_plan(reading: Reading, *, as_json: bool = False, exit_code: bool = False) -> int:
+def show_plan(reading: ReadingOptions, *, as_json: bool = False, exit_code: bool = False) -> int:
     """Make the plan of a recipe, print it, and return the exit status."""
     from mlcat_ingest.workflows.ingest import Pipeline
     from mlcat_ingest.workflows.plan.plan import Totals, exit_code_of_plan
 
-    settings = Settings.current()
+    settings = OutputSettings.current()
     as_lines = settings.log_format == "json"
     pipeline = Pipeline(reading.resolved(settings, "comparing with")[0])
     with stop_on_sigterm():
@@ -109,7 +109,7 @@ def print_json_line(data: object) -> None:
     output.out(mask(json.dumps(data, ensure_ascii=False)))
 
 
-def _complain(report: "Report", settings: Settings) -> None:
+def _complain(report: "Report", settings: OutputSettings) -> None:
     failure = report.failure
     if failure is None:
         return

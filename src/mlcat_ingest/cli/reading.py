@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.core.extras import require_extra
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingOptions:
     """What to read and how, as the command line says it."""
 
     recipe: str
@@ -34,7 +34,7 @@ class Reading:
         """Whether there is no recipe, only the address of a server."""
         return _ADDRESS.match(self.recipe) is not None
 
-    def resolved(self, settings: Settings, doing: str) -> "tuple[Resolved, bool]":
+    def resolved(self, settings: OutputSettings, doing: str) -> "tuple[Resolved, bool]":
         """Return the recipe with a sink, and whether that is the catalog in the box.
 
         It is where the recipe names no sink and somebody watches, who is told what is being done.
@@ -55,12 +55,12 @@ class Reading:
 
 
 def reading_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add RECIPE and the options on how it is read, given to the command as one `Reading`."""
+    """Add RECIPE and the options on how it is read, given to the command as `ReadingOptions`."""
 
     @functools.wraps(command)
     def started(**given: Any) -> int:
-        named = {name: given.pop(name) for name in Reading.__dataclass_fields__}
-        return command(Reading(**named), **given)
+        named = {name: given.pop(name) for name in ReadingOptions.__dataclass_fields__}
+        return command(ReadingOptions(**named), **given)
 
     for option in reversed(_OPTIONS):
         started = option(started)

@@ -7,9 +7,9 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.asking import agreed
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
+from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, say_options
 from mlcat_ingest.cli.plan import print_entities, print_json, print_json_line
-from mlcat_ingest.cli.reading import Reading
+from mlcat_ingest.cli.reading import ReadingOptions
 from mlcat_ingest.cli.signals import stop_on_sigterm
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def command(recipe: str, to: str | None, *, yes: bool, as_json: bool) -> int:
     """
     from mlcat_ingest.workflows.ingest import Pipeline
 
-    settings = Settings.current()
-    reading = Reading(recipe, to, None, full=False, accept_renaming=False, no_input=False)
+    settings = OutputSettings.current()
+    reading = ReadingOptions(recipe, to, None, full=False, accept_renaming=False, no_input=False)
     resolved, _ = reading.resolved(settings, "taking back from")
     as_json = as_json or settings.log_format == "json"
     with stop_on_sigterm(), Pipeline(resolved).retraction() as retraction:
@@ -63,11 +63,13 @@ def command(recipe: str, to: str | None, *, yes: bool, as_json: bool) -> int:
     return _told(report, settings, as_json=as_json)
 
 
-def _progress(settings: Settings) -> "output.ShownProgress":
+def _progress(settings: OutputSettings) -> "output.ShownProgress":
     return output.progress(quiet=settings.quiet, as_lines=settings.log_format == "json")
 
 
-def _shown(retraction: "Retraction", settings: Settings, *, as_json: bool) -> "tuple[Plan, Totals]":
+def _shown(
+    retraction: "Retraction", settings: OutputSettings, *, as_json: bool
+) -> "tuple[Plan, Totals]":
     from mlcat_ingest.workflows.plan.plan import Totals
     from mlcat_ingest.workflows.plan.render import Line, counts_lines
 
@@ -83,7 +85,7 @@ def _shown(retraction: "Retraction", settings: Settings, *, as_json: bool) -> "t
     return plan, totals
 
 
-def _told(report: "Report", settings: Settings, *, as_json: bool) -> int:
+def _told(report: "Report", settings: OutputSettings, *, as_json: bool) -> int:
     from mlcat_ingest.pipeline.report.render import as_data, retraction_text
 
     failure = report.failure

@@ -11,14 +11,14 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_OK, exit_code_of
 from mlcat_ingest.cli.gate_options import GateFile, gate_options
 from mlcat_ingest.cli.hooks import drained_spool, spool_option, tell
-from mlcat_ingest.cli.options import SEE_MORE, Settings, say_options
-from mlcat_ingest.cli.reading import Reading, reading_options
-from mlcat_ingest.cli.run_files import RunFiles, file_options
+from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, say_options
+from mlcat_ingest.cli.reading import ReadingOptions, reading_options
+from mlcat_ingest.cli.run_files import OutputFiles, file_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
 from mlcat_ingest.core.process import collecting_every, share_one_heap
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.settings import spool_of
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report.report import HooksSummary, Report
@@ -45,7 +45,7 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
 )
 @say_options
 def command(
-    reading: Reading,
+    reading: ReadingOptions,
     report_file: Path | None,
     metrics_file: Path | None,
     fail_on_tests: re.Pattern[str] | None,
@@ -69,14 +69,18 @@ def command(
     if dry_run:
         _refuse_with_dry_run(report_file, metrics_file, fail_on_tests, junit_file)
         return show_plan(reading)
-    settings = Settings.current()
-    files = RunFiles(report_file, metrics_file, settings)
+    settings = OutputSettings.current()
+    files = OutputFiles(report_file, metrics_file, settings)
     gate = GateFile(fail_on_tests, junit_file, settings)
     return _run(reading, spool, files, gate, settings)
 
 
 def _run(
-    reading: Reading, spool: Path | None, files: RunFiles, gate: GateFile, settings: Settings
+    reading: ReadingOptions,
+    spool: Path | None,
+    files: OutputFiles,
+    gate: GateFile,
+    settings: OutputSettings,
 ) -> int:
     """Run what `reading` names, write `files` and what the gate found, and return the status."""
     from mlcat_ingest.pipeline.report.report import worst
@@ -115,13 +119,13 @@ def _run(
 
 
 def _drain(
-    resolved: "Resolved", reading: Reading, folder: Path | None, settings: Settings
+    resolved: "Resolved", reading: ReadingOptions, folder: Path | None, settings: OutputSettings
 ) -> "HooksSummary | None":
     """Bring in what run hooks have left in the spool, and return what came of it."""
     from mlcat_ingest.pipeline.report.report import HooksSummary, failure_of
     from mlcat_ingest.recipe import secrets
 
-    spool = Spool(spool_of(reading.recipe, str(folder or "")))
+    spool = EventSpool(spool_of(reading.recipe, str(folder or "")))
     left = spool.pending()
     if not left:
         return None
@@ -142,7 +146,7 @@ def _refuse_with_dry_run(*given: object) -> None:
         raise click.UsageError(f"{wrong[0]} goes with a run; --dry-run makes a plan only")
 
 
-def _tell(report: "Report", settings: Settings) -> None:
+def _tell(report: "Report", settings: OutputSettings) -> None:
     from mlcat_ingest.pipeline.report.render import as_data, as_text
 
     failure = report.failure

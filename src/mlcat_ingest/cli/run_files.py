@@ -8,7 +8,7 @@ import click
 
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.metrics_file import MetricsFile
-from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.cli.report_file import ReportFile
 from mlcat_ingest.cli.whole_file import writable_in
 
@@ -34,10 +34,10 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-class RunFiles:
+class OutputFiles:
     """Takes the report of a run, for each file that is wanted."""
 
-    def __init__(self, report: Path | None, metrics: Path | None, settings: Settings) -> None:
+    def __init__(self, report: Path | None, metrics: Path | None, settings: OutputSettings) -> None:
         """Write nothing yet.
 
         Raises:

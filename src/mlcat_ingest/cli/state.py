@@ -10,7 +10,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.asking import agreed
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import Settings, say_options
+from mlcat_ingest.cli.options import OutputSettings, say_options
 from mlcat_ingest.cli.reading import read_recipe
 from mlcat_ingest.core.text import plural
 
@@ -74,9 +74,9 @@ def reset(recipe: str, *, yes: bool) -> int:
     if not yes and not agreed(f"Forget the state of {found.name!r} in {database}?"):
         return EXIT_FAILED
     if forget(found.state.url, found.name):
-        Settings.current().tell(f"The state of {found.name!r} in {database} is forgotten.")
+        OutputSettings.current().tell(f"The state of {found.name!r} in {database} is forgotten.")
     else:
-        Settings.current().tell(f"{found.name!r} has no state in {database}.")
+        OutputSettings.current().tell(f"{found.name!r} has no state in {database}.")
     return EXIT_OK
 
 

@@ -7,7 +7,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+from mlcat_ingest.cli.options import OutputSettings, connect, say_options, service_options
 
 _TIMEOUT_S: Final = 300
 
@@ -37,7 +37,7 @@ def command(
     with connect(server, token) as client:
         status = client.wait(task, timeout_s=longest_s) if wait else client.task_status(task)
     if status.error is not None:
-        Settings.current().complain(status.error)
+        OutputSettings.current().complain(status.error)
         return EXIT_FAILED
     shown = {
         "completed": status.completed,

@@ -42,7 +42,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SettingPlace:
     server: str | None
     token: str | None = field(repr=False)
     server_from: str
@@ -65,9 +65,9 @@ def resolve(
     env = os.environ if environ is None else environ
     given = _clean(server)
     places = _places(given, token, env, home or Path.home())
-    found: list[_Place] = []
-    chosen: _Place | None = None
-    holder: _Place | None = None
+    found: list[_SettingPlace] = []
+    chosen: _SettingPlace | None = None
+    holder: _SettingPlace | None = None
     for place in places:
         found.append(place)
         chosen = chosen or (place if place.server else None)
@@ -90,12 +90,12 @@ def resolve(
 
 def _places(
     server: str | None, token: str | None, env: Mapping[str, str], home: Path
-) -> Iterator[_Place]:
+) -> Iterator[_SettingPlace]:
     # An explicit "" is an answer too: no token, wherever else one may lie.
     explicit = None if token is None else token.strip()
-    yield _Place(server, explicit, "the configuration", "the configuration")
+    yield _SettingPlace(server, explicit, "the configuration", "the configuration")
     for server_name, token_name in _ENVIRONMENT:
-        yield _Place(
+        yield _SettingPlace(
             _clean(env.get(server_name)),
             _clean(env.get(token_name)),
             f"the environment ({server_name})",
@@ -105,7 +105,7 @@ def _places(
         yield from _file_place(home / ".datahubenv")
 
 
-def _file_place(path: Path) -> Iterator[_Place]:
+def _file_place(path: Path) -> Iterator[_SettingPlace]:
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def _file_place(path: Path) -> Iterator[_Place]:
     settings = content if isinstance(content, dict) else {}
     gms = settings.get("gms")
     nested = gms if isinstance(gms, dict) else {}
-    yield _Place(
+    yield _SettingPlace(
         _clean(nested.get("server", settings.get("gms.server"))),
         _clean(nested.get("token", settings.get("gms.token"))),
         _FILE,
@@ -134,7 +134,7 @@ def _clean(text: object) -> str | None:
     return text.strip() or None if isinstance(text, str) else None
 
 
-def _same(place: _Place, chosen: _Place) -> bool:
+def _same(place: _SettingPlace, chosen: _SettingPlace) -> bool:
     return place.server is None or place.server.rstrip("/") == (chosen.server or "").rstrip("/")
 
 

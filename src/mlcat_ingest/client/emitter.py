@@ -64,7 +64,7 @@ _HEAD, _TAIL = b'{"proposals":[', b'],"async":"false"}'
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _EntityBatch:
     """Neighbours of one URN, which are written together, and their JSON, joined by commas."""
 
     proposals: Sequence[Proposal]
@@ -141,12 +141,12 @@ class Emitter:
         2k·log2(n) more; two more where the service has a fault. Memory: the JSON of `proposals`.
         """
         rejected: list[AspectRejectedError] = []
-        groups: list[_Group] = []
+        groups: list[_EntityBatch] = []
         for _, some in groupby(proposals, lambda one: one.entity_urn):
             neighbours = list(some)
             written = [one for one in neighbours if one.change_type != "DELETE"]
             try:
-                group = _Group(written, self._joined(written))
+                group = _EntityBatch(written, self._joined(written))
             except (CodecError, InvalidUrnError) as error:
                 rejected.extend(_rejected(neighbours, NOT_SENT, f"it was not sent: {error}"))
                 continue
@@ -189,14 +189,14 @@ class Emitter:
                 raise self._connection.refusal(reply, what=what, urn=one.entity_urn)
         return None
 
-    def _send(self, batch: Sequence[_Group]) -> Iterator[AspectRejectedError]:
+    def _send(self, batch: Sequence[_EntityBatch]) -> Iterator[AspectRejectedError]:
         """Send a batch; halve it where it is refused, until what is at fault stands alone.
 
         One record can also set off a fault of the service, which then takes the others. Where it
         takes none of several, and has taken nothing before, the fault is its own.
         """
         waiting = deque([batch])
-        suspects: list[tuple[Sequence[_Group], Reply]] = []
+        suspects: list[tuple[Sequence[_EntityBatch], Reply]] = []
         while waiting:
             part = waiting.popleft()
             reply = self._posted(part, whole=part is batch)
@@ -216,7 +216,7 @@ class Emitter:
                 self._accept_part(part, reply)
             yield from self._refused(_proposals(part), reply)
 
-    def _posted(self, part: Sequence[_Group], *, whole: bool) -> Reply:
+    def _posted(self, part: Sequence[_EntityBatch], *, whole: bool) -> Reply:
         """Return the reply to a part of a batch, which may be `whole`.
 
         Before v1.7 DataHub answers 500 once it has retried a transaction in vain, so that a fault
@@ -256,15 +256,15 @@ class Emitter:
         kind = AspectChangedError if is_conflict(reply) else AspectRejectedError
         yield from _rejected(proposals, reply.status, reason, kind)
 
-    def _accept_part(self, part: Sequence[_Group], reply: Reply) -> None:
+    def _accept_part(self, part: Sequence[_EntityBatch], reply: Reply) -> None:
         count = sum(len(group.proposals) for group in part)
         first = part[0].proposals[0].entity_urn if len(part) == 1 else None
         self._accept(reply, what=plural(count, "proposal"), urn=first)
         self._took = True
 
-    def _batches(self, groups: Sequence[_Group]) -> Iterator[list[_Group]]:
+    def _batches(self, groups: Sequence[_EntityBatch]) -> Iterator[list[_EntityBatch]]:
         """Yield `groups` in requests' sizes."""
-        batch: list[_Group] = []
+        batch: list[_EntityBatch] = []
         count = size = 0
         for group in groups:
             length, length_bytes = len(group.proposals), len(group.data) + 1
@@ -291,7 +291,7 @@ class Emitter:
             )
 
 
-def _body(groups: Sequence[_Group]) -> bytes:
+def _body(groups: Sequence[_EntityBatch]) -> bytes:
     data = [group.data for group in groups]
     data[0] = _HEAD + data[0]
     data[-1] += _TAIL
@@ -306,7 +306,7 @@ def _refuses_content(reply: Reply) -> bool:
     return reply.status in REFUSED_CONTENT or (not reply.ok and is_too_large(reply))
 
 
-def _sends_computed_field(groups: Sequence[_Group]) -> bool:
+def _sends_computed_field(groups: Sequence[_EntityBatch]) -> bool:
     return any(
         one.aspect_name == VERSION_PROPERTIES and IS_LATEST in one.aspect
         for one in _proposals(groups)
@@ -314,8 +314,8 @@ def _sends_computed_field(groups: Sequence[_Group]) -> bool:
 
 
 def _split(
-    part: Sequence[_Group], reply: Reply
-) -> tuple[Sequence[_Group], Sequence[Sequence[_Group]]]:
+    part: Sequence[_EntityBatch], reply: Reply
+) -> tuple[Sequence[_EntityBatch], Sequence[Sequence[_EntityBatch]]]:
     """Return what of a part is refused, and the parts of the rest that may pass."""
     if len(part) == 1 or is_conflict(reply):
         return part, ()
@@ -327,7 +327,7 @@ def _split(
     return (), (part[:middle], part[middle:])
 
 
-def _proposals(groups: Sequence[_Group]) -> Iterator[Proposal]:
+def _proposals(groups: Sequence[_EntityBatch]) -> Iterator[Proposal]:
     return (one for group in groups for one in group.proposals)
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
@@ -23,7 +23,7 @@ NICE: Final = 5
 def main(arguments: list[str]) -> int:
     """Drain, and return 0 if all of it is done, 1 if there is a reason to try again."""
     turn: int | None = int(arguments[0])
-    spool = Spool(Path(arguments[1]))
+    spool = EventSpool(Path(arguments[1]))
     if spool.is_draining():
         return 1
     os.nice(NICE)
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _drained(spool: Spool, recipe: str, server: str) -> bool:
+def _drained(spool: EventSpool, recipe: str, server: str) -> bool:
     from mlcat_ingest.hooks.hasty import drain_all
 
     why = drain_all(spool, recipe, server)

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Claimed, Spool
+from mlcat_ingest.hooks.spool import ClaimedEvent, EventSpool
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.sources.mlflow.values.uris import normalised
 from mlcat_ingest.workflows.ingest import Pipeline
@@ -92,7 +92,9 @@ def wanted_by(resolved: Resolved, recipe: str) -> Wanted:
     return wanted
 
 
-def drain_into(resolved: Resolved, spool: Spool, wanted: Wanted, *, rest_s: float = 0.0) -> Drained:
+def drain_into(
+    resolved: Resolved, spool: EventSpool, wanted: Wanted, *, rest_s: float = 0.0
+) -> Drained:
     """Drain with the recipe `resolved`; what the catalog refused is kept in the spool's folder.
 
     See `drain` for `rest_s`.
@@ -109,7 +111,7 @@ def drain_into(resolved: Resolved, spool: Spool, wanted: Wanted, *, rest_s: floa
     return drain(spool, wanted, bring, rest_s=rest_s)
 
 
-def drain(spool: Spool, wanted: Wanted, bring: NamedRuns, *, rest_s: float = 0.0) -> Drained:
+def drain(spool: EventSpool, wanted: Wanted, bring: NamedRuns, *, rest_s: float = 0.0) -> Drained:
     """Bring in the runs of all events that are `wanted`, and return what came of it.
 
     What ends a pass early keeps its events, and ends the drain; what was refused keeps those of
@@ -141,7 +143,7 @@ def drain(spool: Spool, wanted: Wanted, bring: NamedRuns, *, rest_s: float = 0.0
 class _Drain:
     """One drain under way."""
 
-    def __init__(self, spool: Spool, wanted: Wanted, bring: NamedRuns) -> None:
+    def __init__(self, spool: EventSpool, wanted: Wanted, bring: NamedRuns) -> None:
         self._spool, self._wanted, self._bring = spool, wanted, bring
         self.kept: set[str] = set()
         self._events = self._runs = self._elsewhere = 0
@@ -168,7 +170,7 @@ class _Drain:
             if len(claimed) < BATCH:
                 return
 
-    def _take(self, claimed: Sequence[Claimed]) -> frozenset[str]:
+    def _take(self, claimed: Sequence[ClaimedEvent]) -> frozenset[str]:
         """Bring in the runs of these events, and return the ids of those that have arrived."""
         ids = list(dict.fromkeys(one.event.run_id for one in claimed))
         brought = self._bring(ids)
@@ -188,7 +190,7 @@ class _Drain:
         return Drained(self._events, self._runs, self._elsewhere, left, self._bad, busy)
 
 
-def _tell_unknown(claimed: Sequence[Claimed], unknown: Sequence[str]) -> None:
+def _tell_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
     if unknown:
         places = sorted({one.event.tracking_uri for one in claimed if one.event.run_id in unknown})
         log.info(

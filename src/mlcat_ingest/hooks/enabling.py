@@ -9,7 +9,7 @@ from typing import Any
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.config import HookConfig, with_config
 from mlcat_ingest.hooks.listening import Listener, Once, guarded, listen
-from mlcat_ingest.hooks.settings import Settings
+from mlcat_ingest.hooks.settings import HookSettings
 
 _lock = threading.Lock()
 warn = Once()
@@ -51,7 +51,7 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
         else:
             config["recipe"] = recipe_or_config
         try:
-            settings = Settings.of(with_config(config, os.environ))
+            settings = HookSettings.of(with_config(config, os.environ))
         except RecipeError as error:
             warn(str(error))
             return False
@@ -67,7 +67,7 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
         return _enabled
 
 
-def _listen(settings: Settings) -> bool:
+def _listen(settings: HookSettings) -> bool:
     try:
         from mlflow.tracking._tracking_service import utils
     except ImportError:

@@ -9,7 +9,7 @@ from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.drain import drain_into, wanted_by
 from mlcat_ingest.hooks.sender import URI_VARIABLE
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import (
@@ -30,7 +30,7 @@ REST_S: Final = 2.0
 """Between two passes, so that where runs end all the time they come in batches."""
 
 
-def drain_all(spool: Spool, recipe: str, server: str) -> str | None:
+def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
     """Drain what is for the recipe, or without one what is of each tracking server.
 
     Why events are left is returned, None if none are.
@@ -51,7 +51,7 @@ def drain_all(spool: Spool, recipe: str, server: str) -> str | None:
     return why
 
 
-def _drain_with(resolved: Resolved, spool: Spool, place: str) -> str | None:
+def _drain_with(resolved: Resolved, spool: EventSpool, place: str) -> str | None:
     drained = drain_into(hasty(resolved), spool, wanted_by(resolved, place), rest_s=REST_S)
     log.info("%d events of %d runs, %d left", drained.events, drained.runs, drained.left)
     if drained.report is None:

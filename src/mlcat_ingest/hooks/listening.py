@@ -16,8 +16,8 @@ from typing import Any, Final
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.sender import Sender
-from mlcat_ingest.hooks.settings import Settings
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.settings import HookSettings
+from mlcat_ingest.hooks.spool import EventSpool
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
@@ -33,10 +33,10 @@ OnEnd = Callable[[str, str, str], None]
 class Listener:
     """Writes an event for each run that ends; whatever goes wrong in it is told once."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HookSettings) -> None:
         """Write to the spool of `settings`; nothing is touched before a run ends."""
         self._settings = settings
-        self._spool = Spool(settings.spool)
+        self._spool = EventSpool(settings.spool)
         self._sender = Sender(settings, self._spool)
         self._warn = Once()
         if (problem := settings.missing_recipe) is not None:

@@ -7,7 +7,7 @@ MLCAT_HOOK=1 that is the moment to begin to listen; without it, one look at the 
 import os
 
 
-class RunContext:
+class NoRunContext:
     """A provider of run context that never has any."""
 
     def in_context(self) -> bool:

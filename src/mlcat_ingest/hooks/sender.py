@@ -15,8 +15,8 @@ from typing import IO, Final
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.settings import Settings
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.settings import HookSettings
+from mlcat_ingest.hooks.spool import EventSpool
 
 URI_VARIABLE: Final = "MLCAT_HOOK_TRACKING_URI"
 """What a drain is told a tracking URI by that has credentials in it: events have none."""
@@ -28,7 +28,7 @@ _DONE: Final = 0
 class Sender:
     """Starts a drain some seconds after `poke`, one at a time; again after a pause if it failed."""
 
-    def __init__(self, settings: Settings, spool: Spool) -> None:
+    def __init__(self, settings: HookSettings, spool: EventSpool) -> None:
         """Start nothing yet."""
         self._settings = settings
         self._spool = spool

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlcat_ingest.hooks.enabling import warn
 from mlcat_ingest.hooks.listening import Listener, attach, guarded, listen
-from mlcat_ingest.hooks.settings import Settings
+from mlcat_ingest.hooks.settings import HookSettings
 
 
 def create_app() -> Any:
@@ -38,7 +38,7 @@ def _serves_asgi() -> bool:
 
 
 def _listen() -> None:
-    settings = Settings.of()
+    settings = HookSettings.of()
     if settings is None:
         warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
         return

@@ -16,7 +16,7 @@ _RANKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HookSettings:
     """Where events go, and who sends them.
 
     Events are kept in `spool`. They are for `recipe`, or without one for the catalog `server`.

@@ -41,14 +41,14 @@ _LEFT_BEHIND_S: Final = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedEvent:
     """An event that this process alone has, and the name of its file."""
 
     name: str
     event: Event
 
 
-class Spool:
+class EventSpool:
     """A spool in `folder`, which is made by the first event."""
 
     def __init__(
@@ -185,12 +185,12 @@ class Spool:
 
     def claim(
         self, most: int, wanted: Callable[[Event], bool], passed: frozenset[str] = frozenset()
-    ) -> list[Claimed]:
+    ) -> list[ClaimedEvent]:
         """Take the oldest `most` events that are `wanted`, except files of the names `passed`.
 
         What is too old, or no event at all, is dropped on the way, and counted.
         """
-        found: list[Claimed] = []
+        found: list[ClaimedEvent] = []
         oldest_ms = time.time() * 1000 - self._max_age_s * 1000
         for name in self.waiting():
             if len(found) >= most:
@@ -209,7 +209,7 @@ class Spool:
             elif _moment(name) < oldest_ms:
                 self._let_go(name, event, "it became too old")
             else:
-                found.append(Claimed(name, event))
+                found.append(ClaimedEvent(name, event))
         return found
 
     def done(self, names: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ _REFERENCE_UNSAFE = re.compile("[()\u241f]")
 _FOREIGN_ESCAPES = re.compile("%2C|%28|%29|%E2%90%9F")
 
 
-class Part(Enum):
+class UrnPart(Enum):
     """What one part of a URN holds."""
 
     NAME = "name"
@@ -58,12 +58,12 @@ class UrnKind:
     """How the URNs of one entity type are built; `own` kinds encode every unsafe character."""
 
     entity_type: str
-    parts: tuple[Part, ...]
+    parts: tuple[UrnPart, ...]
     own: bool = False
 
 
-_MODEL_PARTS = (Part.PLATFORM, Part.NAME, Part.FABRIC)
-_SINGLE = (Part.NAME,)
+_MODEL_PARTS = (UrnPart.PLATFORM, UrnPart.NAME, UrnPart.FABRIC)
+_SINGLE = (UrnPart.NAME,)
 
 KINDS: Final = {
     kind.entity_type: kind
@@ -71,16 +71,16 @@ KINDS: Final = {
         UrnKind("mlModel", _MODEL_PARTS, own=True),
         UrnKind("mlModelGroup", _MODEL_PARTS, own=True),
         UrnKind("mlModelDeployment", _MODEL_PARTS, own=True),
-        UrnKind("mlFeature", (Part.NAME, Part.NAME), own=True),
-        UrnKind("mlPrimaryKey", (Part.NAME, Part.NAME), own=True),
-        UrnKind("mlFeatureTable", (Part.PLATFORM, Part.NAME), own=True),
+        UrnKind("mlFeature", (UrnPart.NAME, UrnPart.NAME), own=True),
+        UrnKind("mlPrimaryKey", (UrnPart.NAME, UrnPart.NAME), own=True),
+        UrnKind("mlFeatureTable", (UrnPart.PLATFORM, UrnPart.NAME), own=True),
         UrnKind("dataset", _MODEL_PARTS),
         UrnKind("dataPlatform", _SINGLE),
-        UrnKind("dataPlatformInstance", (Part.PLATFORM, Part.NAME)),
-        UrnKind("dataFlow", (Part.NAME, Part.NAME, Part.NAME)),
-        UrnKind("dataJob", (Part.DATA_FLOW, Part.NAME)),
+        UrnKind("dataPlatformInstance", (UrnPart.PLATFORM, UrnPart.NAME)),
+        UrnKind("dataFlow", (UrnPart.NAME, UrnPart.NAME, UrnPart.NAME)),
+        UrnKind("dataJob", (UrnPart.DATA_FLOW, UrnPart.NAME)),
         UrnKind("dataProcessInstance", _SINGLE),
-        UrnKind("versionSet", (Part.NAME, Part.NAME)),
+        UrnKind("versionSet", (UrnPart.NAME, UrnPart.NAME)),
         UrnKind("container", _SINGLE),
         UrnKind("tag", _SINGLE),
         UrnKind("glossaryTerm", _SINGLE),
@@ -148,7 +148,7 @@ def build(entity_type: str, *parts: str) -> str:
         )
     encode = encode_own if kind.own else encode_foreign
     spelled = [
-        encode(part) if role is Part.NAME else part
+        encode(part) if role is UrnPart.NAME else part
         for role, part in zip(kind.parts, parts, strict=True)
     ]
     body = spelled[0] if len(spelled) == 1 else f"({','.join(spelled)})"
@@ -240,7 +240,7 @@ def parse(urn: str) -> Urn:
     return Urn(
         entity_type,
         tuple(
-            decode(part) if role is Part.NAME else part
+            decode(part) if role is UrnPart.NAME else part
             for role, part in zip(kind.parts, check(urn), strict=True)
         ),
     )
@@ -263,9 +263,9 @@ def _check_parts(
     for role, part in zip(kind.parts, raw, strict=True):
         if not part:
             raise InvalidUrnError(f"{_shown(urn)} has an empty part")
-        if role is Part.NAME:
+        if role is UrnPart.NAME:
             _check_name(urn, part, unsafe)
-        elif role is Part.FABRIC:
+        elif role is UrnPart.FABRIC:
             if part not in FABRICS:
                 hint = f"one of {', '.join(sorted(FABRICS))}"
                 raise InvalidUrnError(f"{_shown(part)} is not an environment", hint=hint)

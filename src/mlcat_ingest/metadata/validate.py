@@ -25,7 +25,7 @@ _SHOWN_CHARS = 60
 _DISCRIMINATOR: Final = "fieldDiscriminator"
 
 
-class Problem(NamedTuple):
+class AspectProblem(NamedTuple):
     """One thing that is wrong: where (`trainingMetrics[2].name`, "" for all of it), and what."""
 
     path: str
@@ -35,13 +35,13 @@ class Problem(NamedTuple):
         return f"{self.path} {self.sentence}" if self.path else self.sentence
 
 
-_Problems: TypeAlias = list[Problem] | None
+_Problems: TypeAlias = list[AspectProblem] | None
 _Check: TypeAlias = Callable[[Any], _Problems]
 _Fit: TypeAlias = Callable[[Sequence[Any]], bool]
 _Markers: TypeAlias = tuple[object, ...]
 
 
-def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[Problem]:
+def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[AspectProblem]:
     """Return what is wrong with an aspect of an entity type; an empty list where nothing is.
 
     Checked are JSON types, enum values, required fields, integer widths, and URNs with their
@@ -51,7 +51,7 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[P
     Cost: about 1 µs a nested record.
     """
     if not allows(entity_type, aspect_name):
-        return [Problem("", f"{entity_type} has no aspect {_shown(aspect_name)}")]
+        return [AspectProblem("", f"{entity_type} has no aspect {_shown(aspect_name)}")]
     spec = ASPECTS.get(aspect_name)
     if entity_type not in ENTITIES or spec is None or spec.type is None:
         return _check_object(value) or []
@@ -81,7 +81,7 @@ def _record(record: Any, edge: Edge | None = None) -> _Check:
                 problems = _add(problems, key, found)
         for key in required:
             if key not in value:
-                problems = _add(problems, key, [Problem("", "is required")])
+                problems = _add(problems, key, [AspectProblem("", "is required")])
         return problems
 
     return check_record
@@ -164,7 +164,7 @@ def _union(record: Any) -> _Check:
             return _wrong("an object", value)
         keys = [key for key in value if key != _DISCRIMINATOR]
         if len(keys) != 1 or (key := keys[0]) not in checks:
-            return [Problem("", f"has to have exactly one of the keys {names}")]
+            return [AspectProblem("", f"has to have exactly one of the keys {names}")]
         found = checks[key](value[key])
         return None if found is None else _add(None, key, found)
 
@@ -255,7 +255,7 @@ def _integer(width: int) -> _Check:
             return _wrong("an integer", value)
         if -most <= value < most:
             return None
-        return [Problem("", f"has to fit into {width} bits")]
+        return [AspectProblem("", f"has to fit into {width} bits")]
 
     return check_integer
 
@@ -274,7 +274,7 @@ def _enum(symbols: frozenset[str]) -> _Check:
             return _wrong("a string", value)
         if value in symbols:
             return None
-        return [Problem("", f"is {_shown(value)}, not one of {', '.join(sorted(symbols))}")]
+        return [AspectProblem("", f"is {_shown(value)}, not one of {', '.join(sorted(symbols))}")]
 
     return check_enum
 
@@ -284,9 +284,9 @@ def _urn(kinds: frozenset[str]) -> _Check:
         if not isinstance(value, str):
             return _wrong("a URN", value)
         if len(value) > MAX_URN_BYTES:
-            return [Problem("", f"is no URN: it has more than {MAX_URN_BYTES} bytes")]
+            return [AspectProblem("", f"is no URN: it has more than {MAX_URN_BYTES} bytes")]
         fault = _urn_fault(value, kinds)
-        return None if fault is None else [Problem("", fault)]
+        return None if fault is None else [AspectProblem("", fault)]
 
     return check_urn
 
@@ -306,17 +306,17 @@ def _urn_fault(urn: str, kinds: frozenset[str]) -> str | None:
 # --- telling what is wrong -----------------------------------------------------------------------
 
 
-def _add(problems: _Problems, place: str, found: list[Problem]) -> list[Problem]:
+def _add(problems: _Problems, place: str, found: list[AspectProblem]) -> list[AspectProblem]:
     """Return `problems` with those `found` at `place`, whose paths get it in front."""
     placed = [] if problems is None else problems
     for path, sentence in found:
         dot = "." if path and not path.startswith("[") else ""
-        placed.append(Problem(f"{place}{dot}{path}", sentence))
+        placed.append(AspectProblem(f"{place}{dot}{path}", sentence))
     return placed
 
 
-def _wrong(wanted: str, value: object) -> list[Problem]:
-    return [Problem("", f"has to be {wanted}, not {_kind_of(value)}")]
+def _wrong(wanted: str, value: object) -> list[AspectProblem]:
+    return [AspectProblem("", f"has to be {wanted}, not {_kind_of(value)}")]
 
 
 def _kind_of(value: object) -> str:

@@ -9,7 +9,7 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.pipeline.evaluate.gate import MetadataGate
 from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.removal import Withheld
-from mlcat_ingest.pipeline.report.catalog import Listing, publish
+from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.tally import Standing, Tally
@@ -39,7 +39,7 @@ class Ending:
     withheld: Withheld
     letters: DeadLetters
     metadata_gate: MetadataGate | None
-    listing: Listing | None
+    listing: RecipeListing | None
     catalog: str = ""
     verdict: Verdict | None = None
 

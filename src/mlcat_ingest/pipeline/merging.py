@@ -12,7 +12,7 @@ from mlcat_ingest.pipeline.read.pages import Chunk
 from mlcat_ingest.pipeline.removal.withheld import Withheld
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.pipeline.write.batches import Writer
+from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.recipe.model import LimitsSpec
 
 
@@ -47,7 +47,7 @@ class Merger:
     def __init__(
         self,
         sink: Catalog,
-        writer: Writer,
+        writer: BatchWriter,
         in_flight: InFlight,
         evaluator: Evaluator,
         tracker: Tracker,

@@ -37,13 +37,13 @@ from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pa
 from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.removal import Removal, Withheld
 from mlcat_ingest.pipeline.removal.rename import Copier
-from mlcat_ingest.pipeline.report.catalog import Listing
+from mlcat_ingest.pipeline.report.catalog import RecipeListing
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Progress, Report
 from mlcat_ingest.pipeline.report.tally import Mask, Tally
 from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.write.batches import Writer
+from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.pipeline.write.delivery import Delivers, Delivery
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.merge import by_aspect
@@ -97,14 +97,14 @@ class RunOptions:
     scope: ReadScope = field(default_factory=Changes)
     doing: str = "writing to"
     """What the run does to its catalog, as words for the user."""
-    listing: Listing | None = None
+    listing: RecipeListing | None = None
     """How the catalog lists the run; None where it is not told of it."""
 
 
 MakeDelivery = Callable[[Catalog, Merge, Tally, Gate], Delivers]
 
 
-class Run:
+class PipelineRun:
     """One run over sources and a sink that are built already; used once."""
 
     def __init__(
@@ -168,14 +168,14 @@ class Run:
 
     def _writing(
         self, options: RunOptions, delivery: MakeDelivery
-    ) -> tuple[Delivers, Writer, Merger, Removal]:
+    ) -> tuple[Delivers, BatchWriter, Merger, Removal]:
         """Return the stages from an entity to the catalog."""
         recipe = options.recipe
         rules = MergeRules(recipe.name, by_aspect(recipe.merge))
         merge = partial(merge_entity, rules=rules)
         last = delivery(self._sink, merge, self._tally, self._gate)
         tracker = self._state.tracker
-        writer = Writer(
+        writer = BatchWriter(
             last,
             self._in_flight,
             self._evaluator,

@@ -22,7 +22,7 @@ from mlcat_ingest.errors import (
 _SAID_CHARS: Final = 300
 
 
-class Holder(NamedTuple):
+class DatabaseOwner(NamedTuple):
     """Whose database it is: the program, and what it calls the database."""
 
     program: str
@@ -91,7 +91,9 @@ _KINDS: Final = (
 )
 
 
-def failure(holder: Holder, shown: str, error: SQLAlchemyError, password: str | None) -> MlcatError:
+def failure(
+    holder: DatabaseOwner, shown: str, error: SQLAlchemyError, password: str | None
+) -> MlcatError:
     """Return the error to raise for one of the driver; `shown` names the database publicly."""
     said = _said(error, password)
     kind = next(kind for kind in _KINDS if re.search(kind.said, said, re.IGNORECASE))

@@ -9,9 +9,9 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.evaluate.gate import GateOptions
-from mlcat_ingest.pipeline.report.catalog import Listing
+from mlcat_ingest.pipeline.report.catalog import RecipeListing
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import OnProgress, OnReport, Run, RunOptions
+from mlcat_ingest.pipeline.run import OnProgress, OnReport, PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
@@ -20,7 +20,7 @@ from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
 from mlcat_ingest.sources.base import Capability, Runs, Source
 from mlcat_ingest.workflows.named_runs import Brought, refused_among
 from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import PlanSpool
 from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.workflows.resolve import Resolved, resolve
 from mlcat_ingest.workflows.retract.retraction import Retraction
@@ -74,7 +74,7 @@ class Pipeline:
             gate=gate,
             listing=listing_of(self._resolved),
         )
-        return Run(self._sources(), self._build_sink(), options).execute(progress, keep)
+        return PipelineRun(self._sources(), self._build_sink(), options).execute(progress, keep)
 
     def run_named(
         self, run_ids: Sequence[str], *, dead_letters: Path | None = None, more: bool = False
@@ -102,7 +102,7 @@ class Pipeline:
         )
         able = {Capability.RUNS, Capability.FEATURES}
         sources = [one for one in self._sources() if able & one.capabilities]
-        run = Run(sources, self._build_sink(), options)
+        run = PipelineRun(sources, self._build_sink(), options)
         report = run.execute()
         unknown = [one for one in run_ids if one not in run.found_ids]
         return Brought(report, unknown, refused_among(run_ids, letters))
@@ -127,8 +127,10 @@ class Pipeline:
             doing="comparing with",
         )
         sources, sink = self._sources(), self._build_sink()
-        spool = Spool()
-        run = Run(sources, PlannedCatalog(sink, spool), options, lambda *_: PlannedDelivery(spool))
+        spool = PlanSpool()
+        run = PipelineRun(
+            sources, PlannedCatalog(sink, spool), options, lambda *_: PlannedDelivery(spool)
+        )
         return Plan(run.execute(progress), spool, sink.batch_size)
 
     def retraction(self) -> Retraction:
@@ -157,11 +159,11 @@ class Pipeline:
         return self._sink.build()
 
 
-def listing_of(resolved: Resolved) -> Listing | None:
+def listing_of(resolved: Resolved) -> RecipeListing | None:
     """Return how the catalog lists a run, None where the recipe does not want that."""
     if resolved.sink is None or not resolved.recipe.report_to_catalog:
         return None
-    return Listing(
+    return RecipeListing(
         sources=tuple(source.type for source in resolved.sources),
         sink=resolved.sink.type,
         version=f"mlcat-ingest {mlcat_ingest.__version__}",

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import OnProgress, Run, RunOptions
+from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
@@ -121,7 +121,7 @@ class Sharding:
         self, sources: Sequence[Source[Any]], options: RunOptions, progress: OnProgress | None
     ) -> Report:
         sink: Catalog = self._sink.build()
-        return Run(sources, sink, options).execute(progress)
+        return PipelineRun(sources, sink, options).execute(progress)
 
     def _source(self, at: int) -> Source[Any]:
         """Return a source made anew.

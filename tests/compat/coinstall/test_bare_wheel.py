@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.core.extras import MODULES
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from support import small_store
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fakes import model_urn
@@ -69,8 +69,8 @@ def get_tracking_uri(): return "http://mlflow:5000"
 TRAINS = """
 import sys
 before = set(sys.modules)
-from mlcat_ingest.hooks.plugin import RunContext
-RunContext().in_context()
+from mlcat_ingest.hooks.plugin import NoRunContext
+NoRunContext().in_context()
 from mlflow.tracking._tracking_service import utils
 utils._tracking_store_registry.get_store().update_run_info("r1", "FINISHED")
 tops = {name.partition(".")[0] for name in set(sys.modules) - before}
@@ -178,6 +178,6 @@ def test_an_event_is_written_by_the_standard_library_alone(bare: Venv, tmp_path:
         MLCAT_HOOK_SEND="0",
     )
     assert loaded.split() == ["mlcat_ingest", "mlflow"]
-    spool = Spool(tmp_path / "spool")
+    spool = EventSpool(tmp_path / "spool")
     with spool.draining():
         assert [one.event.run_id for one in spool.claim(9, bool)] == ["r1"]

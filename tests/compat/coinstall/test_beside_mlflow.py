@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from support.installed import output, versions
 from support.mlflow_server import running
 from support.venvs import REQUIREMENTS, Venv, make_venv
@@ -77,6 +77,6 @@ def hears_of_a_run(venv: Venv, folder: Path) -> None:
         MLCAT_HOOK_SEND="0",
         MLCAT_RECIPE=str(folder / "recipe.yml"),
     )
-    spool = Spool(folder / ".mlcat" / "spool")
+    spool = EventSpool(folder / ".mlcat" / "spool")
     with spool.draining():
         assert [one.event.run_id for one in spool.claim(9, bool)] == [said.split()[-1]]

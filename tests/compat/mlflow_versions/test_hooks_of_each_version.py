@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from support.hooks import as_installed
 from support.mlflow_server import MlflowServer, running
 from support.venvs import venv_for
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
 
 
 def claimed(folder: Path) -> list[tuple[str, str]]:
-    spool = Spool(folder)
+    spool = EventSpool(folder)
     with spool.draining():
         return [(one.event.run_id, one.event.status) for one in spool.claim(9, bool)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.metadata.codec import dumps
 from support.airflow_home import Airflow, Outcome, Step, make_airflow
 from support.catalog_server import RunningCatalog, running_catalog
@@ -44,7 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ):
         insert_runs(mlflow.db_path, 40, experiments=4)
         [told_of, *_] = insert_runs(mlflow.db_path, 60, experiments=1, prefix="large")
-        Spool(folder / "spool").put(an_event(mlflow, told_of))
+        EventSpool(folder / "spool").put(an_event(mlflow, told_of))
         outcome = airflow.script(steps(folder, catalog), **connections(mlflow, catalog))
         yield World(airflow, mlflow, catalog, folder, outcome)
 
@@ -136,7 +136,7 @@ def test_a_spool_is_drained_first(world: World) -> None:
         one for one in run["xcoms"] if one[0] == "drain" and one[2] == "return_value"
     ]
     assert drained == {"events": 1, "runs": 1, "left": 0}
-    assert Spool(world.folder / "spool").pending() == 0
+    assert EventSpool(world.folder / "spool").pending() == 0
 
 
 def test_a_failed_shard_fails_the_run_and_nothing_is_finished(world: World) -> None:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.state.lock import held_state
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
@@ -167,7 +167,7 @@ def test_a_run_of_the_recipe_drains_the_spool_that_it_is_told_of(
     first = bench.command("recipe.yml", "--no-input")
     assert first.returncode == 0, first.stderr
     [run_id] = some_runs(bench.mlflow, 1)
-    told = Spool(bench.folder / "elsewhere")
+    told = EventSpool(bench.folder / "elsewhere")
     told.put(Event(run_id, recipe="/on/another/host/recipe.yml"))
     done = bench.command("recipe.yml", "--no-input", "--spool", str(told.folder))
     assert done.returncode == 0, done.stderr

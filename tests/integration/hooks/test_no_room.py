@@ -74,9 +74,9 @@ _FULL_AND_ROOM_AGAIN = """
 import errno
 from pathlib import Path
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
-spool = Spool(Path("full/spool"))
+spool = EventSpool(Path("full/spool"))
 for _ in range(2):
     try:
         spool.put(Event("lost"))

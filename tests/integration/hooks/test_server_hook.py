@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from support.hooks import as_installed
 from support.mlflow_server import running
 from support.venvs import Venv, venv_for
@@ -38,7 +38,7 @@ def test_a_run_that_any_client_ends_is_in_the_spool(tmp_path: Path) -> None:
     with running(OURS, tmp_path / "store", extra_args=arguments, env=env) as server:
         run_id = a_run_that_ends(server.url)
         assert requests.get(f"{server.url}/", timeout=60).status_code == 200
-    spool = Spool(tmp_path / "spool")
+    spool = EventSpool(tmp_path / "spool")
     with spool.draining():
         [found] = spool.claim(9, bool)
     assert (found.event.run_id, found.event.status) == (run_id, "FINISHED")
@@ -65,6 +65,6 @@ def test_basic_authentication_goes_on_beside_the_hook(tmp_path: Path) -> None:
         run_id = a_run_that_ends(server.url, ("admin", "some words 12"))
         nobody = requests.get(f"{server.url}/api/2.0/mlflow/runs/get?run_id={run_id}", timeout=60)
         assert nobody.status_code == 401
-    spool = Spool(tmp_path / ".mlcat" / "spool")
+    spool = EventSpool(tmp_path / ".mlcat" / "spool")
     with spool.draining():
         assert [one.event.run_id for one in spool.claim(9, bool)] == [run_id]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
 pytestmark = pytest.mark.integration
 
@@ -23,8 +23,8 @@ _WRITES = """
 import sys
 from pathlib import Path
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
-spool = Spool(Path(sys.argv[1]))
+from mlcat_ingest.hooks.spool import EventSpool
+spool = EventSpool(Path(sys.argv[1]))
 for number in range(10**6):
     spool.put(Event(f"r{number}"))
     print(f"r{number}", flush=True)
@@ -33,8 +33,8 @@ for number in range(10**6):
 _DRAINS = """
 import sys
 from pathlib import Path
-from mlcat_ingest.hooks.spool import Spool
-spool = Spool(Path(sys.argv[1]))
+from mlcat_ingest.hooks.spool import EventSpool
+spool = EventSpool(Path(sys.argv[1]))
 while spool.pending():
     with spool.draining() as mine:
         found = spool.claim(7, bool) if mine else []
@@ -57,7 +57,7 @@ def forked(work: Callable[[], object]) -> int:
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_forked_writers_and_drains_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool")
+    spool = EventSpool(tmp_path / "spool")
     spool.put(Event("parent"))
     children = [forked(lambda n=n: spool.put(Event(f"r{n}"))) for n in range(WRITERS)]  # type: ignore[misc]
     drains = [
@@ -84,7 +84,7 @@ def test_what_was_put_outlives_a_kill_and_nothing_is_half_there(tmp_path: Path) 
         time.sleep(0.01)
         writer.send_signal(signal.SIGKILL)
         said += writer.stdout.read().split()
-    spool = Spool(folder)
+    spool = EventSpool(folder)
     with spool.draining():
         found = {one.event.run_id for one in spool.claim(10**6, bool)}
     assert set(said) <= found
@@ -93,11 +93,11 @@ def test_what_was_put_outlives_a_kill_and_nothing_is_half_there(tmp_path: Path) 
 
 
 def test_the_claims_of_a_killed_drain_wait_again(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     spool.put(Event("r"))
     script = (
-        "import os, sys; from pathlib import Path; from mlcat_ingest.hooks.spool import Spool\n"
-        "spool = Spool(Path(sys.argv[1]))\n"
+        "import os, sys; from pathlib import Path; from mlcat_ingest.hooks.spool import EventSpool\n"
+        "spool = EventSpool(Path(sys.argv[1]))\n"
         "with spool.draining(): spool.claim(9, bool); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)

@@ -11,7 +11,7 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
@@ -199,7 +199,7 @@ def options_made(recipe: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patched:
         for kind in (RunOptions, StateOptions):
             patched.setattr(kind, "__init__", recording(kind.__init__))
-        patched.setattr(Run, "execute", lambda run, *_: run._withheld.close())
+        patched.setattr(PipelineRun, "execute", lambda run, *_: run._withheld.close())
         Pipeline(Recipe.parse(recipe, base_dir=folder)).run()
     return found
 

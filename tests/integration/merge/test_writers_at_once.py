@@ -17,7 +17,7 @@ from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.catalog_server import running_catalog
 from support.fake_service import Answer, Asked, fake_service
 from support.fakes import FakeSource, group_urn, model_urn
@@ -87,7 +87,7 @@ def said(writer: str, entry: str) -> list[Entity]:
 def ingest(url: str, writer: str, entry: str) -> Report:
     sink = RestCatalog(RestSinkConfig.model_validate({"server": url, "token": ""}))
     source = FakeSource([said(writer, entry)])
-    return Run([source], sink, RunOptions(a_recipe(writer), mask=str)).execute()
+    return PipelineRun([source], sink, RunOptions(a_recipe(writer), mask=str)).execute()
 
 
 @contextmanager
@@ -200,7 +200,9 @@ def test_an_aspect_that_cannot_be_empty_is_deleted_in_the_catalog(catalog: str) 
     def run(fresh: dict[str, Any]) -> Report:
         sink = RestCatalog(RestSinkConfig.model_validate({"server": catalog, "token": ""}))
         entity = Entity(URNS[0], {"versionProperties": fresh, HOME: {"name": "n"}})
-        return Run([FakeSource([[entity]])], sink, RunOptions(a_recipe("one"), mask=str)).execute()
+        return PipelineRun(
+            [FakeSource([[entity]])], sink, RunOptions(a_recipe("one"), mask=str)
+        ).execute()
 
     assert run(version).exit_code == 0
     assert run(dict.fromkeys(version)).exit_code == 0

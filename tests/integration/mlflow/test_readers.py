@@ -12,7 +12,7 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, Place, client_text
+from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, FileLocation, client_text
 from mlcat_ingest.sources.mlflow.read.opening import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
@@ -205,10 +205,10 @@ def test_every_reader_reads_files_of_runs_and_of_logged_models(
     over_http = rest(server)
     experiments = [one.experiment_id for page in over_http.experiments() for one in page]
     run = next(run for page in over_http.runs(experiments) for run in page)
-    places = [Place("run", run.run_id, run.artifact_uri)]
+    places = [FileLocation("run", run.run_id, run.artifact_uri)]
     if made.logged_models:
         model = next(one for page in over_http.logged_models(experiments) for one in page)
-        places.append(Place("model", model.model_id, model.artifact_uri))
+        places.append(FileLocation("model", model.model_id, model.artifact_uri))
     direct = open_reader(MlflowConfig(tracking_uri=f"sqlite:///{server.db_path}"))
     with closing(direct), closing(ClientReader(config)) as by_client:
         for place in places:
@@ -226,7 +226,7 @@ def test_every_reader_reads_files_of_runs_and_of_logged_models(
 def test_files_of_what_is_not_there_are_not_there(seeded: tuple[MlflowServer, Seeded]) -> None:
     reader = rest(seeded[0])
     for kind in ("run", "model"):
-        assert reader.text_of(Place(kind, "0" * 32, None), "MLmodel") is None
+        assert reader.text_of(FileLocation(kind, "0" * 32, None), "MLmodel") is None
 
 
 def test_the_client_reads_files_of_addresses_that_are_no_folder(
@@ -234,7 +234,7 @@ def test_the_client_reads_files_of_addresses_that_are_no_folder(
 ) -> None:
     put_files(tmp_path)
     reader = ClientReader(MlflowConfig(tracking_uri=seeded[0].url))
-    place = Place("run", "0" * 32, f"file://localhost{tmp_path}")
+    place = FileLocation("run", "0" * 32, f"file://localhost{tmp_path}")
     with closing(reader):
         assert reader.text_of(place, SPEC) == "input_columns: []"
         assert client_text(seeded[0].url, place, SPEC) == "input_columns: []"

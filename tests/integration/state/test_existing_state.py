@@ -11,7 +11,7 @@ from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.parts import PartitionKey
-from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.rows import RecordRow
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
 from support.fakes import FakeSink
@@ -31,8 +31,10 @@ def kept(url: str) -> Iterator[StateSession]:
         parts.begin(engine, key, "s")
         parts.pin(engine, key, {"run": "urn:li:mlModel:x"})
         parts.finish(engine, key, {"since": 5}, 1_000, full=True)
-        some = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)]
-        rows.save(engine, [*some, Row(key.id, "run", "none", "d", "", "", "", "", 1)])
+        some = [
+            RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)
+        ]
+        rows.save(engine, [*some, RecordRow(key.id, "run", "none", "d", "", "", "", "", 1)])
     engine.dispose()
     state = StateSession(url, StateOptions("r"), StatePolicy.EXISTING)
     state.open(FakeSink(place="http://catalog"))

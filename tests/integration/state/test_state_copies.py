@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.state.database import copy_recipe, open_state
 from mlcat_ingest.pipeline.state.lock import held_state
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.parts import Counts, PartitionKey
-from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.rows import RecordRow
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.sources.base import Partition
@@ -34,7 +34,9 @@ def fill(url: str) -> None:
         parts.begin(engine, key, "s")
         parts.pin(engine, key, {"run": "urn:li:mlModel:x"})
         parts.finish(engine, key, {"since": 5}, 1_000, full=True)
-        found = [Row(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(2_500)]
+        found = [
+            RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(2_500)
+        ]
         rows.save(engine, found)
     engine.dispose()
 

@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.state.checks import state_findings
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
 from mlcat_ingest.pipeline.state.parts import Counts, PartitionKey
-from mlcat_ingest.pipeline.state.rows import Known, Row
+from mlcat_ingest.pipeline.state.rows import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.summary import reset, summary
 from mlcat_ingest.sql.engine import write_transaction
 
@@ -34,10 +34,10 @@ def engine(url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more: str) -> Row:
+def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more: str) -> RecordRow:
     facts = {"urns": f"urn:li:mlModel:{one}", "reason": "", **more}
     facts = {"fingerprint": "", "joined_fingerprint": "", **facts}
-    return Row(part_id, kind, one, digest, **facts, seen_in_pass=1)
+    return RecordRow(part_id, kind, one, digest, **facts, seen_in_pass=1)
 
 
 def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
@@ -81,8 +81,8 @@ def test_rows_are_kept_by_kind_and_id_and_replaced(engine: Engine) -> None:
     rows.save(engine, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
     found = rows.known(engine, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
     assert len(found) == 1_200
-    assert found["r0"] == Known("e", "", "", ("urn:a", "urn:b"))
-    assert rows.known(engine, part_id, "experiment", ["r1"]) == {"r1": Known("d", "", "", ())}
+    assert found["r0"] == KnownRecord("e", "", "", ("urn:a", "urn:b"))
+    assert rows.known(engine, part_id, "experiment", ["r1"]) == {"r1": KnownRecord("d", "", "", ())}
     assert parts.counts(engine, KEY) == {"experiment": Counts(1, 0), "run": Counts(1_200, 0)}
     assert rows.known(engine, part_id, "run", []) == {}
     rows.save(engine, [])
@@ -143,8 +143,8 @@ def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merge
     rows.save(engine, [row(part_id, one, urns=urns) for one, urns in held.items()])
     rows.delete_entities(engine, part_id, iter(["urn:a", "urn:b"]))
     assert rows.known(engine, part_id, "run", held) == {
-        "part": Known("", "", "", ("urn:c",)),
-        "other": Known("d", "", "", ("urn:aa", "urn:d")),
+        "part": KnownRecord("", "", "", ("urn:c",)),
+        "other": KnownRecord("d", "", "", ("urn:aa", "urn:d")),
     }
 
 

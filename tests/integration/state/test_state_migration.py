@@ -10,7 +10,7 @@ from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.memory import PartitionPass, StateOptions
 from mlcat_ingest.pipeline.state.outcomes import failing_tests
 from mlcat_ingest.pipeline.state.parts import PartitionKey
-from mlcat_ingest.pipeline.state.rows import Known, Row
+from mlcat_ingest.pipeline.state.rows import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.tables import COMPONENT, MIGRATIONS, record
 from mlcat_ingest.sources.base import Partition
@@ -66,8 +66,8 @@ def test_what_an_earlier_version_kept_stays_and_new_columns_are_empty(url: str) 
     load(url)
     engine = open_state(url)
     assert rows.known(engine, KEY.id, "run", ["a", "b"]) == {
-        "a": Known("d1", "", "", (model_urn("a"),)),
-        "b": Known("d2", "open", "joined", (model_urn("b"), model_urn("c"))),
+        "a": KnownRecord("d1", "", "", (model_urn("a"),)),
+        "b": KnownRecord("d2", "open", "joined", (model_urn("b"), model_urn("c"))),
     }
     assert failing_tests(engine, "r", PLACE) == {model_urn("a"): ("urn:li:test:owned",)}
     assert columns(engine) == {"a": ("d1", "", ""), "b": ("d2", "", ""), "refused": ("", "", "")}
@@ -99,7 +99,7 @@ def test_a_record_that_equals_nothing_any_more_has_neither_fingerprint_nor_stamp
     rows.save(
         engine,
         [
-            Row(part_id, "run", one, "d", held, "", "", "", 1, *kept[1:])
+            RecordRow(part_id, "run", one, "d", held, "", "", "", 1, *kept[1:])
             for one, held in urns.items()
         ],
     )

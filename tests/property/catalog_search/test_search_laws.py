@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.search import selection
-from mlcat_ingest.catalog.search.document import Source, figure, make_document
+from mlcat_ingest.catalog.search.document import IndexedEntity, figure, make_document
 from mlcat_ingest.catalog.search.query_text import parse_query
 from mlcat_ingest.catalog.search.request import (
     Condition,
@@ -152,7 +152,7 @@ def test_an_entity_is_found_by_every_token_and_every_text_it_has(
         "globalTags": {"tags": [{"tag": f"urn:li:tag:{tag.strip() or 'x'}"}]},
     }
     urn = put(store, model("the one"), **aspects)
-    document = make_document(Source(urn, "mlModel", 1, 1, aspects))
+    document = make_document(IndexedEntity(urn, "mlModel", 1, 1, aspects))
     tokens = {token for column in document.columns for token in column.split()}
     wanted = [token for token in tokens if not token.startswith("=")]
     wanted += [f'"{one}"' for one in (*texts, tag, urn) if '"' not in one and tokenize(one).parts]
@@ -190,7 +190,7 @@ def test_tokens_are_stable(text: str) -> None:
 def test_figures_are_read_together_as_each_alone(values: list[Any]) -> None:
     metrics = [{"name": f"m{at}", "value": value} for at, value in enumerate(values)]
     aspects: dict[str, Any] = {"mlModelProperties": {"trainingMetrics": metrics}}
-    document = make_document(Source(model("m"), "mlModel", 1, 1, aspects))
+    document = make_document(IndexedEntity(model("m"), "mlModel", 1, 1, aspects))
     read = [value for figures in document.figures for value in figures.values]
     assert read == [*map(figure, values)]
     assert [*map(type, read)] == [type(figure(value)) for value in values]

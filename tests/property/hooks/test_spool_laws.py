@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
 STEPS = st.lists(st.sampled_from(["put", "done", "release", "killed"]), min_size=1, max_size=25)
 
@@ -16,7 +16,7 @@ STEPS = st.lists(st.sampled_from(["put", "done", "release", "killed"]), min_size
 @given(STEPS)
 def test_no_event_is_lost_and_none_comes_back_after_it_is_done(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        spool = Spool(Path(folder) / "spool")
+        spool = EventSpool(Path(folder) / "spool")
         there: set[str] = set()
         for number, step in enumerate(steps):
             if step == "put":

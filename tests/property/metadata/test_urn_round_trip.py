@@ -9,8 +9,8 @@ from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import (
     FABRICS,
     KINDS,
-    Part,
     Urn,
+    UrnPart,
     build,
     check,
     encode_foreign,
@@ -35,10 +35,10 @@ def parts_of_a_kind(
 ) -> tuple[str, tuple[str, ...]]:
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     drawn = {
-        Part.NAME: text,
-        Part.FABRIC: st.sampled_from(sorted(FABRICS)),
-        Part.PLATFORM: platforms,
-        Part.DATA_FLOW: flows,
+        UrnPart.NAME: text,
+        UrnPart.FABRIC: st.sampled_from(sorted(FABRICS)),
+        UrnPart.PLATFORM: platforms,
+        UrnPart.DATA_FLOW: flows,
     }
     return kind.entity_type, tuple(draw(drawn[role]) for role in kind.parts)
 

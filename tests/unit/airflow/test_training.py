@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mlcat_ingest.airflow.training import CONTEXT, RunContext, run_tags
+from mlcat_ingest.airflow.training import CONTEXT, TrainingTags, run_tags
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.jobs import airflow_job
 from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
@@ -46,7 +46,7 @@ def test_names_too_long_for_a_urn_are_an_error_of_ours() -> None:
 
 def test_entries_of_others_stay_and_those_of_the_last_task_go() -> None:
     environ = {CONTEXT: json.dumps({"team": "risk", "airflow.task_id": "mine"})}
-    context = RunContext(environ)
+    context = TrainingTags(environ)
     assert context.replace({"airflow.task_id": "a", "airflow.map_index": "1"})
     assert context.replace({"airflow.task_id": "b", "airflow.try_number": "1"})
     assert json.loads(environ[CONTEXT]) == {
@@ -59,5 +59,5 @@ def test_entries_of_others_stay_and_those_of_the_last_task_go() -> None:
 @pytest.mark.parametrize("text", ["no JSON", "[1]", '"x"'])
 def test_what_is_no_object_is_left_as_it_is(text: str) -> None:
     environ = {CONTEXT: text}
-    assert not RunContext(environ).replace({"a": "b"})
+    assert not TrainingTags(environ).replace({"a": "b"})
     assert environ == {CONTEXT: text}

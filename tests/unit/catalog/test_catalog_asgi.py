@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.server.serve import _terminating_cleanly
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.border import Border, ErrorResponses, PageRequests
-from mlcat_ingest.catalog.web.metrics import Measure, Metrics
+from mlcat_ingest.catalog.web.metrics import Measure, ServiceMetrics
 from mlcat_ingest.catalog.web.ui.rendering import Renderer
 from support.asgi import call as send
 
@@ -67,7 +67,7 @@ def test_only_requests_are_counted() -> None:
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
         seen.append(scope["type"])
 
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     call(Measure(app, metrics, []), {"type": "lifespan"})
     assert seen == ["lifespan"]
     assert [sample for metric in metrics.requests.collect() for sample in metric.samples] == []

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.schema.values import Direction, Write
 from mlcat_ingest.catalog.store import reindex
-from mlcat_ingest.catalog.store.reindex import Scope, count_aspects
+from mlcat_ingest.catalog.store.reindex import ReindexScope, count_aspects
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import jobs
 from mlcat_ingest.catalog.tasks.tasks import Tasks
@@ -23,7 +23,7 @@ def model(number: int) -> str:
     return f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,m{number},PROD)"
 
 
-MODELS = Scope(urn_like="urn:li:mlModel:%")
+MODELS = ReindexScope(urn_like="urn:li:mlModel:%")
 
 
 @pytest.fixture
@@ -88,9 +88,13 @@ def test_reindexing_mends_edges_and_counts_what_it_did(
 
 @pytest.mark.parametrize(
     ("scope", "total"),
-    [(Scope(urn=model(1)), 2), (Scope(urn_like="%,m_,%"), 10), (Scope(urn_like="%Group%"), 0)],
+    [
+        (ReindexScope(urn=model(1)), 2),
+        (ReindexScope(urn_like="%,m_,%"), 10),
+        (ReindexScope(urn_like="%Group%"), 0),
+    ],
 )
-def test_reindexing_may_be_of_some_entities(store: Store, scope: Scope, total: int) -> None:
+def test_reindexing_may_be_of_some_entities(store: Store, scope: ReindexScope, total: int) -> None:
     with closing(Tasks(store)) as tasks:
         status = done(tasks, tasks.reindex(scope))
     assert (status["status"]["total"], status["status"]["noops"]) == (total, total)
@@ -98,7 +102,7 @@ def test_reindexing_may_be_of_some_entities(store: Store, scope: Scope, total: i
 
 def test_a_task_outlives_its_process_and_is_known_on_its_node_only(store: Store) -> None:
     with closing(Tasks(store)) as tasks:
-        node_id, _, number = tasks.reindex(Scope()).partition(":")
+        node_id, _, number = tasks.reindex(ReindexScope()).partition(":")
         done(tasks, f"{node_id}:{number}")
     with closing(Tasks(store)) as later:
         assert later.node_id == node_id
@@ -113,7 +117,7 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading
     """Hold the thread of the tasks between two transactions, until the second event is set."""
     reached, go_on = threading.Event(), threading.Event()
 
-    def wait(connection: Connection, scope: Scope) -> int:
+    def wait(connection: Connection, scope: ReindexScope) -> int:
         if threading.current_thread().name.startswith("catalog-task"):
             reached.set()
             assert go_on.wait(20)
@@ -150,7 +154,7 @@ def test_a_task_that_fails_says_why(store: Store, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(jobs, "reindex_batch", fail)
     with closing(Tasks(store)) as tasks:
-        status = done(tasks, tasks.reindex(Scope()))
+        status = done(tasks, tasks.reindex(ReindexScope()))
     assert (status["completed"], status["failure"]) == (True, "the disk is away")
 
 
@@ -163,5 +167,5 @@ def test_a_defect_in_a_task_is_logged(
     monkeypatch.setattr(jobs, "count_aspects", lambda *_args: 1)
     with closing(Tasks(store)) as tasks, caplog.at_level(logging.ERROR):
         monkeypatch.setattr(tasks, "_work", fail)
-        assert done(tasks, tasks.reindex(Scope()))["completed"] is False
+        assert done(tasks, tasks.reindex(ReindexScope()))["completed"] is False
     assert "ended without a result" in caplog.text

@@ -6,13 +6,13 @@ from typing import Any
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from support.catalog_store import feature, group, model, put, statements, table
 
 
 def ask(store: Store, query: str) -> tuple[Any, int]:
     """Run a query and return its data and the number of statements it took."""
-    endpoint = Endpoint(store, DEFAULT_LIMITS)
+    endpoint = GraphQLEndpoint(store, DEFAULT_LIMITS)
     with statements(store) as seen:
         reply = endpoint.answer(Request(query, {}))
     assert "errors" not in reply, reply["errors"]
@@ -129,7 +129,7 @@ def test_long_lists_are_read_in_stretches_as_far_as_they_are_shown(store: Store)
     # Three stretches, each of features and of edges; the first feature is read twice.
     assert taken <= 8
 
-    stopped = Endpoint(store, replace(DEFAULT_LIMITS, query_values=300))
+    stopped = GraphQLEndpoint(store, replace(DEFAULT_LIMITS, query_values=300))
     with statements(store) as seen:
         assert "more than 300 values" in stopped.answer(Request(query, {}))["errors"][0]["message"]
     assert len(seen) <= 4

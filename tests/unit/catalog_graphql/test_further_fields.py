@@ -7,7 +7,7 @@ import pytest
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from support.catalog_graphql import read
 from support.catalog_store import MLFLOW, feature, group, model, put, table
 
@@ -336,7 +336,9 @@ def relationships(store: Store, urn: str, **wish: Any) -> Any:
     query = """query ($urn: String!, $wish: RelationshipsInput!) { entity(urn: $urn) {
         relationships(input: $wish) { start count total
             relationships { type direction entity { urn type } created { time } } } } }"""
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, {"urn": urn, "wish": wish}))
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
+        Request(query, {"urn": urn, "wish": wish})
+    )
     assert "errors" not in reply, reply["errors"]
     return reply["data"]["entity"]["relationships"]
 
@@ -401,7 +403,7 @@ def test_edges_that_cannot_be_asked_for(store: Store, wish: dict[str, Any]) -> N
     query = """query ($urn: String!, $wish: RelationshipsInput!) { mlModel(urn: $urn) {
         name relationships(input: $wish) { total } } }"""
     full = {"types": [], "direction": "OUTGOING", **wish}
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
         Request(query, {"urn": model("m"), "wish": full})
     )
     assert reply["data"] == {"mlModel": {"name": "m", "relationships": None}}

@@ -6,7 +6,7 @@ import pytest
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from support.catalog_store import feature, group, model, put, table
 
 MODEL = "name description properties { description version type mlFeatures groups { urn name } }"
@@ -19,7 +19,7 @@ FEATURE = (
 
 def ask(store: Store, query: str, **variables: Any) -> Any:
     """Run a query that must succeed, and return its data."""
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
     assert list(reply) == ["data", "extensions"]
     assert reply["extensions"] == {}
     return reply["data"]
@@ -203,7 +203,7 @@ def test_a_urn_that_cannot_be_meant_is_an_error_with_a_code(
     store: Store, root: str, urn: str, says: str
 ) -> None:
     query = f"query ($urn: String!) {{ {root}(urn: $urn) {{ urn }} }}"
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, {"urn": urn}))
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {"urn": urn}))
     assert reply["data"] == {root: None}
     (error,) = reply["errors"]
     assert says in error["message"]

@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.graphql import documents, execute, schema
 from mlcat_ingest.catalog.web.graphql.complexity import check_complexity
 from mlcat_ingest.catalog.web.graphql.documents import Documents
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from mlcat_ingest.catalog.web.graphql.resolvers.common import plain
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, table
@@ -22,7 +22,7 @@ TYPENAME = "{ __typename }"
 
 
 def ask(store: Store, query: str, limits: Limits = DEFAULT_LIMITS, **variables: Any) -> Any:
-    return Endpoint(store, limits).answer(Request(query, variables))
+    return GraphQLEndpoint(store, limits).answer(Request(query, variables))
 
 
 def post(store: Store, body: bytes, path: str = "/api/graphql") -> Answer:
@@ -105,7 +105,7 @@ def test_fragments_aliases_variables_and_operation_names(store: Store) -> None:
           ... on MLModel { description }
           ... on MLModelGroup { description properties @include(if: $deep) { name } }
         }"""
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
         Request(query, {"m": model("m"), "g": group("g")}, "Both")
     )
     assert reply["data"] == {
@@ -117,7 +117,7 @@ def test_fragments_aliases_variables_and_operation_names(store: Store) -> None:
 @pytest.mark.parametrize("name", [None, "Nope"])
 def test_which_operation_is_meant_has_to_be_clear(store: Store, name: str | None) -> None:
     query = "query A { __typename } query B { __typename }"
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(query, {}, name))
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}, name))
     assert reply["data"] is None
     assert reply["errors"]
 

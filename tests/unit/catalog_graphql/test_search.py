@@ -6,7 +6,7 @@ import pytest
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from support.catalog_graphql import ask, refused
 from support.catalog_store import MLFLOW, feature, group, model, put, statements, table
 
@@ -215,7 +215,7 @@ def test_a_page_of_results_is_read_together(filled: Store) -> None:
 def test_how_often_a_query_may_search(store: Store) -> None:
     one = 'search(input: {type: TAG, query: "*"}) { total }'
     many = " ".join(f"s{place}: {one}" for place in range(DEFAULT_LIMITS.query_searches + 1))
-    reply = Endpoint(store, DEFAULT_LIMITS).answer(Request(f"{{ {many} }}", {}))
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(f"{{ {many} }}", {}))
     assert reply["data"] is None
     assert reply["errors"][0]["message"] == "the query searches more than 10 times"
     assert reply["errors"][0]["extensions"]["type"] == "QUERY_TOO_COMPLEX"

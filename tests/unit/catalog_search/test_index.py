@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search import index, interned
 from mlcat_ingest.catalog.search.version import is_current
 from mlcat_ingest.catalog.store.platforms import known_platforms
-from mlcat_ingest.catalog.store.reindex import Scope, rebuild, reindex_batch
+from mlcat_ingest.catalog.store.reindex import ReindexScope, rebuild, reindex_batch
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.sql.engine import open_engine, write_transaction
 from mlcat_ingest.sql.migrations import migrate
@@ -127,7 +127,7 @@ def test_the_restoring_task_mends_what_somebody_changed_behind_our_back(store: S
     some(store)
     before = dump(store)
     store.change(lambda connection: index.forget(connection, [1, 2]))
-    store.change(lambda connection: reindex_batch(connection, Scope(), 0))
+    store.change(lambda connection: reindex_batch(connection, ReindexScope(), 0))
     assert dump(store) == before
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
-from mlcat_ingest.catalog.schema.values import Change, Direction, StoredAspect, Write, Written
+from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write, Written
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import feature, group, model, named, put, statements, table
 
@@ -31,7 +31,7 @@ def remove(path: str) -> dict[str, Any]:
     return {"op": "remove", "path": path, "value": {}}
 
 
-def stored(store: Store, urn: str, name: str = PROPERTIES) -> StoredAspect:
+def stored(store: Store, urn: str, name: str = PROPERTIES) -> AspectVersion:
     return store.get_many([urn], [name])[urn][name]
 
 

@@ -7,9 +7,9 @@ from sqlalchemy import text
 
 from mlcat_ingest.catalog.errors import VersionConflictError
 from mlcat_ingest.catalog.schema.values import (
+    AspectVersion,
     Direction,
     RelatedEntity,
-    StoredAspect,
     Write,
     Written,
 )
@@ -22,7 +22,7 @@ OURS = {"platform": MLFLOW, "instance": f"urn:li:dataPlatformInstance:({MLFLOW},
 THEIRS = {"platform": MLFLOW, "instance": f"urn:li:dataPlatformInstance:({MLFLOW},other)"}
 
 
-def instance(store: Store, urn: str) -> StoredAspect:
+def instance(store: Store, urn: str) -> AspectVersion:
     return store.get_many([urn], [INSTANCE])[urn][INSTANCE]
 
 
@@ -67,7 +67,7 @@ def test_a_default_looks_like_a_first_version(store: Store) -> None:
     urn = put(store, model("m"), status={"removed": False})
     held = instance(store, urn)
     status = store.get_many([urn])[urn]["status"]
-    assert held == StoredAspect(
+    assert held == AspectVersion(
         {"platform": MLFLOW}, 1, *(status.created_ms, status.created_by) * 2
     )
     assert store.get_version(urn, INSTANCE, 0) == store.get_version(urn, INSTANCE, 1) == held

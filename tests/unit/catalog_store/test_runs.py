@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.schema.values import Rollback, Run, RunRow, Write
+from mlcat_ingest.catalog.schema.values import IngestionRun, Rollback, RunRow, Write
 from mlcat_ingest.catalog.store import rollback as rollback_module
 from mlcat_ingest.catalog.store.rollback import plan_rollback, roll_back
 from mlcat_ingest.catalog.store.runs import describe_run, list_runs
@@ -52,7 +52,7 @@ def test_runs_are_listed_with_what_they_wrote(store: Store) -> None:
     assert runs(store) == {"r1": 3, "r2": 1}
     first, second = store.read(lambda c: list_runs(c, 0, 2))
     assert first.timestamp_ms >= second.timestamp_ms > 1_700_000_000_000
-    assert isinstance(first, Run)
+    assert isinstance(first, IngestionRun)
     assert store.read(lambda c: list_runs(c, 2, 2)) == ()
     rows = store.read(lambda c: describe_run(c, "r1", 0, 10))
     assert [(row.urn, row.aspect, row.version, row.current) for row in rows] == [

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.schema.values import Deleted, Event, Write, Written
+from mlcat_ingest.catalog.schema.values import Deleted, TimeseriesEvent, Write, Written
 from mlcat_ingest.catalog.store import timeseries
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, delete_events, truncate_batch
@@ -23,7 +23,7 @@ def write(store: Store, urn: str, *events: dict[str, Any], aspect: str = ASPECT)
     return store.write([Write(urn, aspect, value) for value in events])
 
 
-def read(store: Store, urn: str, span: Span, limit: int = 100) -> tuple[Event, ...]:
+def read(store: Store, urn: str, span: Span, limit: int = 100) -> tuple[TimeseriesEvent, ...]:
     return store.read(lambda c: timeseries.read_events(c, [urn], span, limit))[urn]
 
 
@@ -59,7 +59,7 @@ def test_an_event_keeps_what_was_sent_with_it(store: Store) -> None:
     urn = RUN.format(1)
     store.write([Write(urn, ASPECT, event(7), system_metadata={"runId": "r", "lastObserved": 1})])
     assert read(store, urn, Span(ASPECT)) == (
-        Event(7, event(7), {"runId": "r", "lastObserved": 1}),
+        TimeseriesEvent(7, event(7), {"runId": "r", "lastObserved": 1}),
     )
 
 

@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.catalog.store.platforms import known_platforms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.catalog.metadata_tests import read_tests
-from mlcat_ingest.cli.catalog.reindexing import Progress
+from mlcat_ingest.cli.catalog.reindexing import ReindexProgress
 from mlcat_ingest.errors import (
     AspectRejectedError,
     RecipeError,
@@ -288,7 +288,7 @@ def test_what_is_served_or_not_there_is_not_reindexed(invoke: Invoke, tmp_path: 
 
 def test_reindexing_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
     moments_s = iter([0.0, 1.0, 6.0, 6.0, 7.0])
-    progress = Progress(lambda: next(moments_s))
+    progress = ReindexProgress(lambda: next(moments_s))
     with caplog.at_level("INFO"):
         for entities in (1000, 2000, 3000):
             progress(entities)

@@ -19,7 +19,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.hooks.drain import Drained
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report, failure_of, worst
 from support.cli import Invoke, Result
 from support.fakes import FakeSource, model_urn
@@ -53,7 +53,7 @@ class Bench:
 
     def __init__(self, folder: Path, invoke: Invoke, sides: Sides) -> None:
         self.folder, self.sides, self._invoke = folder, sides, invoke
-        self.spool = Spool(folder / "spool")
+        self.spool = EventSpool(folder / "spool")
         self.spool.put(Event("r9"))
 
     def run(self, status: int) -> Result:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from support.cli import Invoke
 from support.ports import free_port
 
@@ -37,9 +37,9 @@ def test_an_empty_spool_has_nothing_waiting_and_nothing_to_drain(
 def test_the_status_says_what_waits_what_was_dropped_and_why_a_drain_failed(
     recipe: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    spool = Spool(tmp_path / "spool", max_events=1)
+    spool = EventSpool(tmp_path / "spool", max_events=1)
     for run_id in ("a", "b"):
-        Spool(spool.folder, max_events=1).put(Event(run_id))
+        EventSpool(spool.folder, max_events=1).put(Event(run_id))
     spool.pause("the catalog is down")
     spool.refused_file.write_text("{}\n")
     arguments = ("hooks", "status", str(recipe), "--spool", str(spool.folder))
@@ -51,7 +51,7 @@ def test_the_status_says_what_waits_what_was_dropped_and_why_a_drain_failed(
     assert "dropped   1" in text
     assert (found["refused"], found["for_others"]) == (1, 0)
     assert "refused   1, see refused.jsonl" in text
-    Spool(spool.folder).put(Event("c", recipe="/elsewhere/another.yml"))
+    EventSpool(spool.folder).put(Event("c", recipe="/elsewhere/another.yml"))
     assert json.loads(invoke(*arguments, "--json").out)["for_others"] == 1
     assert "of these  1 for recipes of other names" in invoke(*arguments).out
 
@@ -59,7 +59,7 @@ def test_the_status_says_what_waits_what_was_dropped_and_why_a_drain_failed(
 def test_what_cannot_be_drained_stays_and_is_in_the_exit_status(
     recipe: Path, invoke: Invoke
 ) -> None:
-    spool = Spool(recipe.parent / ".mlcat" / "spool")
+    spool = EventSpool(recipe.parent / ".mlcat" / "spool")
     spool.put(Event("a", recipe=str(recipe)))
     done = invoke("hooks", "drain", str(recipe))
     assert done.code == 1
@@ -96,7 +96,7 @@ def test_the_recipe_is_that_of_the_environment_where_none_is_given(
 
 
 def test_a_drain_at_work_is_said(recipe: Path, invoke: Invoke) -> None:
-    spool = Spool(recipe.parent / ".mlcat" / "spool")
+    spool = EventSpool(recipe.parent / ".mlcat" / "spool")
     spool.put(Event("a", recipe=str(recipe)))
     with spool.draining():
         done = invoke("hooks", "drain", str(recipe))

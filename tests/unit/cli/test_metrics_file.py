@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mlcat_ingest.cli.metrics_file import MetricsFile
-from mlcat_ingest.cli.options import Settings
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
@@ -67,7 +67,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path, report: Report) -> Samples:
-    assert MetricsFile(path, Settings()).finish(report) == 0
+    assert MetricsFile(path, OutputSettings()).finish(report) == 0
     assert [one.name for one in path.parent.iterdir()] == [path.name]
     return samples(path)
 
@@ -145,10 +145,10 @@ def test_evaluation_that_stopped_shows(path: Path) -> None:
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert MetricsFile(Path("-"), Settings()).finish(ALL_WELL) == 0
+    assert MetricsFile(Path("-"), OutputSettings()).finish(ALL_WELL) == 0
     assert 'mlcat_ingest_up{recipe="pr\\"od\\\\ \\n1"} 1.0' in capsys.readouterr().out
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert MetricsFile(tmp_path / "none" / "m.prom", Settings()).finish(ALL_WELL) == 1
+    assert MetricsFile(tmp_path / "none" / "m.prom", OutputSettings()).finish(ALL_WELL) == 1
     assert "the metrics cannot be written" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.state import lock, parts, rows
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
 from mlcat_ingest.pipeline.state.parts import PartitionKey
-from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.rows import RecordRow
 from support.cli import Invoke
 
 KEY = PartitionKey("night", "rest http://catalog", "mlflow:0123:default", "eu")
@@ -40,8 +40,8 @@ def engine(url: str) -> Iterator[Engine]:
     rows.save(
         engine,
         [
-            Row(part_id, "run", "a", "d", "urn:a", "", "", "", 1),
-            Row(part_id, "run", "b", "", "urn:b", "", "", "422: no", 1),
+            RecordRow(part_id, "run", "a", "d", "urn:a", "", "", "", 1),
+            RecordRow(part_id, "run", "b", "", "urn:b", "", "", "422: no", 1),
         ],
     )
     parts.pin(engine, KEY, {"run": "urn:li:mlModel:x"})

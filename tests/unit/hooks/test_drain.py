@@ -8,7 +8,7 @@ import pytest
 from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks.drain import Drained, drain, wanted_by
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.report import Report, failure_of
 from mlcat_ingest.pipeline.report.tally import Standing, Tally
 from mlcat_ingest.recipe.model import Recipe
@@ -45,8 +45,8 @@ class Pipe:
         return Brought(report, self._unknown, refused)
 
 
-def a_spool(folder: Path, *run_ids: str) -> Spool:
-    spool = Spool(folder)
+def a_spool(folder: Path, *run_ids: str) -> EventSpool:
+    spool = EventSpool(folder)
     for one in run_ids:
         spool.put(Event(one, "FINISHED", "http://mlflow:5000"))
     return spool
@@ -125,7 +125,7 @@ def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path)
 
 def test_where_another_drain_is_at_work_nothing_is_done(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
-    with Spool(tmp_path).draining():
+    with EventSpool(tmp_path).draining():
         drained = drain(spool, bool, Pipe())
     assert (drained.busy, drained.left, drained.exit_code) == (True, 1, 0)
 
@@ -139,7 +139,7 @@ def test_runs_that_no_source_has_are_counted_and_done(tmp_path: Path) -> None:
 def test_a_spool_that_cannot_be_used_is_said_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateUnavailableError, match=r"file/spool .* --spool"):
-        drain(Spool(tmp_path / "file" / "spool"), bool, Pipe())
+        drain(EventSpool(tmp_path / "file" / "spool"), bool, Pipe())
 
 
 def test_events_are_told_apart_by_recipe_and_where_they_name_none_by_server() -> None:

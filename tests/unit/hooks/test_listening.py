@@ -14,8 +14,8 @@ import pytest
 from mlcat_ingest import hooks
 from mlcat_ingest.hooks import listening
 from mlcat_ingest.hooks.listening import Listener, Once, attach, guarded, listen
-from mlcat_ingest.hooks.plugin import RunContext
-from mlcat_ingest.hooks.settings import Settings
+from mlcat_ingest.hooks.plugin import NoRunContext
+from mlcat_ingest.hooks.settings import HookSettings
 
 
 class Store:
@@ -115,7 +115,7 @@ def test_a_spool_that_cannot_be_written_is_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    listener = Listener(Settings(tmp_path / "file" / "spool", server="http://c", sends=False))
+    listener = Listener(HookSettings(tmp_path / "file" / "spool", server="http://c", sends=False))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             listener("r", "FINISHED", "http://mlflow")
@@ -126,14 +126,14 @@ def test_a_spool_that_cannot_be_written_is_one_warning(
 def test_a_recipe_that_is_not_there_is_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = Listener(Settings(tmp_path / "spool", recipe=str(tmp_path / "none.yml")))
+    listener = Listener(HookSettings(tmp_path / "spool", recipe=str(tmp_path / "none.yml")))
     [record] = caplog.records
     assert f"there is no recipe {tmp_path / 'none.yml'}" in record.message
     assert callable(listener)
 
 
 def test_credentials_never_reach_the_spool(tmp_path: Path) -> None:
-    listener = Listener(Settings(tmp_path, server="http://c", token="s3cret", sends=False))
+    listener = Listener(HookSettings(tmp_path, server="http://c", token="s3cret", sends=False))
     listener("r", "FINISHED", "http://user:s3cret@mlflow:5000/x?key=s3cret")
     [path] = (tmp_path / "new").iterdir()
     assert b"s3cret" not in path.read_bytes()
@@ -154,7 +154,7 @@ def loaded_by(script: str) -> set[str]:
 
 
 def test_what_mlflow_loads_of_us_at_its_import_is_next_to_nothing() -> None:
-    loaded = loaded_by("from mlcat_ingest.hooks.plugin import RunContext; RunContext()")
+    loaded = loaded_by("from mlcat_ingest.hooks.plugin import NoRunContext; NoRunContext()")
     ours = {name for name in loaded if name.startswith("mlcat_ingest")}
     assert ours == {"mlcat_ingest", "mlcat_ingest.hooks", "mlcat_ingest.hooks.plugin"}
     assert "subprocess" not in loaded
@@ -170,8 +170,8 @@ def test_what_listens_is_the_standard_library_alone() -> None:
 
 def test_the_plugin_never_applies_and_has_no_tags(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLCAT_HOOK", raising=False)
-    assert not RunContext().in_context()
-    assert RunContext().tags() == {}
+    assert not NoRunContext().in_context()
+    assert NoRunContext().tags() == {}
 
 
 def test_the_package_has_no_other_name() -> None:

@@ -12,15 +12,15 @@ from mlcat_ingest.hooks import hasty
 from mlcat_ingest.hooks.background import main
 from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender
-from mlcat_ingest.hooks.settings import Settings
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.settings import HookSettings
+from mlcat_ingest.hooks.spool import EventSpool
 from support.ports import free_port
 
 
 class Started:
     """Stands for `subprocess.Popen`: keeps what was asked for, and empties the spool."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: EventSpool) -> None:
         self.spool = spool
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
         self.returncode: int | None = None
@@ -36,34 +36,34 @@ class Started:
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    found = Spool(tmp_path)
+def spool(tmp_path: Path) -> EventSpool:
+    found = EventSpool(tmp_path)
     found.put(Event("r"))
     return found
 
 
 @pytest.fixture
-def started(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> Started:
+def started(spool: EventSpool, monkeypatch: pytest.MonkeyPatch) -> Started:
     found = Started(spool)
     monkeypatch.setattr(subprocess, "Popen", found)
     monkeypatch.setenv("MLCAT_HOOK", "1")
     return found
 
 
-def a_turn(spool: Spool) -> str:
+def a_turn(spool: EventSpool) -> str:
     """Take the turn, as a sender does before it starts a drain, and give it as an argument."""
     turn = spool.turn()
     assert turn is not None
     return str(turn)
 
 
-def a_sender(spool: Spool, **settings: Any) -> Sender:
+def a_sender(spool: EventSpool, **settings: Any) -> Sender:
     given = {"server": "http://c", "debounce_s": 0.05, "flush_s": 10.0, **settings}
-    return Sender(Settings(spool.folder, **given), spool)
+    return Sender(HookSettings(spool.folder, **given), spool)
 
 
 def test_many_events_are_one_drain_that_is_not_hooked_itself(
-    spool: Spool, started: Started
+    spool: EventSpool, started: Started
 ) -> None:
     sender = a_sender(spool, token="s3cret")
     for _ in range(50):
@@ -79,7 +79,7 @@ def test_many_events_are_one_drain_that_is_not_hooked_itself(
     assert options["env"][URI_VARIABLE] == "http://user:word@mlflow:5000"
 
 
-def test_who_does_not_send_starts_nothing(spool: Spool, started: Started) -> None:
+def test_who_does_not_send_starts_nothing(spool: EventSpool, started: Started) -> None:
     sender = a_sender(spool, sends=False)
     sender.poke("http://mlflow")
     sender._flush()
@@ -87,7 +87,7 @@ def test_who_does_not_send_starts_nothing(spool: Spool, started: Started) -> Non
 
 
 def test_at_the_end_of_a_process_a_drain_is_started_without_a_thread(
-    spool: Spool, started: Started
+    spool: EventSpool, started: Started
 ) -> None:
     sender = a_sender(spool)
     sender._flush()
@@ -96,7 +96,7 @@ def test_at_the_end_of_a_process_a_drain_is_started_without_a_thread(
     assert started.returncode == 0
 
 
-def test_after_a_drain_that_failed_the_next_waits(spool: Spool, started: Started) -> None:
+def test_after_a_drain_that_failed_the_next_waits(spool: EventSpool, started: Started) -> None:
     spool.pause("the catalog is down")
     first_s = spool.pause_s()
     assert 0 < first_s <= 10
@@ -113,13 +113,13 @@ def test_after_a_drain_that_failed_the_next_waits(spool: Spool, started: Started
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"failures": "x", "until_ms": 1}', "\x00"])
-def test_a_pause_that_cannot_be_read_is_none(text: str, spool: Spool) -> None:
+def test_a_pause_that_cannot_be_read_is_none(text: str, spool: EventSpool) -> None:
     (spool.folder / "pause.json").write_text(text)
     assert (spool.pause_s(), spool.why_paused()) == (0.0, None)
 
 
 def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
-    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spool: EventSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "nice", int)
     monkeypatch.chdir(tmp_path)
@@ -132,18 +132,18 @@ def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
     assert "none.yml" in (spool.why_paused() or "")
 
 
-def test_a_background_drain_beside_another_leaves_it_to_a_later_one(spool: Spool) -> None:
+def test_a_background_drain_beside_another_leaves_it_to_a_later_one(spool: EventSpool) -> None:
     with spool.draining():
         assert main([a_turn(spool), str(spool.folder), "/none.yml", ""]) == 1
     assert spool.why_paused() is None
 
 
 def test_a_background_drain_looks_again_once_it_has_given_its_turn_away(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
+    spool: EventSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[list[str]] = []
 
-    def drain_all(spool: Spool, recipe: str, server: str) -> None:
+    def drain_all(spool: EventSpool, recipe: str, server: str) -> None:
         assert (recipe, server) == ("r.yml", "")
         turns.append(spool.waiting())
         assert spool.turn() is None
@@ -161,7 +161,7 @@ def test_a_background_drain_looks_again_once_it_has_given_its_turn_away(
 
 
 def test_what_was_refused_is_no_reason_to_try_again_at_once(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
+    spool: EventSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "nice", int)
     monkeypatch.setattr(hasty, "drain_all", lambda *_: None)
@@ -170,7 +170,7 @@ def test_what_was_refused_is_no_reason_to_try_again_at_once(
     assert (len(spool.waiting()), spool.why_paused()) == (1, None)
 
 
-def test_only_one_process_has_the_turn_and_a_copy_of_it_keeps_it(spool: Spool) -> None:
+def test_only_one_process_has_the_turn_and_a_copy_of_it_keeps_it(spool: EventSpool) -> None:
     turn = spool.turn()
     assert turn is not None
     copy = os.dup(turn)
@@ -183,7 +183,7 @@ def test_only_one_process_has_the_turn_and_a_copy_of_it_keeps_it(spool: Spool) -
 
 
 def test_while_another_process_starts_a_drain_none_is_started(
-    spool: Spool, started: Started
+    spool: EventSpool, started: Started
 ) -> None:
     turn = int(a_turn(spool))
     sender = a_sender(spool)
@@ -196,7 +196,7 @@ def test_while_another_process_starts_a_drain_none_is_started(
 
 
 def test_what_forked_children_leave_is_sent_at_the_end_of_their_parent(
-    spool: Spool, started: Started
+    spool: EventSpool, started: Started
 ) -> None:
     sender = a_sender(spool)
     sender._flush()

@@ -13,20 +13,20 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks import HookConfig, enable, enabling
 from mlcat_ingest.hooks.config import VARIABLES, with_config
 from mlcat_ingest.hooks.listening import Once
-from mlcat_ingest.hooks.settings import Settings, spool_of
+from mlcat_ingest.hooks.settings import HookSettings, spool_of
 
 SERVER = {"MLCAT_SERVER": "http://c"}
 
 
-def settings_of(environ: Mapping[str, str]) -> Settings:
-    found = Settings.of(environ)
+def settings_of(environ: Mapping[str, str]) -> HookSettings:
+    found = HookSettings.of(environ)
     assert found is not None
     return found
 
 
 def test_without_a_sink_there_are_no_settings() -> None:
-    assert Settings.of({}) is None
-    assert Settings.of(SERVER) is not None
+    assert HookSettings.of({}) is None
+    assert HookSettings.of(SERVER) is not None
 
 
 def test_a_recipe_goes_before_a_server(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_config_says_all_that_variables_say(tmp_path: Path) -> None:
         "flush_s": 1.5,
     }
     env = {"MLCAT_RECIPE": "/a/r.yml", "RANK": "3", "MLCAT_HOOK_FLUSH_S": "9"}
-    assert settings_of(with_config(config, env)) == Settings(
+    assert settings_of(with_config(config, env)) == HookSettings(
         tmp_path, "", "http://d", "s3cret", sends=False, debounce_s=0.0, flush_s=1.5
     )
     assert settings_of(with_config({**config, "send": True}, env)).sends

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import Spool
+from mlcat_ingest.hooks.spool import EventSpool
 
 
 def anything(event: Event) -> bool:
     return bool(event)
 
 
-def taken(spool: Spool, most: int = 1000) -> list[str]:
+def taken(spool: EventSpool, most: int = 1000) -> list[str]:
     with spool.draining() as mine:
         assert mine
         return [one.event.run_id for one in spool.claim(most, anything)]
 
 
 def test_what_is_put_is_claimed_oldest_first_and_only_then_gone(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool")
+    spool = EventSpool(tmp_path / "spool")
     for number in range(3):
         os.utime(tmp_path)
         assert spool.put(Event(f"r{number}"))
@@ -39,24 +39,24 @@ def test_what_is_put_is_claimed_oldest_first_and_only_then_gone(tmp_path: Path) 
 
 
 def test_what_a_killed_drain_had_claimed_waits_again(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     spool.put(Event("r"))
     assert taken(spool) == ["r"]  # and never done
     assert spool.waiting() == []
-    assert taken(Spool(tmp_path)) == ["r"]
+    assert taken(EventSpool(tmp_path)) == ["r"]
 
 
 def test_only_one_drains_at_a_time(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     assert not spool.is_draining()
-    with spool.draining() as mine, Spool(tmp_path).draining() as also:
+    with spool.draining() as mine, EventSpool(tmp_path).draining() as also:
         assert (mine, also) == (True, False)
-        assert Spool(tmp_path).is_draining()
+        assert EventSpool(tmp_path).is_draining()
     assert not spool.is_draining()
 
 
 def test_who_only_looks_hinders_no_drain(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     with spool.draining():
         pass
     with (tmp_path / "busy.lock").open("rb") as looking:
@@ -69,7 +69,7 @@ def test_who_only_looks_hinders_no_drain(tmp_path: Path) -> None:
 
 
 def test_events_of_others_and_those_that_failed_before_stay(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     spool.put(Event("mine", recipe="/a/recipe.yml"))
     spool.put(Event("theirs", recipe="/a/other.yml"))
     with spool.draining():
@@ -81,10 +81,10 @@ def test_events_of_others_and_those_that_failed_before_stay(tmp_path: Path) -> N
 
 
 def test_a_full_spool_takes_no_more_and_counts_what_it_did_not_take(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, max_events=2)
+    spool = EventSpool(tmp_path, max_events=2)
     assert spool.put(Event("a"))
-    assert Spool(tmp_path, max_events=2).put(Event("b"))
-    full = Spool(tmp_path, max_events=2)
+    assert EventSpool(tmp_path, max_events=2).put(Event("b"))
+    full = EventSpool(tmp_path, max_events=2)
     assert not full.put(Event("c"))
     assert not full.put(Event("d"))
     assert ['"c"' in line or '"d"' in line for line in spool.dropped()] == [True, True]
@@ -93,7 +93,7 @@ def test_a_full_spool_takes_no_more_and_counts_what_it_did_not_take(tmp_path: Pa
 
 
 def test_what_is_too_old_or_no_event_is_dropped_and_counted(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, max_age_s=60)
+    spool = EventSpool(tmp_path, max_age_s=60)
     spool.put(Event("old"))
     [name] = spool.waiting()
     (tmp_path / "new" / name).rename(tmp_path / "new" / f"1000{name[13:]}")
@@ -120,7 +120,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     spool.put(Event("before"))
     with monkeypatch.context() as patch:
         patch.setattr(os, failing, full)
@@ -135,13 +135,13 @@ def test_a_disk_that_takes_it_piece_by_piece_has_the_whole_event(
 ) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda handle, content: real(handle, content[:7]))
-    Spool(tmp_path).put(Event("r" * 32))
+    EventSpool(tmp_path).put(Event("r" * 32))
     monkeypatch.undo()
-    assert taken(Spool(tmp_path)) == ["r" * 32]
+    assert taken(EventSpool(tmp_path)) == ["r" * 32]
 
 
 def test_a_limit_in_the_middle_of_an_event_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     spool.put(Event("before"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
@@ -157,11 +157,11 @@ def test_a_limit_in_the_middle_of_an_event_is_an_error_that_leaves_nothing(tmp_p
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"directory|exists"):
-        Spool(tmp_path / "file" / "spool").put(Event("r"))
+        EventSpool(tmp_path / "file" / "spool").put(Event("r"))
 
 
 def test_what_killed_writers_left_is_taken_away_once_it_is_old(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = EventSpool(tmp_path)
     spool.put(Event("r"))
     young, old = tmp_path / ".young.json", tmp_path / ".old.json"
     for path in (young, old):

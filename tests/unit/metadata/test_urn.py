@@ -5,7 +5,7 @@ import pytest
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata import urn as urns
 from mlcat_ingest.metadata.aspects.common import FabricType
-from mlcat_ingest.metadata.urn import Part, Urn, build, check, encoded_bytes, parse, raw_parts
+from mlcat_ingest.metadata.urn import Urn, UrnPart, build, check, encoded_bytes, parse, raw_parts
 
 MLFLOW = "urn:li:dataPlatform:mlflow"
 
@@ -179,4 +179,4 @@ def test_the_longest_name_passes_and_one_more_byte_does_not() -> None:
 def test_own_kinds_are_the_machine_learning_kinds() -> None:
     own = {kind.entity_type for kind in urns.KINDS.values() if kind.own}
     assert own == {name for name in urns.KINDS if name.startswith("ml")}
-    assert all(Part.NAME in kind.parts for kind in urns.KINDS.values())
+    assert all(UrnPart.NAME in kind.parts for kind in urns.KINDS.values())

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.validate import MAX_PROBLEMS, Problem, validate_aspect
+from mlcat_ingest.metadata.validate import MAX_PROBLEMS, AspectProblem, validate_aspect
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 
@@ -197,7 +197,7 @@ def test_all_problems_are_told_up_to_a_bound() -> None:
 
 def test_a_problem_of_the_whole_aspect_has_no_path() -> None:
     assert validate_aspect("mlModel", "mlModelProperties", "x") == [
-        Problem("", "has to be an object, not a string")
+        AspectProblem("", "has to be an object, not a string")
     ]
 
 

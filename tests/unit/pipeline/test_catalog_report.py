@@ -15,18 +15,18 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report.catalog import (
     MAX_TEXT,
-    Listing,
+    RecipeListing,
     proposals_of,
     publish,
     source_urn,
 )
 from mlcat_ingest.pipeline.report.report import FailedRecord, Report, failure_of
 from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 
-LISTING = Listing(("mlflow",), "rest", "mlcat-ingest 1.2.3")
+LISTING = RecipeListing(("mlflow",), "rest", "mlcat-ingest 1.2.3")
 SOURCE = source_urn("prod")
 GOOD = Report("prod", 1_700_000_000_000, 1_700_000_002_500, records=7, proposals_sent=9)
 FAILED = replace(GOOD, failure=failure_of(SourceUnavailableError("it is gone")))
@@ -121,7 +121,7 @@ def test_every_aspect_fits_the_sdks_schema() -> None:
     from support.sdk_schema import assert_valid_for_sdk
 
     for report in (GOOD, FAILED):
-        for proposal in proposals_of(report, Listing(("mlflow", "feast"), "embedded", "v")):
+        for proposal in proposals_of(report, RecipeListing(("mlflow", "feast"), "embedded", "v")):
             assert_valid_for_sdk(proposal)
 
 
@@ -141,7 +141,7 @@ def test_a_catalog_that_is_out_of_reach_is_not_asked(report: Report) -> None:
 def ingest(sink: FakeSink, source: FakeSource | None = None) -> Report:
     entity = Entity(model_urn("a"), {"mlModelProperties": {"name": "a"}})
     made = source or FakeSource([[entity]])
-    return Run([made], sink, RunOptions(a_recipe("prod"), listing=LISTING)).execute()
+    return PipelineRun([made], sink, RunOptions(a_recipe("prod"), listing=LISTING)).execute()
 
 
 def test_a_run_is_listed_in_one_write_at_its_end() -> None:

@@ -5,7 +5,7 @@ import pytest
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report import changed
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -20,7 +20,7 @@ def a_group(name: str, note: str = "") -> Entity:
 
 
 def run(sink: FakeSink, *entities: Entity) -> Report:
-    return Run([FakeSource([entities])], sink, RunOptions(a_recipe("test"))).execute()
+    return PipelineRun([FakeSource([entities])], sink, RunOptions(a_recipe("test"))).execute()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from mlcat_ingest.errors import MlcatError, RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.read.clashes import refuse_clashes
 from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.base import ComingTable
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
@@ -96,7 +96,9 @@ def test_it_costs_two_reads_for_200_tables() -> None:
 def test_nothing_is_written_where_stores_meet() -> None:
     first = Store(pages=[[model("a")]], tables=[table(FEAST)])
     sink = FakeSink()
-    report = Run([first, Store(tables=[table(FILE)])], sink, RunOptions(a_recipe("r"))).execute()
+    report = PipelineRun(
+        [first, Store(tables=[table(FILE)])], sink, RunOptions(a_recipe("r"))
+    ).execute()
     assert report.exit_code == 2
     assert sink.writes == []
 
@@ -106,7 +108,7 @@ def test_a_store_that_cannot_be_listed_hides_none_that_comes_before_it() -> None
     first = Store(pages=[[model("a")]], tables=[table(FEAST)])
     second = Store(pages=[[model("b")]], tables=[table(FILE, "other")], unlisted=down)
     sink = FakeSink()
-    report = Run([first, second], sink, RunOptions(a_recipe("r"))).execute()
+    report = PipelineRun([first, second], sink, RunOptions(a_recipe("r"))).execute()
     assert report.error is down
     assert sink.stored.keys() == {model_urn("a")}
     assert (first.listed, second.listed) == (1, 1)

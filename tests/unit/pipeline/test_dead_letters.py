@@ -9,7 +9,7 @@ import pytest
 from mlcat_ingest.errors import RecordError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.recipe.model import Recipe
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
@@ -24,7 +24,7 @@ def run(path: Path, *entities: Entity, refuse: Any = (), source: Any = None) -> 
     options = RunOptions(
         a_recipe("t"), dead_letters=path, mask=lambda text: text.replace("s3cret", "***")
     )
-    return Run([source or FakeSource([list(entities)])], sink, options).execute()
+    return PipelineRun([source or FakeSource([list(entities)])], sink, options).execute()
 
 
 def letters(path: Path) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ def test_a_further_part_of_a_run_adds_to_what_the_first_one_left(tmp_path: Path)
             on_dead_letter=told.append,
         )
         sink = FakeSink(refuse={model_urn(refused)})
-        Run([FakeSource([entities])], sink, options).execute()
+        PipelineRun([FakeSource([entities])], sink, options).execute()
     assert [one["urn"] for one in letters(path)] == told == [model_urn("a"), model_urn("b")]
 
 
@@ -152,5 +152,5 @@ def test_a_record_without_entities_is_told_by_its_name() -> None:
 
     told: list[str] = []
     options = RunOptions(a_recipe("t"), on_dead_letter=told.append)
-    Run([FakeSource([[1]], fail)], FakeSink(), options).execute()
+    PipelineRun([FakeSource([[1]], fail)], FakeSink(), options).execute()
     assert told == ["run 7"]

@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge.base import decode, text_of_keys
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.delivery import ROUNDS
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -39,7 +39,7 @@ def owned(name: str) -> Entity:
 
 
 def run(sink: FakeSink, *entities: Entity) -> Report:
-    return Run(
+    return PipelineRun(
         [FakeSource([list(entities)])], sink, RunOptions(a_recipe("test"), mask=str)
     ).execute()
 
@@ -378,7 +378,7 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
 
     sink = ContentFirst(place="fake://catalog", refuse={model_urn("bad")})
     pages = [[model("bad", A)], [model(f"r{n}", A) for n in range(200)]]
-    Run(
+    PipelineRun(
         [FakeSource([page]) for page in pages], sink, RunOptions(a_recipe("test"), mask=str)
     ).execute()
     probes = [writes[0].entity_urn for writes in sink.writes if writes[0].headers == NEVER]

@@ -11,7 +11,7 @@ from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged, with_
 from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.tally import Standing, Tally
 from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -47,7 +47,7 @@ def test_an_entity_that_is_removed_is_called_what_it_was() -> None:
 
 def test_a_note_names_the_entity_that_it_is_about() -> None:
     noted = Entity(model_urn("a"), {HOME: IN_CHURN}, notes=(Note("truncated", "p"),))
-    report = Run([FakeSource([[noted]])], FakeSink(), RunOptions(a_recipe("r"))).execute()
+    report = PipelineRun([FakeSource([[noted]])], FakeSink(), RunOptions(a_recipe("r"))).execute()
     assert report.note_examples["truncated"] == (f"{model_urn('a')} forest 3 (churn): p",)
 
 

@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import dataset, entity_type_of
 from mlcat_ingest.pipeline.read import lineage
 from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary, Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 
@@ -53,7 +53,7 @@ def run(catalog: FakeSink, *entities: Entity, check: bool = True) -> Report:
     recipe = a_recipe("t", evaluate={"enabled": False}, lineage={"check": check})
     options = RunOptions(recipe)
     pages = [entities[at : at + 100] for at in range(0, len(entities), 100)]
-    return Run([FakeSource(pages)], catalog, options).execute()
+    return PipelineRun([FakeSource(pages)], catalog, options).execute()
 
 
 def test_the_rate_counts_each_dataset_once() -> None:
@@ -160,6 +160,6 @@ def test_what_is_no_reference_is_left_to_the_catalog() -> None:
 def test_what_was_read_before_a_failure_is_looked_up_too() -> None:
     catalog = Catalog(known=["lake/a"])
     source = FakeSource([[model("m", "lake/a")]], error=CatalogUnavailableError("broke off"))
-    report = Run([source], catalog, RunOptions(a_recipe("t"))).execute()
+    report = PipelineRun([source], catalog, RunOptions(a_recipe("t"))).execute()
     assert report.failure is not None
     assert report.lineage == LineageSummary(1, 1)

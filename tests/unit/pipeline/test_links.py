@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.render import as_data, as_text
 from mlcat_ingest.pipeline.report.report import FeatureSummary, Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.recipe.enrich import EnrichRule
@@ -105,7 +105,9 @@ class Catalog(FakeSink):
 
 def ingest(catalog: FakeSink, models: Iterable[Entity], *names: str) -> Report:
     sources = [Store(names=names), FakeSource([list(models)])]
-    return Run(sources, catalog, RunOptions(a_recipe("t", evaluate={"enabled": False}))).execute()
+    return PipelineRun(
+        sources, catalog, RunOptions(a_recipe("t", evaluate={"enabled": False}))
+    ).execute()
 
 
 def test_a_model_has_the_features_that_are_there_and_says_by_which_rule() -> None:
@@ -242,7 +244,7 @@ def test_rules_of_the_recipe_add_to_models_that_are_linked() -> None:
     sources = [Store(names=["a"]), FakeSource([[model("m", "drivers:a")]])]
     rule = EnrichRule.model_validate({"match": {"entity": ["mlModel"]}, "add_tags": ["gold"]})
     options = RunOptions(a_recipe("t", evaluate={"enabled": False}, enrich=[rule]))
-    Run(sources, catalog, options).execute()
+    PipelineRun(sources, catalog, options).execute()
     assert catalog.features("m") == [feature("a")]
     assert catalog.stored[model_urn("m")]["globalTags"] == {"tags": [{"tag": "urn:li:tag:gold"}]}
 
@@ -269,7 +271,7 @@ def test_a_run_that_did_not_change_is_linked_once_its_features_are_there(tmp_pat
         sources = [Store(names=names), Remembering(models=[model("m", "drivers:a")])]
         state = StateSession(url, StateOptions("t"))
         options = RunOptions(a_recipe("t", evaluate={"enabled": False}), state=state)
-        return Run(sources, catalog, options).execute()
+        return PipelineRun(sources, catalog, options).execute()
 
     assert run().entities["mlModel"].created == 1
     assert catalog.features("m") == []

@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.read.pages import request_for
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.base import (
     Capability,
     Changes,
@@ -54,7 +54,9 @@ def test_of_a_feature_store_only_the_index_is_read() -> None:
 
 def test_a_run_tells_which_ids_its_sources_found() -> None:
     sources = [Tracking(holds=frozenset({"r1", "r4"})), Tracking(holds=frozenset({"r2"}))]
-    run = Run(sources, FakeSink(), RunOptions(a_recipe("r"), scope=Runs(["r1", "r2", "r3"])))
+    run = PipelineRun(
+        sources, FakeSink(), RunOptions(a_recipe("r"), scope=Runs(["r1", "r2", "r3"]))
+    )
     assert run.execute().exit_code == 0
     assert run.found_ids == {"r1", "r2"}
     assert [one.scopes for one in sources] == [[Runs(["r1", "r2", "r3"])]] * 2
@@ -66,7 +68,7 @@ def test_a_run_tells_which_ids_its_sources_found() -> None:
 )
 def test_a_scope_that_a_source_does_not_declare_ends_the_run(scope: Any, needs: str) -> None:
     source = FakeSource(pages=[["never read"]])
-    report = Run([source], FakeSink(), RunOptions(a_recipe("r"), scope=scope)).execute()
+    report = PipelineRun([source], FakeSink(), RunOptions(a_recipe("r"), scope=scope)).execute()
     assert (report.exit_code, source.requests) == (2, 0)
     said = f"FakeSource cannot read {type(scope).__name__} (its `capabilities` lack Capability."
     assert report.failure is not None

@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.pipeline.merge.weight import HEAVIEST
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import EntityCounts, Progress, Report
-from mlcat_ingest.pipeline.run import WORKERS, OnProgress, Run, RunOptions
+from mlcat_ingest.pipeline.run import WORKERS, OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -52,7 +52,7 @@ def run(
 ) -> Report:
     sources = [source] if isinstance(source, Source) else source
     options = RunOptions(a_recipe("test", **recipe), mask=mask)
-    return Run(sources, sink, options).execute(progress)
+    return PipelineRun(sources, sink, options).execute(progress)
 
 
 def test_everything_read_is_written_evaluated_and_counted() -> None:
@@ -600,7 +600,9 @@ def test_the_report_of_a_run_that_goes_on_can_be_kept(monkeypatch: pytest.Monkey
         if report.entities and report.entities["mlModel"].created:
             go_on.set()
 
-    report = Run([FakeSource(pages())], FakeSink(), RunOptions(a_recipe("t"))).execute(keep=keep)
+    report = PipelineRun([FakeSource(pages())], FakeSink(), RunOptions(a_recipe("t"))).execute(
+        keep=keep
+    )
     assert not kept[-1].finished
     assert kept[-1].entities == report.entities
     assert report.finished

@@ -2,7 +2,7 @@
 
 from mlcat_ingest.metadata.jobs import airflow_job
 from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.mlflow_records import record_from_json
@@ -16,7 +16,9 @@ MODEL = model_urn("r")
 def ingest(sink: FakeSink, **tags: str) -> list[str]:
     run = {"run_id": "r", "experiment_id": "1", "tags": tags}
     record = record_from_json({"run": run, "experiment": {"experiment_id": "1", "name": "e"}})
-    report = Run([FakeSource([map_record(record)])], sink, RunOptions(a_recipe("test"))).execute()
+    report = PipelineRun(
+        [FakeSource([map_record(record)])], sink, RunOptions(a_recipe("test"))
+    ).execute()
     report.raise_for_failure()
     return list(sink.stored[MODEL]["mlModelProperties"].get("trainingJobs", ()))
 

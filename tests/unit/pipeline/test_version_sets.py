@@ -12,7 +12,7 @@ from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.weight import HEAVIEST
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.batches import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
@@ -78,7 +78,7 @@ class WatchingSink(FakeSink):
 
 def run(entities: Sequence[Entity], sink: FakeSink) -> Report:
     options = RunOptions(a_recipe("test", evaluate={"enabled": False}))
-    report = Run([FakeSource(pages(entities))], sink, options).execute()
+    report = PipelineRun([FakeSource(pages(entities))], sink, options).execute()
     report.raise_for_failure()
     return report
 

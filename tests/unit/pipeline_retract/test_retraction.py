@@ -22,7 +22,7 @@ from mlcat_ingest.pipeline.state import parts, rows
 from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.lock import acquire
 from mlcat_ingest.pipeline.state.parts import PartitionKey
-from mlcat_ingest.pipeline.state.rows import Row
+from mlcat_ingest.pipeline.state.rows import RecordRow
 from mlcat_ingest.pipeline.state.summary import summary
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
 from mlcat_ingest.workflows.retract.listing import UrnList, in_chunks
@@ -84,7 +84,7 @@ class World:
         parts.finish(engine, key, {"at": 1}, 1_000, full=True)
         rows.save(
             engine,
-            [Row(key.id, "run", name, "d", model_urn(name), "", "", "", 1) for name in names],
+            [RecordRow(key.id, "run", name, "d", model_urn(name), "", "", "", 1) for name in names],
         )
         engine.dispose()
 

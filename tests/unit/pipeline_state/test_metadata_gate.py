@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate.gate import GateOptions, Judged
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.memory import StateOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
@@ -78,7 +78,7 @@ class World:
             state=StateSession(self.url, StateOptions("r")),
             gate=gate,
         )
-        return Run([self.source], self.sink, options).execute()
+        return PipelineRun([self.source], self.sink, options).execute()
 
     def verdict(self, pattern: str = "owned", **evaluate: object) -> Verdict:
         report = self.run(pattern, **evaluate)
@@ -251,7 +251,7 @@ def test_results_can_be_read_entity_by_entity(world: World) -> None:
 
     world.failing("b")
     options = RunOptions(a_recipe("r"), gate=GateOptions(re.compile("."), keep))
-    Run([world.source], world.sink, options).execute()
+    PipelineRun([world.source], world.sink, options).execute()
     models = [model_urn(name) for name in "abc"]
     assert seen == [
         (NAMED, [(urn, False, False) for urn in models]),

@@ -18,7 +18,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
-from mlcat_ingest.pipeline.run import Run, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state import memory as memory_module
 from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import open_state
@@ -94,7 +94,7 @@ class World:
         run_options = RunOptions(
             a_recipe("r", evaluate={"enabled": evaluate}), mask=lambda text: text, state=state
         )
-        return Run(list(sources), self.sink, run_options).execute()
+        return PipelineRun(list(sources), self.sink, run_options).execute()
 
     def ingest(self, *records: Record, **options: Any) -> Report:
         return self.run(Remembering(records=records), **options)
@@ -153,7 +153,7 @@ def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -
     source = Remembering(records=[Record("a")])
     state = StateSession(world.url, StateOptions("r"))
     options = RunOptions(a_recipe("r", evaluate={"scope": "all"}), state=state)
-    Run([source], world.sink, options).execute()
+    PipelineRun([source], world.sink, options).execute()
     assert world.sink.evaluations == [[model_urn("a")]]
 
 
@@ -496,13 +496,15 @@ def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: Wo
     assert [one.current_at_ms for one in broken.passes] == [read.current_at_ms]
     # Also where the run never came as far, or lags would vanish when somebody needs them.
     state = StateSession(world.url, StateOptions("r"))
-    gone = Run([Unreachable()], world.sink, RunOptions(a_recipe("r"), state=state)).execute()
+    gone = PipelineRun(
+        [Unreachable()], world.sink, RunOptions(a_recipe("r"), state=state)
+    ).execute()
     assert gone.exit_code == 1
     [unread] = gone.passes
     assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
     assert unread.why == "not read: the run ended before it"
     state = StateSession(world.url, StateOptions("r"))
-    fresh = Run(
+    fresh = PipelineRun(
         [Unreachable()], FakeSink(place="fake://other"), RunOptions(a_recipe("r"), state=state)
     )
     assert fresh.execute().passes == ()

@@ -108,7 +108,7 @@ def read_definition(text: str) -> tuple[Definition | None, list[str]]:
         body = loads(text)
     except CodecError as error:
         return None, [f"is {error.message}"]
-    reader = _Reader()
+    reader = _DefinitionReader()
     definition = reader.definition(body)
     return (None, reader.problems) if reader.problems else (definition, [])
 
@@ -129,7 +129,7 @@ def _paths(predicate: Predicate) -> Iterator[str]:
                 yield from _paths(part)
 
 
-class _Reader:
+class _DefinitionReader:
     """Reads one definition; keeps every problem with its place."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.metadata_tests.definition import (
@@ -22,35 +22,18 @@ from mlcat_ingest.catalog.metadata_tests.operators import OPERATORS, regex_match
 from mlcat_ingest.catalog.metadata_tests.properties import PropertyReader
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.assets import (
+    TEST_INFO,
+    TEST_RESULTS,
+    TestResult,
+    TestResults,
+)
+from mlcat_ingest.metadata.aspects.common import AuditStamp
 from mlcat_ingest.metadata.urn import entity_type_of
 
 _log = logging.getLogger(__name__)
 
 _TEST_PAGE: Final = 1_000
-
-
-class AuditStamp(TypedDict):
-    """Who did something, and when (milliseconds since the epoch, UTC)."""
-
-    time: int
-    actor: str
-
-
-class TestResult(TypedDict):
-    """The outcome of one test; `testDefinitionMd5` is of the definition's text as stored."""
-
-    test: str
-    type: str
-    testDefinitionMd5: str
-    lastComputed: AuditStamp
-
-
-class TestResults(TypedDict):
-    """The outcomes for one entity: the `testResults` aspect. Tests not about it are in neither."""
-
-    passing: list[TestResult]
-    failing: list[TestResult]
 
 
 @dataclass(frozen=True, slots=True)

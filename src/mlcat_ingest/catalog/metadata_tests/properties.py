@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
-from mlcat_ingest.catalog.schema.values import StoredAspect
+from mlcat_ingest.catalog.schema.values import AspectVersion
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.governance import STRUCTURED_PROPERTIES
@@ -46,7 +46,7 @@ class PropertyReader:
         self._store = store
         self._names = _first_aspects(paths)
         self._entities = store.get_many(urns, self._names)
-        self._further: dict[tuple[str, str], StoredAspect | None] = {}
+        self._further: dict[tuple[str, str], AspectVersion | None] = {}
         self._wanted: set[tuple[str, str]] = set()
         self._missed = False
 
@@ -54,7 +54,7 @@ class PropertyReader:
         """Return whether the catalog has `urn`, one of the entities."""
         return urn in self._entities
 
-    def aspect(self, urn: str, name: str) -> StoredAspect | None:
+    def aspect(self, urn: str, name: str) -> AspectVersion | None:
         """Return an aspect that a path begins with, None where the entity does not have it."""
         return self._entities.get(urn, {}).get(name)
 
@@ -172,7 +172,7 @@ def _structured(aspect: Mapping[str, Any], urn: str) -> Iterator[Any]:
             yield from map(_unboxed, assignment.get("values") or [])
 
 
-def _times(stored: Iterable[StoredAspect], name: str) -> list[Any]:
+def _times(stored: Iterable[AspectVersion], name: str) -> list[Any]:
     aspects = list(stored)
     if not aspects:
         return []

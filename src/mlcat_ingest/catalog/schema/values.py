@@ -31,7 +31,7 @@ class Direction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAspect:
+class AspectVersion:
     """One version of one aspect.
 
     `version` is 1 for the first value and one more a change. Times are milliseconds since the
@@ -133,7 +133,7 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimeseriesEvent:
     """One value of a timeseries aspect; the time is the event's own, in milliseconds, UTC."""
 
     timestamp_ms: int
@@ -159,7 +159,7 @@ class References:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class IngestionRun:
     """What one run wrote: how many versions of aspects and events, and when the last of them."""
 
     run_id: str

@@ -33,7 +33,7 @@ _FIGURES: Final = (
 
 
 @dataclass(slots=True)
-class Source:
+class IndexedEntity:
     """What a document is made of: an entity, when the catalog got it, and what `add` was given."""
 
     urn: str
@@ -63,7 +63,7 @@ class Figures(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class IndexDocument:
     """One entity as the index holds it.
 
     Attributes:
@@ -83,12 +83,12 @@ class Document:
     modified_ms: int
 
 
-def make_document(source: Source) -> Document:
+def make_document(source: IndexedEntity) -> IndexDocument:
     """Return the document of an entity."""
     aspects = dict(sorted(source.aspects.items()))
     found = list(find_all(source.urn, source.entity_type, aspects))
     described = bodies(aspects)
-    return Document(
+    return IndexDocument(
         name=fold(found[0].value)[:_MAX_NAME_CHARS],
         columns=_columns(found),
         keywords=tuple(dict.fromkeys((one.field, one.value) for one in found if one.keyword)),

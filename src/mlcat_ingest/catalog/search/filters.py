@@ -32,7 +32,7 @@ from mlcat_ingest.catalog.search.leaves import (
     Keywords,
     Leaf,
     Matching,
-    Part,
+    RequiredLeaf,
     matching,
 )
 from mlcat_ingest.catalog.search.names import field_name
@@ -80,7 +80,7 @@ _EDGES: Final = _edge_fields()
 """Searchable field to the relationships that it stands for."""
 
 
-def resolve(connection: Connection, criterion: Criterion) -> Part:
+def resolve(connection: Connection, criterion: Criterion) -> RequiredLeaf:
     """Return what `criterion` comes down to; no entity has a field that does not exist.
 
     Cost: at most a few SQL statements, on keywords.
@@ -99,7 +99,7 @@ def resolve(connection: Connection, criterion: Criterion) -> Part:
         leaf = _edges(connection, _EDGES[field], criterion)
     else:
         leaf = _OTHERS.get(field, _nothing)(criterion)
-    return Part(leaf, criterion.negated)
+    return RequiredLeaf(leaf, criterion.negated)
 
 
 def _nothing(_criterion: Criterion) -> Leaf:
@@ -138,13 +138,13 @@ def _figures(connection: Connection, field: str, name: str, criterion: Criterion
     )
 
 
-def _flag(connection: Connection, field: str, criterion: Criterion) -> Part:
+def _flag(connection: Connection, field: str, criterion: Criterion) -> RequiredLeaf:
     """Return the part for a flag; an entity that does not carry it has it on false."""
     asked = {value.lower() for value in criterion.values} & {"true", "false"}
     if len(asked) != 1 or criterion.condition is Condition.EXISTS:
-        return Part(Always(holds=bool(asked) or not criterion.values), criterion.negated)
+        return RequiredLeaf(Always(holds=bool(asked) or not criterion.values), criterion.negated)
     carrying = _keywords(connection, field, Condition.EQUAL, ("true",))
-    return Part(carrying, criterion.negated is (asked == {"true"}))
+    return RequiredLeaf(carrying, criterion.negated is (asked == {"true"}))
 
 
 def _is_about_source(criterion: Criterion) -> bool:

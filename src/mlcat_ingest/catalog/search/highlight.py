@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
-from mlcat_ingest.catalog.search.document import Source
+from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import find_all
 from mlcat_ingest.catalog.search.index import read_sources
 from mlcat_ingest.catalog.search.tokens import WORD, tokenize
@@ -26,7 +26,7 @@ def matched_fields(
     return {at: _matched(source, terms) for at, source in read_sources(connection, ids)}
 
 
-def _matched(source: Source, terms: Sequence[Term]) -> Matched:
+def _matched(source: IndexedEntity, terms: Sequence[Term]) -> Matched:
     """Return the fields that are hit, in the order of their columns."""
     texts = [
         (found.column, found.field, found.value)

@@ -24,7 +24,7 @@ from mlcat_ingest.catalog.schema.search_tables import (
     searched,
 )
 from mlcat_ingest.catalog.schema.tables import aspect, entity
-from mlcat_ingest.catalog.search.document import Document, Source, make_document
+from mlcat_ingest.catalog.search.document import IndexDocument, IndexedEntity, make_document
 from mlcat_ingest.catalog.search.fields import ASPECT_NAMES, BODY_ENDINGS
 from mlcat_ingest.catalog.search.interned import (
     Keyword,
@@ -56,7 +56,7 @@ _Row: TypeAlias = tuple[str, tuple[str, ...]]
 """A field, and the names of the figures that an entity has of it."""
 
 
-class _Entry(NamedTuple):
+class _IndexEntry(NamedTuple):
     """One entity in the index: its keywords and the names of its figures as spelled sets."""
 
     profile: str
@@ -65,7 +65,7 @@ class _Entry(NamedTuple):
 
 
 def refresh(
-    connection: Connection, ids: Collection[int], known: Mapping[int, Source] | None = None
+    connection: Connection, ids: Collection[int], known: Mapping[int, IndexedEntity] | None = None
 ) -> None:
     """Bring the index up to date with the stored aspects of the entities with these `ids`.
 
@@ -118,7 +118,9 @@ def clear(connection: Connection) -> None:
         connection.execute(delete(table))
 
 
-def read_sources(connection: Connection, ids: Collection[int]) -> Iterator[tuple[int, Source]]:
+def read_sources(
+    connection: Connection, ids: Collection[int]
+) -> Iterator[tuple[int, IndexedEntity]]:
     """Yield what the documents of these entities are made of, by id; those that exist.
 
     Cost: two SQL statements for each 500 entities.
@@ -127,12 +129,12 @@ def read_sources(connection: Connection, ids: Collection[int]) -> Iterator[tuple
         yield from _read_sources(connection, some).items()
 
 
-def _read_sources(connection: Connection, ids: list[int]) -> dict[int, Source]:
+def _read_sources(connection: Connection, ids: list[int]) -> dict[int, IndexedEntity]:
     if not ids:
         return {}
     query = select(entity.c.id, entity.c.urn, entity.c.entity_type, entity.c.created_ms)
     rows = connection.execute(query.where(entity.c.id.in_(ids)))
-    sources = {row.id: Source(row.urn, row.entity_type, row.created_ms) for row in rows}
+    sources = {row.id: IndexedEntity(row.urn, row.entity_type, row.created_ms) for row in rows}
     indexed = or_(
         aspect.c.aspect.in_(sorted(ASPECT_NAMES)),
         *(aspect.c.aspect.endswith(ending) for ending in BODY_ENDINGS),
@@ -146,7 +148,7 @@ def _read_sources(connection: Connection, ids: list[int]) -> dict[int, Source]:
 class _Numbers:
     """The numbers of keywords; names of figures come in rows that many entities have alike."""
 
-    def __init__(self, connection: Connection, documents: Collection[Document]) -> None:
+    def __init__(self, connection: Connection, documents: Collection[IndexDocument]) -> None:
         """Look up the numbers of everything in `documents`; what has none is given one."""
         rows = {one.row for document in documents for one in document.figures}
         wanted = {keyword: None for document in documents for keyword in document.keywords}
@@ -165,7 +167,7 @@ class _Numbers:
         """Return the numbers of names, in their order."""
         return self._rows[row]
 
-    def figure_set(self, document: Document) -> str:
+    def figure_set(self, document: IndexDocument) -> str:
         """Return the spelled set of the names of all figures."""
         rows = tuple(one.row for one in document.figures)
         if rows not in self._sets:
@@ -173,9 +175,9 @@ class _Numbers:
         return self._sets[rows]
 
 
-def _entry(document: Document, numbers: _Numbers) -> _Entry:
+def _entry(document: IndexDocument, numbers: _Numbers) -> _IndexEntry:
     keywords = numbers.of_keywords(document.keywords)
-    return _Entry(
+    return _IndexEntry(
         profile=spell(keywords),
         figure_set=numbers.figure_set(document),
         texts=(*document.columns, " ".join([EVERY, *map(keyword_token, keywords)])),
@@ -183,7 +185,7 @@ def _entry(document: Document, numbers: _Numbers) -> _Entry:
 
 
 def _put_entries(
-    connection: Connection, ids: list[int], entries: Mapping[int, _Entry]
+    connection: Connection, ids: list[int], entries: Mapping[int, _IndexEntry]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Put `entries` in the place of what is held of `ids`; return the numbers of their sets."""
     held = _held(connection, ids)
@@ -219,7 +221,7 @@ def _put_entries(
     )
 
 
-def _figure_cells(documents: Mapping[int, Document], numbers: "_Numbers") -> list[Any]:
+def _figure_cells(documents: Mapping[int, IndexDocument], numbers: "_Numbers") -> list[Any]:
     """Return the rows of all figures, cell by cell; those of one name stand together."""
     alike: defaultdict[_Row, list[tuple[int, tuple[float | str, ...]]]] = defaultdict(list)
     for at, document in documents.items():
@@ -253,7 +255,7 @@ def _run_many(connection: Connection, statement: str, rows: list[tuple[Any, ...]
         connection.exec_driver_sql(statement, rows)
 
 
-def _held(connection: Connection, ids: list[int]) -> dict[int, _Entry]:
+def _held(connection: Connection, ids: list[int]) -> dict[int, _IndexEntry]:
     query = (
         select(searched.c.id, profile.c.members, figure_set.c.members, *indexed_text.c[1:])
         .join(profile, profile.c.id == searched.c.profile_id)
@@ -261,4 +263,6 @@ def _held(connection: Connection, ids: list[int]) -> dict[int, _Entry]:
         .join(indexed_text, indexed_text.c.id == searched.c.id)
         .where(searched.c.id.in_(ids))
     )
-    return {row[0]: _Entry(row[1], row[2], tuple(row[3:])) for row in connection.execute(query)}
+    return {
+        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:])) for row in connection.execute(query)
+    }

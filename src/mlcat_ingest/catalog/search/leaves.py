@@ -114,7 +114,7 @@ class Holding:
 Leaf: TypeAlias = Always | Keywords | Matching | Holding
 
 
-class Part(NamedTuple):
+class RequiredLeaf(NamedTuple):
     """A leaf that has to hold, or must not."""
 
     leaf: Leaf

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 from mlcat_ingest.catalog.schema.search_tables import fts, profile, searched
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES
 from mlcat_ingest.catalog.search.filters import resolve
-from mlcat_ingest.catalog.search.leaves import EVERYWHERE, NOWHERE, Holding, Part, matching
+from mlcat_ingest.catalog.search.leaves import EVERYWHERE, NOWHERE, Holding, RequiredLeaf, matching
 from mlcat_ingest.catalog.search.query_text import Query
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.search.words import Term, all_of
@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.aspects.common import IS_LATEST
 FEW: Final = 20_000
 """Most entities that are looked at one by one; of more, only what the index says at once."""
 
-Parts = tuple[Part, ...]
+Parts = tuple[RequiredLeaf, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,11 @@ def _arranged(
     return replace(selection, conditions=(_in_sql(untold, left, entity_id, each=each),))
 
 
-def _finds(part: Part) -> bool:
+def _finds(part: RequiredLeaf) -> bool:
     return isinstance(part.leaf, Holding) and not part.negated
 
 
-def _split(parts: Iterable[Part]) -> tuple[list[str], list[str]]:
+def _split(parts: Iterable[RequiredLeaf]) -> tuple[list[str], list[str]]:
     """Return the expressions that have to match, and those that must not."""
     wanted: list[str] = []
     unwanted: list[str] = []
@@ -166,7 +166,7 @@ def _alternative(parts: Parts) -> str:
 
 
 def _in_sql(
-    parts: Iterable[Part],
+    parts: Iterable[RequiredLeaf],
     alternatives: Sequence[Parts],
     entity_id: ColumnElement[int],
     *,
@@ -174,7 +174,7 @@ def _in_sql(
 ) -> ColumnElement[bool]:
     """Return the condition that all `parts` hold, and all of one of the `alternatives`."""
 
-    def together(parts: Iterable[Part]) -> ColumnElement[bool]:
+    def together(parts: Iterable[RequiredLeaf]) -> ColumnElement[bool]:
         return and_(true(), *(part.where(entity_id, each=each) for part in parts))
 
     if not alternatives:

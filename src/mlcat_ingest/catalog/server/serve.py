@@ -126,12 +126,12 @@ def make_server(app: "ASGIApp", started: Callable[[], None]) -> "uvicorn.Server"
     """Return a server of `app` that calls `started` as soon as it answers."""
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class CatalogServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             started()
 
-    return Server(
+    return CatalogServer(
         uvicorn.Config(
             app,
             access_log=False,

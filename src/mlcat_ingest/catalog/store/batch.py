@@ -15,25 +15,25 @@ from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity
 from mlcat_ingest.catalog.schema.values import Written
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect, key_edges
-from mlcat_ingest.catalog.search.document import Source
+from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import forget, refresh
-from mlcat_ingest.catalog.store.conditions import Known, State, refusal_of
+from mlcat_ingest.catalog.store.conditions import ExistingEntity, State, refusal_of
 from mlcat_ingest.catalog.store.patch.applying import apply_patch
 from mlcat_ingest.catalog.store.patch.reading import Patch
 from mlcat_ingest.catalog.store.patch.templates import blank
 from mlcat_ingest.catalog.store.prepare import (
-    Content,
-    Prepared,
+    PreparedWrite,
+    StorableValue,
     content_of,
     name_in,
     prepare,
 )
 from mlcat_ingest.catalog.store.rows import (
+    AspectRow,
     EntityRow,
     EventRow,
     Key,
-    Row,
     RowChanges,
     chunks,
     write_changes,
@@ -62,8 +62,8 @@ class Batch:
         self._connection = connection
         self._actor = actor
         self._now_ms = now_ms
-        self._entities: dict[str, Known] = {}
-        self._rows: dict[Key, Row] = {}
+        self._entities: dict[str, ExistingEntity] = {}
+        self._rows: dict[Key, AspectRow] = {}
         # The last version of aspects that are gone: their next value counts on from there.
         self._last_versions: dict[Key, int] = {}
         # Aspects whose stored state was read, as URN and name.
@@ -73,7 +73,7 @@ class Batch:
         self._changes = RowChanges()
         self._version_sets = VersionSets(connection, self._value)
 
-    def apply(self, items: Sequence[Prepared]) -> list[Written]:
+    def apply(self, items: Sequence[PreparedWrite]) -> list[Written]:
         """Write `items` and say what became of each.
 
         Raises:
@@ -95,11 +95,11 @@ class Batch:
         new = self._new_sources()
         refresh(self._connection, changed - new.keys(), new)
 
-    def _new_sources(self) -> dict[int, Source]:
+    def _new_sources(self) -> dict[int, IndexedEntity]:
         """Return what the search index needs to know of the entities that this batch made."""
         changes = self._changes
         sources = {
-            entity_id: Source(row.urn, row.entity_type, self._now_ms)
+            entity_id: IndexedEntity(row.urn, row.entity_type, self._now_ms)
             for entity_id, row in changes.new_entities.items()
         }
         for key, row in changes.rows.items():
@@ -107,7 +107,7 @@ class Batch:
                 sources[row.entity_id].add(row.aspect, changes.values[key], self._now_ms)
         return sources
 
-    def _load(self, items: Sequence[Prepared]) -> None:
+    def _load(self, items: Sequence[PreparedWrite]) -> None:
         self._read([(item.write.urn, item.write.aspect) for item in items])
         self._next_id = 1 + (self._connection.scalar(select(func.max(entity.c.id))) or 0)
         for pairs in needed_by(items, self._value):
@@ -122,7 +122,7 @@ class Batch:
         for ids in chunks(known.values()):
             current = select(aspect).where(aspect.c.entity_id.in_(ids), aspect.c.aspect.in_(names))
             for found in self._connection.execute(current):
-                row = Row(*found)
+                row = AspectRow(*found)
                 key = row.entity_id, row.aspect
                 if key not in self._changes.rows:
                     self._rows[key] = row
@@ -139,7 +139,7 @@ class Batch:
         for some in chunks(urns):
             query = select(entity.c.urn, entity.c.id, entity.c.name, entity.c.created_ms)
             for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(some))):
-                self._entities[urn] = Known(*known)
+                self._entities[urn] = ExistingEntity(*known)
             self._read_urns.update(some)
 
     def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
@@ -161,7 +161,7 @@ class Batch:
         row = None if known is None else self._rows.get((known.id, name))
         return None if row is None else loads(row.value)
 
-    def _apply_one(self, index: int, item: Prepared) -> Written:
+    def _apply_one(self, index: int, item: PreparedWrite) -> Written:
         write = item.write
         known = self._entities.get(write.urn)
         state = self._state(item, known)
@@ -182,7 +182,12 @@ class Batch:
         return self._store(item, known, state, content)
 
     def _store_versioned(
-        self, index: int, item: Prepared, known: Known | None, state: State, content: Content
+        self,
+        index: int,
+        item: PreparedWrite,
+        known: ExistingEntity | None,
+        state: State,
+        content: StorableValue,
     ) -> Written:
         """Store an aspect of a version or a version set, and what the service computes from it."""
         urn, name = item.write.urn, item.write.aspect
@@ -198,7 +203,7 @@ class Batch:
             self._apply_one(index, prepare(replace(other, system_metadata=metadata)))
         return written
 
-    def _state(self, item: Prepared, known: Known | None) -> State:
+    def _state(self, item: PreparedWrite, known: ExistingEntity | None) -> State:
         if known is None:
             return State()
         row = self._rows.get((known.id, item.write.aspect))
@@ -215,7 +220,9 @@ class Batch:
             default=dumps(default).decode(),
         )
 
-    def _patched(self, index: int, item: Prepared, patch: Patch, state: State) -> Content | None:
+    def _patched(
+        self, index: int, item: PreparedWrite, patch: Patch, state: State
+    ) -> StorableValue | None:
         """Return what a patch makes of what is there; None where it changes nothing."""
         urn, name = item.write.urn, item.write.aspect
         base = loads(state.text) if state.text is not None else None
@@ -234,7 +241,7 @@ class Batch:
         except (InvalidProposalError, CodecError) as error:
             raise InvalidProposalError(f"{urn}: {error}", index=index) from error
 
-    def _delete(self, item: Prepared, known: Known | None, state: State) -> Written:
+    def _delete(self, item: PreparedWrite, known: ExistingEntity | None, state: State) -> Written:
         urn, name = item.write.urn, item.write.aspect
         if known is None:
             return Written(urn, name, 0, changed=False)
@@ -251,14 +258,14 @@ class Batch:
         self._drop(urn, known, state.row)
         return Written(urn, name, 0, changed=True)
 
-    def _delete_entity(self, urn: str, known: Known) -> None:
+    def _delete_entity(self, urn: str, known: ExistingEntity) -> None:
         self._changes.forget(known.id)
         self._rows = {key: row for key, row in self._rows.items() if key[0] != known.id}
         del self._entities[urn]
         if not known.is_new:
             self._changes.deleted_entities.append(known.id)
 
-    def _drop(self, urn: str, known: Known, row: Row) -> None:
+    def _drop(self, urn: str, known: ExistingEntity, row: AspectRow) -> None:
         key = (known.id, row.aspect)
         del self._rows[key]
         self._last_versions[key] = row.version
@@ -269,7 +276,11 @@ class Batch:
             self._rename(urn, known, None)
 
     def _store(
-        self, item: Prepared, known: Known | None, state: State, content: Content
+        self,
+        item: PreparedWrite,
+        known: ExistingEntity | None,
+        state: State,
+        content: StorableValue,
     ) -> Written:
         write = item.write
         if known is None:
@@ -288,9 +299,9 @@ class Batch:
             self._rename(write.urn, known, content.name)
         return Written(write.urn, write.aspect, row.version, changed=True)
 
-    def _create(self, item: Prepared, name: str | None) -> Known:
+    def _create(self, item: PreparedWrite, name: str | None) -> ExistingEntity:
         urn, entity_type = item.write.urn, item.entity_type
-        created = Known(self._next_id, name, self._now_ms, is_new=True)
+        created = ExistingEntity(self._next_id, name, self._now_ms, is_new=True)
         self._next_id += 1
         self._entities[urn] = created
         self._changes.new_entities[created.id] = EntityRow(
@@ -300,12 +311,14 @@ class Batch:
             self._changes.edges[created.id, key_aspect_name(entity_type)] = ends
         return created
 
-    def _put(self, known: Known, item: Prepared, state: State, content: Content) -> Row:
+    def _put(
+        self, known: ExistingEntity, item: PreparedWrite, state: State, content: StorableValue
+    ) -> AspectRow:
         key = (known.id, item.write.aspect)
         before = state.row
         if before is not None:
             self._changes.history.append(before)
-        row = Row(
+        row = AspectRow(
             *key,
             max(state.version, self._last_versions.get(key, 0)) + 1,
             content.text,
@@ -321,12 +334,14 @@ class Batch:
         self._changes.edges[key] = content.edges
         return row
 
-    def _put_event(self, known: Known, item: Prepared, moment: Moment, content: Content) -> None:
+    def _put_event(
+        self, known: ExistingEntity, item: PreparedWrite, moment: Moment, content: StorableValue
+    ) -> None:
         key = (known.id, item.write.aspect)
         self._changes.events[key, moment] = EventRow(
             *key, *moment, content.text, item.system_metadata, self._now_ms, item.run_id
         )
 
-    def _rename(self, urn: str, known: Known, name: str | None) -> None:
+    def _rename(self, urn: str, known: ExistingEntity, name: str | None) -> None:
         self._changes.names[known.id] = name
         self._entities[urn] = known._replace(name=name)

@@ -3,12 +3,12 @@
 from typing import Final, NamedTuple
 
 from mlcat_ingest.catalog.schema.values import Write
-from mlcat_ingest.catalog.store.rows import Row
+from mlcat_ingest.catalog.store.rows import AspectRow
 
 _ABSENT: Final = "-1"
 
 
-class Known(NamedTuple):
+class ExistingEntity(NamedTuple):
     """An entity that exists; one that `is_new` was made by the same batch."""
 
     id: int
@@ -23,7 +23,7 @@ class State(NamedTuple):
     A `default` is there without being stored.
     """
 
-    row: Row | None = None
+    row: AspectRow | None = None
     version: int = 0
     modified_ms: int | None = None
     default: str | None = None
@@ -34,7 +34,7 @@ class State(NamedTuple):
         return self.row.value if self.row is not None else self.default
 
 
-def refusal_of(write: Write, known: Known | None, state: State) -> str | None:
+def refusal_of(write: Write, known: ExistingEntity | None, state: State) -> str | None:
     """Return why `write` may not go on from `state`; None if it may."""
     if write.change == "RESTATE":
         return None

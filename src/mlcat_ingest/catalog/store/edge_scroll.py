@@ -23,7 +23,7 @@ class FoundEdge(NamedTuple):
     destination: str
 
 
-class Place(NamedTuple):
+class EdgePosition(NamedTuple):
     """Where an edge stands in the order of a scroll."""
 
     destination: str
@@ -61,8 +61,8 @@ class EdgeWish:
 
 
 def scroll_edges(
-    connection: Connection, wish: EdgeWish, after: Place | None, count: int
-) -> tuple[list[FoundEdge], Place | None]:
+    connection: Connection, wish: EdgeWish, after: EdgePosition | None, count: int
+) -> tuple[list[FoundEdge], EdgePosition | None]:
     """Return the edges that come `after` a place, and the place of the last if there are more.
 
     An edge that several aspects make is there once.
@@ -85,7 +85,7 @@ def scroll_edges(
     page = rows[:count]
     found = [FoundEdge(row.urn, row.entity_type, row.relationship, row.destination) for row in page]
     more = len(rows) > len(page) and page
-    return found, Place(*page[-1][:3]) if more else None
+    return found, EdgePosition(*page[-1][:3]) if more else None
 
 
 def _conditions(wish: EdgeWish) -> list[ColumnElement[bool]]:

@@ -28,7 +28,7 @@ _PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
 _ASPECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
 
-class Content(NamedTuple):
+class StorableValue(NamedTuple):
     """A value that may be stored: also as text, with the edges and the name that are in it."""
 
     value: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Content(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedWrite:
     """A write that may be stored: nothing about it but the stored state can refuse it now.
 
     A patch is worked out on the stored state, so it has a `patch` and no `content`; a deletion
@@ -48,7 +48,7 @@ class Prepared:
     write: Write
     entity_type: str
     is_key: bool
-    content: Content | None
+    content: StorableValue | None
     patch: Patch | None
     moment: Moment | None
     system_metadata: str | None
@@ -93,7 +93,7 @@ def check_aspect_name(entity_type: str, aspect: str) -> None:
         raise InvalidProposalError(f"aspectName: {aspect!r} is not the name of an aspect")
 
 
-def prepare(write: Write, index: int = 0) -> Prepared:
+def prepare(write: Write, index: int = 0) -> PreparedWrite:
     """Return `write` checked against the table of entity kinds, ready to be stored.
 
     Raises:
@@ -113,7 +113,7 @@ def prepare(write: Write, index: int = 0) -> Prepared:
         raise InvalidProposalError(f"{write.urn}: {error}", index=index) from error
 
 
-def _prepare(write: Write, entity_type: str) -> Prepared:
+def _prepare(write: Write, entity_type: str) -> PreparedWrite:
     aspect, change = write.aspect, write.change
     check_aspect_name(entity_type, aspect)
     is_key = aspect == key_aspect_name(entity_type) and (
@@ -131,7 +131,7 @@ def _prepare(write: Write, entity_type: str) -> Prepared:
         if moment is not None and write.conditional:
             raise InvalidProposalError(f"{aspect}: a series of events takes no conditions")
     metadata = write.system_metadata
-    return Prepared(
+    return PreparedWrite(
         write,
         entity_type,
         is_key,
@@ -145,11 +145,11 @@ def _prepare(write: Write, entity_type: str) -> Prepared:
 
 def restored(
     urn: str, aspect: str, text: str, system_metadata: str | None, run_id: str | None
-) -> Prepared:
+) -> PreparedWrite:
     """Return the writing of a value that was stored before, with what was stored beside it."""
     entity_type, value = entity_type_of(urn), loads(text)
-    content = Content(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
-    return Prepared(
+    content = StorableValue(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
+    return PreparedWrite(
         Write(urn, aspect, change="RESTATE"),
         entity_type,
         False,
@@ -161,7 +161,7 @@ def restored(
     )
 
 
-def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Content:
+def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> StorableValue:
     """Return the `value` of an aspect as it is stored.
 
     Raises:
@@ -169,7 +169,7 @@ def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Conte
         CodecError: it has no faithful JSON form.
     """
     _check_value(entity_type, aspect, value)
-    return Content(
+    return StorableValue(
         value, dumps(value).decode(), tuple(edges(aspect, value)), name_in(aspect, value)
     )
 

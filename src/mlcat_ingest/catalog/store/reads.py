@@ -20,11 +20,11 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
 from mlcat_ingest.catalog.schema.values import (
+    AspectVersion,
     Deleted,
     Direction,
     RelatedEntity,
     RelatedPage,
-    StoredAspect,
     UrnPage,
 )
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
@@ -82,11 +82,11 @@ _SOME_ASPECTS = _with_aspects(aspect.c.aspect.in_(bindparam("names", expanding=T
 
 def get_many(
     connection: Connection, urns: Collection[str], names: Collection[str] | None
-) -> dict[str, dict[str, StoredAspect]]:
+) -> dict[str, dict[str, AspectVersion]]:
     """Return the stored aspects of `urns`; see `Store.get_many`."""
     query = _ALL_ASPECTS if names is None else _SOME_ASPECTS
     named = {} if names is None else {"names": _bounded(names, "aspects")}
-    found: dict[str, dict[str, StoredAspect]] = {}
+    found: dict[str, dict[str, AspectVersion]] = {}
     for some in chunks(urns):
         for row in connection.execute(query, {"urns": some, **named}):
             held = found.get(row.urn)
@@ -110,7 +110,7 @@ def _bounded(names: Collection[str], what: str) -> list[str]:
     return sorted(names)
 
 
-def _virtual(row: Row[Any], names: Collection[str] | None) -> Iterator[tuple[str, StoredAspect]]:
+def _virtual(row: Row[Any], names: Collection[str] | None) -> Iterator[tuple[str, AspectVersion]]:
     """Yield what an entity has without its being stored; stored rows take its place."""
     made = (row.entity_ms, row.entity_by)
     key_name, key = key_aspect_name(row.entity_type), None
@@ -124,12 +124,12 @@ def _virtual(row: Row[Any], names: Collection[str] | None) -> Iterator[tuple[str
                 yield name, _unstored(value, made)
 
 
-def _unstored(value: Mapping[str, Any], made: tuple[int, str]) -> StoredAspect:
-    return StoredAspect(value, DEFAULT_VERSION, *made, *made, {})
+def _unstored(value: Mapping[str, Any], made: tuple[int, str]) -> AspectVersion:
+    return AspectVersion(value, DEFAULT_VERSION, *made, *made, {})
 
 
-def _stored(row: Row[Any]) -> StoredAspect:
-    return StoredAspect(
+def _stored(row: Row[Any]) -> AspectVersion:
+    return AspectVersion(
         loads(row.value),
         row.version,
         row.created_ms,
@@ -140,7 +140,7 @@ def _stored(row: Row[Any]) -> StoredAspect:
     )
 
 
-def get_version(connection: Connection, urn: str, name: str, version: int) -> StoredAspect | None:
+def get_version(connection: Connection, urn: str, name: str, version: int) -> AspectVersion | None:
     """Return one version of an aspect, 0 being the latest; see `Store.get_version`."""
     latest = get_many(connection, [urn], [name]).get(urn, {}).get(name)
     if version == 0 or (latest is not None and latest.version == version):
@@ -160,7 +160,7 @@ def get_version(connection: Connection, urn: str, name: str, version: int) -> St
     return _former_default(connection, urn, name) if version == DEFAULT_VERSION else None
 
 
-def _former_default(connection: Connection, urn: str, name: str) -> StoredAspect | None:
+def _former_default(connection: Connection, urn: str, name: str) -> AspectVersion | None:
     """Return the default that an aspect was before anybody wrote it."""
     query = select(entity.c.entity_type, entity.c.created_ms, entity.c.created_by)
     row = connection.execute(query.where(entity.c.urn == urn)).first()

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from mlcat_ingest.catalog.schema.tables import aspect, entity
 from mlcat_ingest.catalog.schema.virtual import key_edges
-from mlcat_ingest.catalog.search.document import Source
+from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.index import clear, refresh
 from mlcat_ingest.catalog.search.version import set_current
 from mlcat_ingest.catalog.store.rows import CHUNK, Edges, Key, held_edges, replace_edges
@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.registry import edges, key_aspect_name
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ReindexScope:
     """Which entities are reindexed: one URN, those like an SQL pattern, or all of them."""
 
     urn: str | None = None
@@ -39,7 +39,7 @@ class Reindexed:
     deleted: int = 0
 
 
-def count_aspects(connection: Connection, scope: Scope) -> int:
+def count_aspects(connection: Connection, scope: ReindexScope) -> int:
     """Return how many aspects reindexing `scope` will read."""
     query = (
         select(func.count())
@@ -49,7 +49,7 @@ def count_aspects(connection: Connection, scope: Scope) -> int:
     return connection.scalar(query) or 0
 
 
-def reindex_batch(connection: Connection, scope: Scope, after_id: int) -> Reindexed:
+def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) -> Reindexed:
     """Compare the edges of the next entities of `scope` with their aspects, and mend them.
 
     What the search index holds of them is put right as well.
@@ -66,7 +66,7 @@ def reindex_batch(connection: Connection, scope: Scope, after_id: int) -> Reinde
         return Reindexed(None)
     ids = [row.id for row in entities]
     wanted: dict[Key, Edges] = {}
-    sources = {row.id: Source(row.urn, row.entity_type, row.created_ms) for row in entities}
+    sources = {row.id: IndexedEntity(row.urn, row.entity_type, row.created_ms) for row in entities}
     query = select(aspect.c.entity_id, aspect.c.aspect, aspect.c.value, aspect.c.modified_ms)
     for row in connection.execute(query.where(aspect.c.entity_id.in_(ids))):
         value = loads(row.value)
@@ -105,7 +105,7 @@ def rebuild(connection: Connection, progress: Callable[[int], None] = lambda _: 
     entities = 0
     last_id: int | None = 0
     while last_id is not None:
-        done = reindex_batch(connection, Scope(), last_id)
+        done = reindex_batch(connection, ReindexScope(), last_id)
         entities += done.entities
         last_id = done.last_id
         progress(entities)
@@ -113,7 +113,7 @@ def rebuild(connection: Connection, progress: Callable[[int], None] = lambda _: 
     return entities
 
 
-def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
+def _conditions(scope: ReindexScope) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if scope.urn is not None:
         conditions.append(entity.c.urn == scope.urn)

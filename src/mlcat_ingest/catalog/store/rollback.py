@@ -31,7 +31,7 @@ from mlcat_ingest.catalog.schema.values import (
     Write,
 )
 from mlcat_ingest.catalog.store.batch import Batch
-from mlcat_ingest.catalog.store.prepare import Prepared, prepare, restored
+from mlcat_ingest.catalog.store.prepare import PreparedWrite, prepare, restored
 from mlcat_ingest.catalog.store.runs import TAKEN_BACK, of_entities, rows_of_runs
 from mlcat_ingest.catalog.store.store import Store, now_ms
 from mlcat_ingest.metadata.registry import key_aspect_name
@@ -193,7 +193,7 @@ def _former(connection: Connection, rows: Sequence[Any], run_id: str) -> dict[tu
     return {(row.entity_id, row.aspect): row for row in connection.execute(query)}
 
 
-def _reversions(rows: Sequence[Any], former: dict[tuple[int, str], Any]) -> Iterator[Prepared]:
+def _reversions(rows: Sequence[Any], former: dict[tuple[int, str], Any]) -> Iterator[PreparedWrite]:
     for row in rows:
         before = former.get((row.entity_id, row.aspect))
         if before is None:

@@ -37,7 +37,7 @@ class EntityRow(NamedTuple):
     created_by: str
 
 
-class Row(NamedTuple):
+class AspectRow(NamedTuple):
     """A row of the aspect table, in the order of its columns."""
 
     entity_id: int
@@ -84,10 +84,10 @@ class RowChanges:
     new_entities: dict[int, EntityRow] = field(default_factory=dict)
     deleted_entities: list[int] = field(default_factory=list)
     names: dict[int, str | None] = field(default_factory=dict)
-    rows: dict[Key, Row | None] = field(default_factory=dict)
+    rows: dict[Key, AspectRow | None] = field(default_factory=dict)
     values: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     stored: set[Key] = field(default_factory=set)
-    history: list[Row] = field(default_factory=list)
+    history: list[AspectRow] = field(default_factory=list)
     edges: dict[Key, Edges] = field(default_factory=dict)
     series: list[Key] = field(default_factory=list)
     events: dict[tuple[Key, Moment], EventRow] = field(default_factory=dict)
@@ -167,9 +167,9 @@ def _write_entities(connection: Connection, changes: RowChanges) -> None:
         )
 
 
-def _update_rows(connection: Connection, rows: Sequence[Row]) -> None:
+def _update_rows(connection: Connection, rows: Sequence[AspectRow]) -> None:
     fixed = {"entity_id", "aspect", "created_ms", "created_by"}
-    changing = [name for name in Row._fields if name not in fixed]
+    changing = [name for name in AspectRow._fields if name not in fixed]
     connection.execute(
         update(aspect)
         .where(aspect.c.entity_id == bindparam("at"), aspect.c.aspect == bindparam("of"))

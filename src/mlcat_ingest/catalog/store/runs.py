@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity, timeseries
 from mlcat_ingest.catalog.schema.values import (
-    Run,
+    IngestionRun,
     RunRow,
 )
 from mlcat_ingest.catalog.store.reads import marked_removed
@@ -27,7 +27,7 @@ TAKEN_BACK: Final = ""
 
 def list_runs(
     connection: Connection, start: int, count: int, *, include_removed: bool = True
-) -> tuple[Run, ...]:
+) -> tuple[IngestionRun, ...]:
     """Return a page of the runs, the one that wrote last first.
 
     Without `include_removed`, what they wrote of entities marked as removed does not count.
@@ -39,7 +39,7 @@ def list_runs(
         .group_by(rows.c.run_id)
         .order_by(last.desc(), rows.c.run_id)
     )
-    return tuple(Run(*row) for row in connection.execute(query.offset(start).limit(count)))
+    return tuple(IngestionRun(*row) for row in connection.execute(query.offset(start).limit(count)))
 
 
 def describe_run(

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Engine
 from mlcat_ingest.catalog.schema.tables import MIGRATIONS
 from mlcat_ingest.catalog.schema.values import (
     UNKNOWN_ACTOR,
+    AspectVersion,
     Deleted,
     Direction,
     RelatedPage,
-    StoredAspect,
     UrnPage,
     Write,
     Written,
@@ -28,7 +28,7 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.platforms import add_platforms
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reindex import rebuild
-from mlcat_ingest.catalog.store.writer import Writer
+from mlcat_ingest.catalog.store.writer import StoreWriter
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -50,7 +50,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         """Use the database behind `engine`, whose tables are up to date; see `Store.open`."""
         self._engine = engine
-        self._writer = Writer(engine)
+        self._writer = StoreWriter(engine)
 
     @classmethod
     def open(cls, where: str | Path) -> Self:
@@ -83,7 +83,7 @@ class Store:
 
     def get_many(
         self, urns: Collection[str], aspects: Collection[str] | None = None
-    ) -> dict[str, dict[str, StoredAspect]]:
+    ) -> dict[str, dict[str, AspectVersion]]:
         """Return the named `aspects` (None: all) of each of `urns`, by URN and aspect name.
 
         An entity that does not exist has no entry; one that exists and has none of the named
@@ -97,7 +97,7 @@ class Store:
         """
         return self.read(lambda connection: reads.get_many(connection, urns, aspects))
 
-    def get_version(self, urn: str, name: str, version: int) -> StoredAspect | None:
+    def get_version(self, urn: str, name: str, version: int) -> AspectVersion | None:
         """Return an aspect as of `version`, 1 being the first; 0 means the latest.
 
         Versions of an aspect that was deleted stay readable as long as its entity is there.

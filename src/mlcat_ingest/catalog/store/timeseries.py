@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, union_all
 
 from mlcat_ingest.catalog.schema.tables import entity, timeseries
-from mlcat_ingest.catalog.schema.values import Event
+from mlcat_ingest.catalog.schema.values import TimeseriesEvent
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.metadata.codec import loads
 
@@ -42,7 +42,7 @@ class Span:
 
 def read_events(
     connection: Connection, urns: Collection[str], span: Span, limit: int
-) -> dict[str, tuple[Event, ...]]:
+) -> dict[str, tuple[TimeseriesEvent, ...]]:
     """Return the newest `limit` events of each of `urns` within `span`, the newest first.
 
     Cost: one SQL statement for each thousand URNs, and one for each 50 of them that exist.
@@ -51,7 +51,7 @@ def read_events(
     for some in chunks(urns):
         query = select(entity.c.id, entity.c.urn).where(entity.c.urn.in_(some))
         urns_by_id.update({row.id: row.urn for row in connection.execute(query)})
-    found: dict[str, list[Event]] = {urn: [] for urn in urns}
+    found: dict[str, list[TimeseriesEvent]] = {urn: [] for urn in urns}
     ids = list(urns_by_id)
     for start in range(0, len(ids), _SERIES_AT_ONCE):
         newest = [
@@ -67,9 +67,9 @@ def read_events(
     return {urn: tuple(events) for urn, events in found.items()}
 
 
-def _event(row: Row[Any]) -> Event:
+def _event(row: Row[Any]) -> TimeseriesEvent:
     metadata = loads(row.system_metadata) if row.system_metadata else {}
-    return Event(row.timestamp_ms, loads(row.value), metadata)
+    return TimeseriesEvent(row.timestamp_ms, loads(row.value), metadata)
 
 
 def count_events(connection: Connection, entity_type: str, span: Span) -> int:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Write
-from mlcat_ingest.catalog.store.prepare import Prepared
+from mlcat_ingest.catalog.store.prepare import PreparedWrite
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
     STATUS,
@@ -49,7 +49,7 @@ class Effects(NamedTuple):
     others: tuple[Write, ...] = ()
 
 
-def needed_by(items: Iterable[Prepared], held: Held) -> Iterator[list[tuple[str, str]]]:
+def needed_by(items: Iterable[PreparedWrite], held: Held) -> Iterator[list[tuple[str, str]]]:
     """Yield the aspects that the versions among `items` are compared with, as URN and name.
 
     What a further list names is known only once the one before was read.

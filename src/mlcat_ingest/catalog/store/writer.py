@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Entry(Generic[T]):
+class _QueuedJob(Generic[T]):
     job: Callable[[Connection], T]
     finished: bool = False
     result: T | None = None
     error: Exception | None = None
 
 
-class Writer:
+class StoreWriter:
     """Runs jobs that write, one at a time, and returns only when their transaction is durable.
 
     Whoever holds the turn commits everything that queued up meanwhile in one transaction, each
@@ -38,7 +38,7 @@ class Writer:
     def __init__(self, engine: Engine) -> None:
         """Write to the database behind `engine`."""
         self._engine = engine
-        self._queue: list[_Entry[Any]] = []
+        self._queue: list[_QueuedJob[Any]] = []
         self._queue_lock = threading.Lock()
         self._turn = threading.Lock()
 
@@ -51,7 +51,7 @@ class Writer:
                 written and the same call may pass.
             StorageError: the disk is full, or fails; nothing was written.
         """
-        entry = _Entry(job)
+        entry = _QueuedJob(job)
         with self._queue_lock:
             self._queue.append(entry)
         with self._turn:
@@ -79,7 +79,7 @@ class Writer:
                     entry.error = entry.error or BusyError("the write was not committed; try again")
 
 
-def _run_in_savepoint(connection: Connection, entry: _Entry[Any]) -> None:
+def _run_in_savepoint(connection: Connection, entry: _QueuedJob[Any]) -> None:
     try:
         with connection.begin_nested():
             entry.result = entry.job(connection)

@@ -5,14 +5,14 @@ from typing import ClassVar, Final, Protocol
 
 from sqlalchemy import Connection
 
-from mlcat_ingest.catalog.store.reindex import Scope, count_aspects, reindex_batch
+from mlcat_ingest.catalog.store.reindex import ReindexScope, count_aspects, reindex_batch
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, truncate_batch
 
 _EVENTS_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """What one batch did; `place` is where the next begins, None after the last."""
 
     place: int | None
@@ -32,7 +32,7 @@ class Job(Protocol):
     def total(self, connection: Connection) -> int:
         """Return how much there is to do."""
 
-    def step(self, connection: Connection, place: int) -> Progress | None:
+    def step(self, connection: Connection, place: int) -> BatchProgress | None:
         """Do the batch at `place`, 0 being the first; None where nothing was left."""
 
 
@@ -40,20 +40,20 @@ class Job(Protocol):
 class Reindexing:
     """Makes the edges of entities, and the search index, anew from their aspects."""
 
-    scope: Scope
+    scope: ReindexScope
     kind: ClassVar[str] = "reindex"
 
     def total(self, connection: Connection) -> int:
         """Return how many aspects will be looked at."""
         return count_aspects(connection, self.scope)
 
-    def step(self, connection: Connection, place: int) -> Progress | None:
+    def step(self, connection: Connection, place: int) -> BatchProgress | None:
         """Mend the edges and the index of the next entities."""
         done = reindex_batch(connection, self.scope, place)
         if done.last_id is None:
             return None
         noops = max(0, done.aspects - done.changed)
-        return Progress(done.last_id, done.changed, done.created, done.deleted, noops)
+        return BatchProgress(done.last_id, done.changed, done.created, done.deleted, noops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Truncation:
         """Return how many events there are to delete."""
         return count_events(connection, self.entity_type, self.span)
 
-    def step(self, connection: Connection, place: int) -> Progress | None:
+    def step(self, connection: Connection, place: int) -> BatchProgress | None:
         """Delete the next events."""
         gone = truncate_batch(connection, self.entity_type, self.span, _EVENTS_AT_ONCE)
         if not gone:
             return None
-        return Progress(place + 1 if gone == _EVENTS_AT_ONCE else None, deleted=gone)
+        return BatchProgress(place + 1 if gone == _EVENTS_AT_ONCE else None, deleted=gone)

@@ -13,10 +13,10 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.catalog.schema.tables import setting, task
-from mlcat_ingest.catalog.store.reindex import Scope
+from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store, now_ms
 from mlcat_ingest.catalog.store.timeseries import Span
-from mlcat_ingest.catalog.tasks.jobs import Job, Progress, Reindexing, Truncation
+from mlcat_ingest.catalog.tasks.jobs import BatchProgress, Job, Reindexing, Truncation
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.codec import dumps, loads
 
@@ -26,7 +26,7 @@ _STOPPED = "the catalog was stopped before the task was done"
 
 
 @dataclass(slots=True)
-class TaskStatus:
+class IndexTaskStatus:
     """What a task has done so far, in the words of a search index.
 
     Reindexing looks at `total` aspects; `noops` had nothing to mend, `updated` had; `created` and
@@ -46,7 +46,7 @@ class TaskStatus:
     requests_per_second: float = -1.0
     throttled_until_millis: int = 0
 
-    def add(self, done: Progress) -> None:
+    def add(self, done: BatchProgress) -> None:
         """Count one batch."""
         self.updated += done.updated
         self.created += done.created
@@ -72,7 +72,7 @@ class Tasks:
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._store.change(_close_unfinished)
 
-    def reindex(self, scope: Scope) -> str:
+    def reindex(self, scope: ReindexScope) -> str:
         """Start making edges and index of `scope` anew; return the task's id, `<node>:<number>`."""
         return self._start(Reindexing(scope))
 
@@ -82,7 +82,7 @@ class Tasks:
 
     def _start(self, job: Job) -> str:
         def register(connection: Connection) -> int:
-            status = TaskStatus(total=job.total(connection))
+            status = IndexTaskStatus(total=job.total(connection))
             new = insert(task).values(
                 kind=job.kind,
                 completed=0,
@@ -114,7 +114,7 @@ class Tasks:
 
     def _run(self, task_id: int, job: Job) -> None:
         started = time.monotonic_ns()
-        status = TaskStatus(total=self._store.read(job.total))
+        status = IndexTaskStatus(total=self._store.read(job.total))
         failure: str | None = None
         try:
             self._work(job, status, lambda c: _save(c, task_id, status))
@@ -134,7 +134,7 @@ class Tasks:
             )
         )
 
-    def _work(self, job: Job, status: TaskStatus, save: Callable[[Connection], None]) -> None:
+    def _work(self, job: Job, status: IndexTaskStatus, save: Callable[[Connection], None]) -> None:
         place: int | None = 0
         while place is not None and not self._stopping.is_set():
             after = place
@@ -150,11 +150,11 @@ class Tasks:
             place = self._store.change(batch)
 
 
-def _text(status: TaskStatus) -> str:
+def _text(status: IndexTaskStatus) -> str:
     return dumps(asdict(status)).decode()
 
 
-def _save(connection: Connection, task_id: int, status: TaskStatus, **values: object) -> None:
+def _save(connection: Connection, task_id: int, status: IndexTaskStatus, **values: object) -> None:
     changed = update(task).where(task.c.id == task_id)
     connection.execute(changed.values(status=_text(status), **values))
 

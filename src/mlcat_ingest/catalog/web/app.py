@@ -12,14 +12,14 @@ from mlcat_ingest.catalog.web.auth import Authenticator
 from mlcat_ingest.catalog.web.border import Border, ErrorResponses, PageRequests
 from mlcat_ingest.catalog.web.graphql.routes import graphql_routes
 from mlcat_ingest.catalog.web.guard import Guard
-from mlcat_ingest.catalog.web.metrics import Measure, Metrics
+from mlcat_ingest.catalog.web.metrics import Measure, ServiceMetrics
 from mlcat_ingest.catalog.web.refusals import PREFIXES
 from mlcat_ingest.catalog.web.rest.routes import OPEN_PATHS, rest_endpoints, rest_routes
 from mlcat_ingest.catalog.web.sessions import Sessions
 from mlcat_ingest.catalog.web.throttle import Throttle, WrongTokens
 from mlcat_ingest.catalog.web.ui.rendering import Renderer
 from mlcat_ingest.catalog.web.ui.routes import ui_routes
-from mlcat_ingest.catalog.web.ui.sign_in import SIGN_IN, SIGN_OUT, SignIn
+from mlcat_ingest.catalog.web.ui.sign_in import SIGN_IN, SIGN_OUT, SignInPages
 
 
 def create_app(
@@ -37,7 +37,7 @@ def create_app(
     gives; without them the service has its own, found in `app.state.tasks`.
     """
     running = tasks if tasks is not None else Tasks(store)
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     renderer = Renderer()
     sessions = Sessions()
     authenticator = Authenticator(token, read_token, WrongTokens()) if token else None
@@ -51,7 +51,7 @@ def create_app(
     pages = ui_routes(store, renderer)
     open_pages = {file.path for file in renderer.files}
     if authenticator is not None:
-        pages += SignIn(authenticator, sessions, renderer, limits).routes()
+        pages += SignInPages(authenticator, sessions, renderer, limits).routes()
         open_pages |= {SIGN_IN, SIGN_OUT}
     open_paths = _open_paths()
     errors = ErrorResponses(renderer, page_requests)

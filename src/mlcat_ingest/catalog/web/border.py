@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.web.http import refusal_response
-from mlcat_ingest.catalog.web.refusals import Refusal, is_openapi, refusal, refusal_of
+from mlcat_ingest.catalog.web.refusals import ErrorAnswer, is_openapi, refusal, refusal_of
 from mlcat_ingest.catalog.web.rest.endpoint import READING_METHODS
 from mlcat_ingest.catalog.web.ui.rendering import Renderer, error_page
 
@@ -72,7 +72,7 @@ class ErrorResponses:
         known = refusal(error.status_code, message, path, headers=error.headers)
         return self._response(known, request.scope)
 
-    def _response(self, known: Refusal, scope: Scope) -> Response:
+    def _response(self, known: ErrorAnswer, scope: Scope) -> Response:
         if self._pages.by_browser(scope):
             return self._renderer.response(error_page(known), scope)
         return refusal_response(known)

@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.errors import (
 )
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.web.auth import MAY_WRITE
-from mlcat_ingest.catalog.web.refusals import Refusal
+from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps, loads
 
@@ -107,7 +107,7 @@ def decoded(encoded: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Answer:
     """An answer that is not simply a JSON value with status 200; None means an empty body."""
 
     status: int = 200
@@ -116,7 +116,7 @@ class Reply:
 
 
 Work = Callable[[Call], Any]
-"""What an endpoint does: a function of the request that returns a JSON value, or a `Reply`."""
+"""What an endpoint does: a function of the request that returns a JSON value, or an `Answer`."""
 
 
 def endpoint(work: Work, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
@@ -131,7 +131,7 @@ def endpoint(work: Work, limits: Limits) -> Callable[[Request], Awaitable[Respon
 
 def _respond(work: Work, call: Call) -> Response:
     result = work(call)
-    if not isinstance(result, Reply):
+    if not isinstance(result, Answer):
         return json_response(result)
     if result.value is None:
         return Response(b"", result.status, dict(result.headers))
@@ -145,7 +145,7 @@ def json_response(
     return Response(dumps(value), status, headers, media_type="application/json")
 
 
-def refusal_response(refusal: Refusal) -> Response:
+def refusal_response(refusal: ErrorAnswer) -> Response:
     """Return `refusal` as a response."""
     return json_response(refusal.body, refusal.status, refusal.headers)
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Metrics:
+class ServiceMetrics:
     """The counters of one service, in a registry of their own."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Metrics:
 class Measure:
     """ASGI middleware that counts requests and their time."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Sequence[Route]) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, routes: Sequence[Route]) -> None:
         """Count what passes to `app`; the labels are the paths of `routes`."""
         self._app = app
         self._metrics = metrics

@@ -38,7 +38,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorAnswer:
     """An error as an answer: its status, its JSON body, and its headers."""
 
     status: int
@@ -46,7 +46,7 @@ class Refusal:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def refusal_of(error: Exception, path: str) -> Refusal | None:
+def refusal_of(error: Exception, path: str) -> ErrorAnswer | None:
     """Return how `error` is told to a client of `path`; None for a defect of the service."""
     match error:
         case CatalogError():
@@ -71,7 +71,7 @@ def refusal(
     *,
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Refusal:
+) -> ErrorAnswer:
     """Return a refusal in the shape of the family that `path` belongs to.
 
     `title` is the short name of the error, by default that of the HTTP status.
@@ -80,9 +80,9 @@ def refusal(
     shown = message.encode("utf-8", "backslashreplace").decode()
     if is_openapi(path):
         error = title or HTTPStatus(status).phrase
-        return Refusal(status, {"error": error, "message": shown}, headers or {})
+        return ErrorAnswer(status, {"error": error, "message": shown}, headers or {})
     body = {"exceptionClass": _EXCEPTION_CLASS, "message": shown, "status": status}
-    return Refusal(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
+    return ErrorAnswer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
 
 
 def is_openapi(path: str) -> bool:

@@ -7,7 +7,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_codes import EXIT_OK, EXIT_PARTIAL
-from mlcat_ingest.cli.options import Settings, connect, say_options, service_options
+from mlcat_ingest.cli.options import OutputSettings, connect, say_options, service_options
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import plural
 
@@ -157,7 +157,7 @@ def push(file: Path, server: str | None, token: str | None) -> int:
     reasons = {one.urn: str(one) for one in refused}
     for proposal in proposals:
         if proposal.entity_urn in reasons:
-            Settings.current().complain(reasons[proposal.entity_urn])
+            OutputSettings.current().complain(reasons[proposal.entity_urn])
         else:
             output.out(f"wrote {proposal.entity_urn}: {proposal.aspect['name']}")
     return EXIT_PARTIAL if refused else EXIT_OK

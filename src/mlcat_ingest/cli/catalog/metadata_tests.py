@@ -33,7 +33,7 @@ def read_tests(path: Path) -> list[Proposal]:
         raise RecipeError(f"{path} is empty")
     parsed = parse(content, str(path))
     origin = Origin(str(path), path.absolute().parent, parsed.lines)
-    reader = _Reader(origin, parsed.problems)
+    reader = _TestsReader(origin, parsed.problems)
     proposals = [reader.proposal(loc, test) for loc, test in _tests(parsed.data)]
     if not proposals:
         reader.problem((), "holds no test")
@@ -54,7 +54,7 @@ def _tests(data: Any) -> Iterator[tuple[Loc, Any]]:
         yield (*place, index), test
 
 
-class _Reader:
+class _TestsReader:
     """Makes proposals of tests; keeps every problem with its line."""
 
     def __init__(self, origin: Origin, problems: list[Problem]) -> None:

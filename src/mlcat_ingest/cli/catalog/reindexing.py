@@ -23,11 +23,11 @@ def rebuild_index(database: str) -> int:
     if not path.is_file():
         raise RecipeError(f"there is no catalog at {path}")
     with ServerLock.acquire(database), closing(Store.open(database)) as store:
-        progress = Progress()
+        progress = ReindexProgress()
         return store.change(lambda connection: rebuild(connection, progress))
 
 
-class Progress:
+class ReindexProgress:
     """Logs how many entities are indexed, at most every five seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import Settings, say_options
+from mlcat_ingest.cli.options import OutputSettings, say_options
 from mlcat_ingest.cli.signals import stop_on_sigterm
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import CatalogUnavailableError
@@ -149,7 +149,7 @@ def _ingest(folder: Path) -> int:
     if not recipe.exists():
         text = _RECIPE.format(path=recipe, registry=REGISTRY_FILE, catalog=CATALOG_FILE)
         recipe.write_text(text, encoding="utf-8")
-    with output.progress(quiet=Settings.current().quiet) as progress:
+    with output.progress(quiet=OutputSettings.current().quiet) as progress:
         report = Pipeline(Recipe.load(recipe)).run(progress)
     output.out("\n" + as_text(report))
     return report.exit_code

@@ -70,14 +70,14 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class CountedUnit:
     """What a number counts."""
 
     name: str
 
 
-Millis: TypeAlias = Annotated[int, Unit("milliseconds since 1970-01-01 UTC")]
-DurationMillis: TypeAlias = Annotated[int, Unit("milliseconds")]
+Millis: TypeAlias = Annotated[int, CountedUnit("milliseconds since 1970-01-01 UTC")]
+DurationMillis: TypeAlias = Annotated[int, CountedUnit("milliseconds")]
 Int32: TypeAlias = Annotated[int, Bits(32)]
 AnyUrn: TypeAlias = Annotated[str, UrnOf()]
 

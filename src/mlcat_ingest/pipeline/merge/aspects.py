@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.base import NOTHING, Claims
 from mlcat_ingest.pipeline.merge.equality import COLLECTIONS, same_json
-from mlcat_ingest.pipeline.merge.fields import Claimed, first_field, merge_field
+from mlcat_ingest.pipeline.merge.fields import ClaimedField, first_field, merge_field
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.merge.shape import COMPUTED, FIRST_WRITERS, SERVICE_OWN, required_values
 
-_UNCLAIMED = Claimed()
+_UNCLAIMED = ClaimedField()
 
 
 class MergedAspect(NamedTuple):
@@ -68,7 +68,7 @@ def merge_aspect(
                 changes[field] = value
             continue
         if ours or others:
-            claimed = Claimed(ours.get(field, ""), others.get(field, ""))
+            claimed = ClaimedField(ours.get(field, ""), others.get(field, ""))
         merged = merge_field(name, field, policies.get(field, default), known, value, claimed)
         if merged.claim:
             claims[field] = merged.claim

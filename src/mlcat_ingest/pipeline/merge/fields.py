@@ -19,7 +19,7 @@ from mlcat_ingest.recipe.merge import Policy
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-class Claimed(NamedTuple):
+class ClaimedField(NamedTuple):
     """The text of a field in our base, and joined those in the bases of all others."""
 
     ours: str = ""
@@ -34,7 +34,7 @@ class MergedField(NamedTuple):
 
 
 def merge_field(
-    aspect_name: str, name: str, policy: Policy, stored: Any, fresh: Any, claimed: Claimed
+    aspect_name: str, name: str, policy: Policy, stored: Any, fresh: Any, claimed: ClaimedField
 ) -> MergedField:
     """Return a field with what others wrote and what the source says.
 
@@ -78,7 +78,7 @@ def _merge_absent(
 
 
 def _merge_map(
-    policy: Policy, stored: Any, fresh: Mapping[str, Any], claimed: Claimed
+    policy: Policy, stored: Any, fresh: Mapping[str, Any], claimed: ClaimedField
 ) -> MergedField:
     keys = map_keys(fresh)
     if not isinstance(stored, dict):
@@ -103,7 +103,7 @@ def _merge_list(
     policy: Policy,
     stored: Any,
     fresh: Sequence[Any],
-    claimed: Claimed,
+    claimed: ClaimedField,
 ) -> MergedField:
     ours = dict(zip(keys_of(aspect_name, name, fresh), fresh, strict=True))
     once = fresh if len(ours) == len(fresh) else list(ours.values())
@@ -142,7 +142,7 @@ class _Shares(NamedTuple):
 
 
 def _shares(
-    policy: Policy, fresh: tuple[Key, ...], stored: Sequence[Key], claimed: Claimed
+    policy: Policy, fresh: tuple[Key, ...], stored: Sequence[Key], claimed: ClaimedField
 ) -> _Shares:
     said = text_of_keys(fresh)
     if claimed.ours == said or policy == "ours":
@@ -160,7 +160,7 @@ def _shares(
     return _Shares(ours - marks_in(said) - others, joined(claim))
 
 
-def _merge_value(policy: Policy, stored: Any, fresh: Any, claimed: Claimed) -> MergedField:
+def _merge_value(policy: Policy, stored: Any, fresh: Any, claimed: ClaimedField) -> MergedField:
     if fresh is None:
         return _cleared(policy, stored, claimed)
     own = mark(fresh)
@@ -172,7 +172,7 @@ def _merge_value(policy: Policy, stored: Any, fresh: Any, claimed: Claimed) -> M
     return MergedField(stored, "")
 
 
-def _cleared(policy: Policy, stored: Any, claimed: Claimed) -> MergedField:
+def _cleared(policy: Policy, stored: Any, claimed: ClaimedField) -> MergedField:
     """Return a value that the source has no more: it goes only if it is still the one we wrote."""
     if policy == "ours":
         return MergedField(None, "")

@@ -56,7 +56,7 @@ _OUT_OF_REACH: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class RecipeListing:
     """How a recipe is listed: the types of its sources and of its sink, and who reads them."""
 
     sources: tuple[str, ...]
@@ -64,7 +64,7 @@ class Listing:
     version: str
 
 
-def publish(report: Report, listing: Listing, sink: Catalog) -> str | None:
+def publish(report: Report, listing: RecipeListing, sink: Catalog) -> str | None:
     """Write `report` to the catalog; return why that was not possible, None where it was.
 
     Nothing is tried where the run ended because the catalog is out of reach, or was interrupted.
@@ -80,7 +80,7 @@ def publish(report: Report, listing: Listing, sink: Catalog) -> str | None:
     return refused[0].reason if refused else None
 
 
-def proposals_of(report: Report, listing: Listing) -> Iterator[Proposal]:
+def proposals_of(report: Report, listing: RecipeListing) -> Iterator[Proposal]:
     """Yield the recipe as an ingestion source, and this run of it."""
     source = source_urn(report.name)
     run = _run_urn(report)
@@ -124,7 +124,7 @@ def _input(report: Report, source: str, config: dict[str, str]) -> dict[str, Any
     }
 
 
-def _result(report: Report, listing: Listing) -> dict[str, Any]:
+def _result(report: Report, listing: RecipeListing) -> dict[str, Any]:
     return {
         "status": "SUCCESS" if report.exit_code == EXIT_OK else "FAILURE",
         "startTimeMs": report.started_at_ms,
@@ -138,7 +138,7 @@ def _result(report: Report, listing: Listing) -> dict[str, Any]:
     }
 
 
-def _structured(report: Report, listing: Listing) -> str:
+def _structured(report: Report, listing: RecipeListing) -> str:
     """Return the report as JSON text, in the sections of DataHub's; cut to its numbers if long."""
     data: dict[str, Any] = {
         "cli": {"cli_version": listing.version},

@@ -19,7 +19,7 @@ _KNOWN: Final = select(
 )
 
 
-class Row(NamedTuple):
+class RecordRow(NamedTuple):
     """One record as it is stored: its fields are the columns, which `tables.record` explains.
 
     `urns` are a line each; `reason` says why it is dirty, empty if it is not.
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 EQUALS_NOTHING: Final = {"digest": "", "raw_fingerprint": "", "aspect_stamps": ""}
 """Columns of a record that is to be mapped and compared again, whatever the source says of it."""
 
-_COLUMNS: Final = Row._fields
+_COLUMNS: Final = RecordRow._fields
 _KEY: Final = ("part_id", "kind", "id")
 _SAVE: Final = (
     f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
@@ -52,7 +52,7 @@ _SAVE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRecord:
     """What a pass compares with: a record as it was acknowledged, and its entities.
 
     The digest of a dirty record is empty, and so equals none.
@@ -64,26 +64,26 @@ class Known:
     urns: tuple[str, ...]
 
 
-def save(engine: Engine, rows: Sequence[Row]) -> None:
+def save(engine: Engine, rows: Sequence[RecordRow]) -> None:
     """Write `rows` durably, in one transaction."""
     if rows:
         with write_transaction(engine) as connection:
             write_rows(connection, _SAVE, rows)
 
 
-def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, Known]:
+def known(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, KnownRecord]:
     """Return what is known of records of a kind, by id.
 
     Cost: a statement for each 500 ids.
     """
-    found: dict[str, Known] = {}
+    found: dict[str, KnownRecord] = {}
     with engine.connect() as connection:
         for some in in_lists(ids):
             for one, digest, fingerprint, joined, urns in connection.execute(
                 _KNOWN.where(_of_kind(part_id, kind), record.c.id.in_(some))
             ):
                 entities = tuple(urns.split("\n")) if urns else ()
-                found[one] = Known(digest, fingerprint, joined, entities)
+                found[one] = KnownRecord(digest, fingerprint, joined, entities)
     return found
 
 

@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.state import rows
 from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
 from mlcat_ingest.pipeline.state.memory import PartitionPass
 from mlcat_ingest.pipeline.state.outcomes import Outcomes
-from mlcat_ingest.pipeline.state.rows import Known, Row
+from mlcat_ingest.pipeline.state.rows import KnownRecord, RecordRow
 from mlcat_ingest.sources.base import Page, RecordVersion
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Tracked:
 
     part: PartitionPass
     version: RecordVersion
-    known: Known | None = None
+    known: KnownRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class _Pending:
     left: set[str]
     reason: str = ""
 
-    def row(self) -> Row:
-        return Row(
+    def row(self) -> RecordRow:
+        return RecordRow(
             part_id=self.part.part_id,
             kind=self.version.kind,
             id=self.version.id,
@@ -94,7 +94,7 @@ class Tracker:
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, list[_Pending]] = {}
-        self._rows: list[Row] = []
+        self._rows: list[RecordRow] = []
         self._refused_without_record = False
         self._renamed: dict[PartitionPass, list[str]] = {}
 
@@ -281,16 +281,16 @@ class Tracker:
             else:
                 self._database.attempt(one.reopen, None)
 
-    def _keep(self, ready: Sequence[Row]) -> None:
+    def _keep(self, ready: Sequence[RecordRow]) -> None:
         with self._lock:
             self._rows.extend(ready)
             full = len(self._rows) >= ROWS
         if full:
             self.flush()
 
-    def _known(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> dict[str, Known]:
+    def _known(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> dict[str, KnownRecord]:
         return self._database.attempt(
-            lambda engine: rows.known(engine, part.part_id, kind, ids), dict[str, Known]()
+            lambda engine: rows.known(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
@@ -300,7 +300,7 @@ class Tracker:
 
 
 def _unchanged(
-    part: PartitionPass, version: RecordVersion, known: Known, digest: str | None
+    part: PartitionPass, version: RecordVersion, known: KnownRecord, digest: str | None
 ) -> bool:
     return (
         part.full is None

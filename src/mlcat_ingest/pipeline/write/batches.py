@@ -18,7 +18,7 @@ MOST_WAITING: Final = MAX_REQUEST_ITEMS
 """Entities that wait for earlier ones of their version sets, before these are written at once."""
 
 
-class Writer:
+class BatchWriter:
     """Packs whole entities into batches of proposals; whoever fills one writes it.
 
     A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. An entity

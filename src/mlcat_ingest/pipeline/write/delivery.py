@@ -29,7 +29,7 @@ from mlcat_ingest.pipeline.merge.stored import read_stored
 from mlcat_ingest.pipeline.report.delivered import Delivered, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.write.read_back import ReadBack
-from mlcat_ingest.pipeline.write.versions import Versions
+from mlcat_ingest.pipeline.write.versions import VersionChecks
 
 ROUNDS: Final = 8
 """How often an entity is written before it counts as one that never keeps still.
@@ -69,7 +69,7 @@ class Delivery:
         self._merge = merge
         self._tally = tally
         self._gate = gate
-        self._versions = Versions(sink, merge, tally)
+        self._versions = VersionChecks(sink, merge, tally)
         self._read_back = ReadBack(sink, tally, gate)
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Delivered]:

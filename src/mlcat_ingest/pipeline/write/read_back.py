@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
-from mlcat_ingest.metadata.urn import KINDS, Part, entity_type_of
+from mlcat_ingest.metadata.urn import KINDS, UrnPart, entity_type_of
 from mlcat_ingest.pipeline.flow.queues import Gate
 from mlcat_ingest.pipeline.merge import MergedEntity, without_computed
 from mlcat_ingest.pipeline.report.tally import Tally
@@ -29,7 +29,7 @@ PAUSE_S: Final = 1.0
 """How long a missing value may take to reach the database replica that a server reads from."""
 
 
-class _Group(NamedTuple):
+class _UrnGroup(NamedTuple):
     """Entities whose URNs a server uses or drops alike; `env` is "" where URNs have none."""
 
     entity_type: str
@@ -42,7 +42,7 @@ class _Group(NamedTuple):
 class _Shape(NamedTuple):
     """An aspect as it was sent: the names of its fields that are not empty."""
 
-    group: _Group
+    group: _UrnGroup
     aspect: str
     fields: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class _Shape(NamedTuple):
 class _Sent(NamedTuple):
     """An aspect of a group, or a field of it; `field` is None for the aspect."""
 
-    group: _Group
+    group: _UrnGroup
     aspect: str
     field: str | None
 
@@ -68,7 +68,7 @@ class ReadBack:
         self._tally = tally
         self._gate = gate
         self._lock = threading.Lock()
-        self._entities: Counter[_Group] = Counter()
+        self._entities: Counter[_UrnGroup] = Counter()
         self._shapes: Counter[_Shape] = Counter()
         self._samples: defaultdict[_Sent, list[str]] = defaultdict(list)
 
@@ -143,9 +143,9 @@ class ReadBack:
         values = [one[sent.aspect].value for one in there if sent.aspect in one]
         return bool(values) and all(not value.get(sent.field) for value in values)
 
-    def _sampled(self) -> dict[_Group, dict[str, None]]:
+    def _sampled(self) -> dict[_UrnGroup, dict[str, None]]:
         """Return the URNs of the samples by group, each once."""
-        found: dict[_Group, dict[str, None]] = {}
+        found: dict[_UrnGroup, dict[str, None]] = {}
         for sent, urns in self._samples.items():
             found.setdefault(sent.group, {}).update(dict.fromkeys(urns))
         return found
@@ -164,8 +164,8 @@ class ReadBack:
         return stored
 
 
-def _group_of(urn: str) -> _Group:
+def _group_of(urn: str) -> _UrnGroup:
     entity_type = entity_type_of(urn)
     kind = KINDS.get(entity_type)
-    has_env = kind is not None and kind.parts[-1] is Part.FABRIC
-    return _Group(entity_type, urn.rpartition(",")[2][:-1] if has_env else "")
+    has_env = kind is not None and kind.parts[-1] is UrnPart.FABRIC
+    return _UrnGroup(entity_type, urn.rpartition(",")[2][:-1] if has_env else "")

@@ -30,7 +30,7 @@ _Known = Literal["checked", "ignored", "none"]
 """Versions that a write names are checked, or not; or the sink holds nothing and has none."""
 
 
-class Versions:
+class VersionChecks:
     """Learns from the run's first real write whether conditions hold. Safe for several threads."""
 
     def __init__(self, sink: Catalog, merge: Merge, tally: Tally) -> None:

@@ -26,7 +26,7 @@ Entities = Mapping[tuple[str, str], Any]
 
 
 @dataclass(slots=True)
-class Columns:
+class ColumnMapper:
     """Makes features and keys of one registry; `untyped` are the types that were noted so far."""
 
     entities: Entities

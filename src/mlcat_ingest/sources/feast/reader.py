@@ -15,7 +15,7 @@ from mlcat_ingest.sources.definitions.model import (
     FeatureSet,
     FeatureTable,
 )
-from mlcat_ingest.sources.feast.columns import Columns
+from mlcat_ingest.sources.feast.columns import ColumnMapper
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES, message_class
 from mlcat_ingest.sources.feast.places import Places
@@ -85,7 +85,7 @@ class _Reading:
         self._services: dict[ViewName, list[str]] = defaultdict(list)
         self._seen: set[ViewName] = set()
         upstreams = Upstreams(Places(config), self._source)
-        self._views = Views(Columns(self._entities), upstreams, self._services)
+        self._views = Views(ColumnMapper(self._entities), upstreams, self._services)
 
     def definitions(self) -> Iterator[Definition]:
         self._entities.update(

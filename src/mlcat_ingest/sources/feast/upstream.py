@@ -15,7 +15,7 @@ Lookup = Callable[[str, str], Any | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class UpstreamDatasets:
     """The datasets behind data sources, each once.
 
     `names` are those of the data sources, `queries` digests of the queries among them, `notes` say
@@ -27,9 +27,9 @@ class Upstream:
     queries: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
-    def __add__(self, other: "Upstream") -> "Upstream":
+    def __add__(self, other: "UpstreamDatasets") -> "UpstreamDatasets":
         """Return what both say."""
-        return Upstream(
+        return UpstreamDatasets(
             _once(self.names + other.names),
             _once(self.places + other.places),
             _once(self.queries + other.queries),
@@ -37,7 +37,7 @@ class Upstream:
         )
 
 
-NOTHING: Final = Upstream()
+NOTHING: Final = UpstreamDatasets()
 
 
 class Upstreams:
@@ -48,7 +48,7 @@ class Upstreams:
         self._places = places
         self._lookup = lookup
 
-    def of(self, project: str, holder: Any, *fields: str) -> Upstream:
+    def of(self, project: str, holder: Any, *fields: str) -> UpstreamDatasets:
         """Return what the `DataSource` fields of a message are, as far as they are set."""
         found = NOTHING
         for field in fields:
@@ -56,17 +56,17 @@ class Upstreams:
                 found += self._of(project, getattr(holder, field), frozenset())
         return found
 
-    def _of(self, project: str, source: Any, above: frozenset[str]) -> Upstream:
+    def _of(self, project: str, source: Any, above: frozenset[str]) -> UpstreamDatasets:
         source = self._complete(project, source)
         if source.name in above:
             return NOTHING
-        found = Upstream(names=(source.name,) if source.name else ())
+        found = UpstreamDatasets(names=(source.name,) if source.name else ())
         told = self._places.told(source)
         if isinstance(told, Note):
-            found += Upstream(notes=(told,))
+            found += UpstreamDatasets(notes=(told,))
         elif told is not None:
             place = self._places.place(source.name, told)
-            found += Upstream(
+            found += UpstreamDatasets(
                 places=() if isinstance(place, Note) else (place,),
                 queries=(query_digest(told.query),) if told.query else (),
                 notes=(place,) if isinstance(place, Note) else (),

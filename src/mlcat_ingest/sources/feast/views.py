@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from mlcat_ingest.sources.definitions.model import LABEL_VIEW, FeatureTable
 from mlcat_ingest.sources.feast import texts
-from mlcat_ingest.sources.feast.columns import Columns
-from mlcat_ingest.sources.feast.upstream import NOTHING, Upstream, Upstreams
+from mlcat_ingest.sources.feast.columns import ColumnMapper
+from mlcat_ingest.sources.feast.upstream import NOTHING, UpstreamDatasets, Upstreams
 
 _STATES: Final = dict(enumerate(("", "CREATED", "GENERATED", "MATERIALIZING", "AVAILABLE_ONLINE")))
 _POLICIES: Final = dict(enumerate(("LAST_WRITE_WINS", "LABELER_PRIORITY", "MAJORITY_VOTE")))
@@ -20,7 +20,7 @@ class Views:
 
     def __init__(
         self,
-        columns: Columns,
+        columns: ColumnMapper,
         upstreams: Upstreams,
         services: Mapping[ViewName, Sequence[str]],
     ) -> None:
@@ -28,7 +28,7 @@ class Views:
         self._columns = columns
         self._upstreams = upstreams
         self._services = services
-        self._behind: dict[ViewName, Upstream] = {}
+        self._behind: dict[ViewName, UpstreamDatasets] = {}
 
     def feature_view(self, project: str, view: Any) -> FeatureTable:
         """Return the table of a `FeatureView`."""
@@ -80,14 +80,14 @@ class Views:
         upstream = self._upstreams.of(project, spec, "source")
         return self._table(LABEL_VIEW, project, view, upstream, more)
 
-    def _of_batch(self, project: str, spec: Any) -> Upstream:
+    def _of_batch(self, project: str, spec: Any) -> UpstreamDatasets:
         """Return what a `FeatureViewSpec` is made from, through the views below it."""
         found = self._upstreams.of(project, spec, "stream_source", "batch_source")
         for below in spec.source_views:
             found += self._of_batch(project, below)
         return found
 
-    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> Upstream:
+    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> UpstreamDatasets:
         if source.HasField("request_data_source"):
             schema = source.request_data_source.request_data_options.schema
             inputs.asked.extend(one.name for one in schema)
@@ -106,11 +106,16 @@ class Views:
         return behind
 
     def _table(
-        self, kind: str, project: str, view: Any, upstream: Upstream, more: Mapping[str, str]
+        self,
+        kind: str,
+        project: str,
+        view: Any,
+        upstream: UpstreamDatasets,
+        more: Mapping[str, str],
     ) -> FeatureTable:
         spec = view.spec
         notes = list(upstream.notes)
-        self._behind[project, spec.name] = Upstream(upstream.names, upstream.places)
+        self._behind[project, spec.name] = UpstreamDatasets(upstream.names, upstream.places)
         keys = tuple(self._columns.keys(project, spec, notes))
         features = tuple(self._columns.features(project, spec, notes))
         return FeatureTable(

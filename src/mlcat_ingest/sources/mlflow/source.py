@@ -41,14 +41,14 @@ from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
 from mlcat_ingest.sources.mlflow.select.missing import missing
 from mlcat_ingest.sources.mlflow.select.named_runs import NamedReading
-from mlcat_ingest.sources.mlflow.select.selection import Selection
+from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.select.units import ids_in, refuse_to_split, units_of
 from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
 from mlcat_ingest.sources.mlflow.values.fingerprints import EXPERIMENT, REGISTERED, RUN, VERSION
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     MappingOptions,
-    Scope,
+    WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.ui_links import ui_links
 from mlcat_ingest.sources.owners import Owners
@@ -74,12 +74,12 @@ class MlflowSource(Source[JoinedRecord]):
                 file of owners cannot be used.
         """
         self._config = config
-        self._selection = Selection(config)
+        self._selection = RunSelection(config)
         self._reader = reader
         self._owners = Owners(config.owners)
         self._datasets = Datasets(config.datasets)
         self._links = config.features.options()
-        self._places: dict[str, tuple[Reader, Scope]] = {}
+        self._places: dict[str, tuple[Reader, WorkspaceScope]] = {}
         self._naming(DEFAULT_WORKSPACE)
 
     def units(self) -> Iterator[Unit]:
@@ -117,7 +117,7 @@ class MlflowSource(Source[JoinedRecord]):
         return reader if workspace == reader.workspace else reader.in_workspace(workspace)
 
     def _read_workspace(
-        self, reader: Reader, scope: Scope, request: ReadRequest, already_read: int
+        self, reader: Reader, scope: WorkspaceScope, request: ReadRequest, already_read: int
     ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
         if isinstance(request.scope, Shards):
@@ -146,7 +146,7 @@ class MlflowSource(Source[JoinedRecord]):
         return reading.runs_read
 
     def _read_changes(
-        self, reader: Reader, scope: Scope, partition: PartitionState, since: Since
+        self, reader: Reader, scope: WorkspaceScope, partition: PartitionState, since: Since
     ) -> Generator[Page[JoinedRecord], None, bool]:
         """Yield what changed; return whether that could be listed."""
         changes = ChangedRuns(reader, partition, self._selection.listing(), since)
@@ -216,13 +216,13 @@ class MlflowSource(Source[JoinedRecord]):
         except ValueError as error:
             raise RecipeError(str(error)) from error
 
-    def _scope(self, reader: Reader, workspace: str) -> Scope:
+    def _scope(self, reader: Reader, workspace: str) -> WorkspaceScope:
         config = self._config
         ui_url = config.ui_url
         if ui_url is None and config.tracking_uri.startswith("databricks"):
             ui_url = os.environ.get("DATABRICKS_HOST") or None
         named = None if workspace == DEFAULT_WORKSPACE else workspace
-        return Scope(
+        return WorkspaceScope(
             naming=self._naming(workspace),
             links=ui_links(config.tracking_uri, ui_url=ui_url, workspace=named),
             # The key is one of a comma-joined set, so a name may bring no comma of its own.
@@ -237,7 +237,7 @@ class MlflowSource(Source[JoinedRecord]):
         )
 
 
-def partition_of(config: MlflowConfig, scope: Scope) -> Partition:
+def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
     """Return one workspace as it is remembered.
 
     The program's version is among its settings, since the mapping is part of the program.

@@ -26,7 +26,7 @@ _NEEDED: Final = (
 _GOING: Final = "Deleting"
 
 
-class Place(NamedTuple):
+class AwsLocation(NamedTuple):
     """Where feature groups are."""
 
     account: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         return f"{self.account}_{self.region}"
 
 
-class Columns(NamedTuple):
+class GroupColumns(NamedTuple):
     """The names of a group's columns."""
 
     keys: frozenset[str]
@@ -55,14 +55,14 @@ class SagemakerReader(Awaits):
         """Contact nothing yet."""
         self._config = config
         self._api = api or SagemakerApi(config)
-        self._place: Place | None = None
+        self._place: AwsLocation | None = None
         self._tags_denied = False
 
     def server_id(self) -> str:
         """Return account and region."""
         return str(self.place())
 
-    def place(self) -> Place:
+    def place(self) -> AwsLocation:
         """Return account and region, as the groups say them, or who asks where there are none.
 
         Cost: one request, two where there are no groups.
@@ -71,8 +71,8 @@ class SagemakerReader(Awaits):
             first = next((group for page in self._first() for group in page), None)
             arn = "" if first is None else str(first.get("FeatureGroupArn", ""))
             parts = arn.split(":")
-            named = Place(parts[4], parts[3]) if len(parts) > 5 else None
-            self._place = named or Place(*self._api.caller())
+            named = AwsLocation(parts[4], parts[3]) if len(parts) > 5 else None
+            self._place = named or AwsLocation(*self._api.caller())
         return self._place
 
     def _first(self) -> Iterator[Sequence[Record]]:
@@ -155,7 +155,7 @@ class SagemakerReader(Awaits):
             self._tags_denied = True
             return None
 
-    def columns_now(self, group: str) -> Columns | None:
+    def columns_now(self, group: str) -> GroupColumns | None:
         """Return the columns that a group has now, None where it is gone.
 
         Cost: one request for each 2,500 features.
@@ -165,7 +165,7 @@ class SagemakerReader(Awaits):
             return None
         keys = {str(found["RecordIdentifierFeatureName"])}
         names = {str(one["FeatureName"]) for one in found["FeatureDefinitions"]}
-        return Columns(frozenset(keys), frozenset(names - keys))
+        return GroupColumns(frozenset(keys), frozenset(names - keys))
 
     def requests_made(self) -> int:
         """Return how many requests were sent to AWS so far."""

@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.reader import Columns, SagemakerReader
+from mlcat_ingest.sources.sagemaker.reader import GroupColumns, SagemakerReader
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class SagemakerSource(FeatureSource):
             yield replace(one, is_gone=partial(_is_gone, one.urn, columns))
 
 
-def _is_gone(urn: str, columns: Callable[[str], Columns | None]) -> bool:
+def _is_gone(urn: str, columns: Callable[[str], GroupColumns | None]) -> bool:
     """Return whether the group behind an entity has it no more; not, where that cannot be told."""
     kind, parts = entity_type_of(urn), parse(urn).parts
     table = parts[1] if kind == "mlFeatureTable" else parts[0]

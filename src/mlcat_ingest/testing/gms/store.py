@@ -13,7 +13,7 @@ from typing import Final
 from starlette.types import ASGIApp
 
 from mlcat_ingest.catalog.errors import CatalogError
-from mlcat_ingest.catalog.schema.values import Direction, RelatedPage, StoredAspect
+from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks.tasks import Tasks
@@ -45,7 +45,7 @@ class LimitedStore(Store):
         store.profile = profile
         return store
 
-    def get_version(self, urn: str, name: str, version: int) -> StoredAspect | None:
+    def get_version(self, urn: str, name: str, version: int) -> AspectVersion | None:
         """Return a version of an aspect, unless retention has taken it away."""
         found = super().get_version(urn, name, version)
         if found is None or version == 0:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import quote_plus
 
-from mlcat_ingest.metadata.urn import KINDS, Part
+from mlcat_ingest.metadata.urn import KINDS, UrnPart
 from mlcat_ingest.testing.gms.profile import GmsProfile
 
 _LONGEST: Final = 512
@@ -36,7 +36,7 @@ def _fits_key(entity_type: str, parts: Sequence[str], profile: GmsProfile) -> bo
     if kind is None:
         return True
     return len(parts) == len(kind.parts) and all(
-        part is not Part.FABRIC or text in profile.environments
+        part is not UrnPart.FABRIC or text in profile.environments
         for part, text in zip(kind.parts, parts, strict=True)
     )
 

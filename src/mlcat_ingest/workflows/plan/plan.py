@@ -8,7 +8,7 @@ from mlcat_ingest.core.closing import Closing
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
 from mlcat_ingest.workflows.plan.diff import Action, EntityDiff
-from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import PlanSpool
 
 ACTIONS: Final[tuple[Action, ...]] = ("create", "update", "remove", "revive")
 
@@ -19,7 +19,9 @@ class Plan(Closing):
     Closing it lets go of its temporary file.
     """
 
-    def __init__(self, report: Report, spool: Spool, batch_size: int = MAX_REQUEST_ITEMS) -> None:
+    def __init__(
+        self, report: Report, spool: PlanSpool, batch_size: int = MAX_REQUEST_ITEMS
+    ) -> None:
         """Keep what the planning run found; a write request has up to `batch_size` proposals."""
         self.report = report
         self.batch_size = batch_size

@@ -37,7 +37,7 @@ _ALL: Final = (
 )
 
 
-class Spool:
+class PlanSpool:
     """Entities as they are and as they would be. Safe to use from several threads.
 
     Cost: memory for a bounded number of pages; the rest is in the file.

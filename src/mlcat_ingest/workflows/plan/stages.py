@@ -9,13 +9,13 @@ from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.merge import MergedEntity
 from mlcat_ingest.pipeline.report.delivered import Delivered, Refusal
-from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import PlanSpool
 
 
 class PlannedDelivery:
     """Takes note of merged entities in place of writing them."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: PlanSpool) -> None:
         """Keep them in `spool`."""
         self._spool = spool
 
@@ -41,7 +41,7 @@ class PlannedCatalog(Catalog):
     It evaluates nothing, since nothing is written.
     """
 
-    def __init__(self, catalog: Catalog, spool: Spool) -> None:
+    def __init__(self, catalog: Catalog, spool: PlanSpool) -> None:
         """Read from `catalog`; what is planned is in `spool`."""
         self._catalog = catalog
         self._spool = spool

@@ -22,7 +22,7 @@ from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import Spool
+from mlcat_ingest.workflows.plan.spool import PlanSpool
 from mlcat_ingest.workflows.retract.listing import UrnList, in_chunks, list_ours
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Retraction(Closing):
         self._mask = mask
         self._merge = partial(retract_entity, writer=name)
         self._catalog = ""
-        self._spool: Spool
+        self._spool: PlanSpool
 
     def __enter__(self) -> Self:
         """Take the recipe's lock and connect.
@@ -72,7 +72,7 @@ class Retraction(Closing):
             RecipeLockedError: a run of the recipe is at work.
             MlcatError: the state or the catalog cannot be used.
         """
-        self._spool = Spool()
+        self._spool = PlanSpool()
         with ExitStack() as unless_open:
             unless_open.callback(self.close)
             self._state.open(self._sink)

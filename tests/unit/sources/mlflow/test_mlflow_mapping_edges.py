@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import free_name, hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -17,7 +17,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
-    Scope,
+    WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
@@ -80,10 +80,10 @@ def test_an_alias_too_long_for_a_tag_is_left_out_and_noted() -> None:
     assert [note.kind for note in model.notes] == ["tag_left_out"]
 
 
-def metrics_of(run: Run, *models: LoggedModel, scope: Scope = SCOPE) -> dict[str, str]:
+def metrics_of(run: Run, *models: LoggedModel, scope: WorkspaceScope = SCOPE) -> dict[str, str]:
     known = {model.model_id: model for model in models}
     found = training_metrics(
-        run, known, CustomProperties(Fitter(scope.limits)), system_metrics=False
+        run, known, PropertiesBuilder(Fitter(scope.limits)), system_metrics=False
     )
     names = [entry["name"] for entry in found]
     assert names == sorted(set(names))
@@ -129,7 +129,7 @@ def test_system_metrics_of_models_are_left_out_too() -> None:
 
 def test_parameters_whose_names_are_cut_alike_are_both_kept() -> None:
     params = {f"{'p' * 300}{n}": str(n) for n in range(3)}
-    custom = CustomProperties(Fitter())
+    custom = PropertiesBuilder(Fitter())
     entries = hyper_params(params, custom)
     assert [entry["value"] for entry in entries] == ["0", "1", "2"]
     assert len({entry["name"] for entry in entries}) == 3

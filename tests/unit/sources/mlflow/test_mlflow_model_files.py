@@ -10,9 +10,9 @@ import pytest
 from mlcat_ingest.errors import NotAuthorizedError, SourceUnavailableError
 from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, Place, local_text
+from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, FileLocation, local_text
 from mlcat_ingest.sources.mlflow.select.model_files import ModelFiles
-from mlcat_ingest.sources.mlflow.values.joined import NO_FILES, JoinedRun, RunFiles
+from mlcat_ingest.sources.mlflow.values.joined import NO_FILES, FeatureFiles, JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput
 from support.feast_runs import recorded
 from support.mlflow_records import a_run, a_scope, an_experiment
@@ -30,7 +30,7 @@ class Files:
     error: Exception | None = None
     asked: list[str] = field(default_factory=list)
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         self.asked.append(path)
         if self.error is not None:
             raise self.error
@@ -91,7 +91,7 @@ def test_where_links_are_switched_off_no_file_is_read() -> None:
 def test_cut_references_are_looked_for_in_the_file_of_feast() -> None:
     files = Files({("r", "feast_features.json"): '["a:x"]'})
     found = ModelFiles(files).with_files(joined(recorded("cut")["tags"]))
-    assert found.files == RunFiles(features_file='["a:x"]')
+    assert found.files == FeatureFiles(features_file='["a:x"]')
     assert files.asked == ["feast_features.json"]
     said = evidence(found)
     assert said is not None
@@ -128,7 +128,7 @@ def test_files_of_logged_models_are_read_if_asked_for() -> None:
     record = joined(recorded("service")["tags"], a_model("m1"), a_model("m2"))
     assert ModelFiles(files).with_files(record) is record
     found = ModelFiles(files, model_files=True).with_files(record)
-    assert found.files == RunFiles(
+    assert found.files == FeatureFiles(
         feature_specs=("input_columns: []",), columns=frozenset({"acc_rate", "other"})
     )
     said = evidence(found)
@@ -169,9 +169,9 @@ def test_only_files_below_the_folder_and_in_bounds_are_read(tmp_path: Path) -> N
     (tmp_path / "secret").write_text("no")
     (folder / "link").symlink_to(tmp_path / "secret")
     for uri in (str(folder), f"file://{folder}"):
-        place = Place("run", "r", uri)
+        place = FileLocation("run", "r", uri)
         assert local_text(place, "deep/f") == "here"
         for path in ("large", "deep", "gone", "../secret", "link", str(tmp_path / "secret")):
             assert local_text(place, path) is None
     for elsewhere in ("s3://b/k", "mlflow-artifacts:/1/r/artifacts", None):
-        assert local_text(Place("run", "r", elsewhere), "f") is None
+        assert local_text(FileLocation("run", "r", elsewhere), "f") is None

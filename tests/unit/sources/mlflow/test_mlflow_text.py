@@ -8,13 +8,13 @@ from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.limits import shrink, sized
-from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, CustomProperties, source_name
+from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
     Fitter,
     cut,
     number_text,
 )
-from mlcat_ingest.sources.mlflow.values.joined import Limits
+from mlcat_ingest.sources.mlflow.values.joined import SizeLimits
 
 
 def test_ordinary_text_stays_and_leaves_no_note() -> None:
@@ -79,7 +79,7 @@ def test_no_two_tag_names_become_one() -> None:
 
 
 def test_tags_whose_names_are_cut_alike_are_both_kept() -> None:
-    custom = CustomProperties(Fitter())
+    custom = PropertiesBuilder(Fitter())
     tags = {"k\x00": "1", "k\x01": "2", "k�": "3"}
     custom.put_tags(tags)
     assert sorted(custom.values.values()) == ["1", "2", "3"]
@@ -87,7 +87,7 @@ def test_tags_whose_names_are_cut_alike_are_both_kept() -> None:
 
 
 def test_an_address_in_a_tag_loses_its_credentials() -> None:
-    custom = CustomProperties(Fitter())
+    custom = PropertiesBuilder(Fitter())
     tags = {
         "mlflow.source.name": "https://ann:s3cret@git.example.com/x",
         "mlflow.source.git.repoURL": "git@git.example.com:x/y.git",
@@ -102,7 +102,7 @@ def test_an_address_in_a_tag_loses_its_credentials() -> None:
 
 
 def fitter_of(aspect_bytes: int) -> Fitter:
-    return Fitter(Limits(aspect_bytes=aspect_bytes))
+    return Fitter(SizeLimits(aspect_bytes=aspect_bytes))
 
 
 def aspect(count: int) -> dict[str, object]:

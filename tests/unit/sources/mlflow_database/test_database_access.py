@@ -19,11 +19,11 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.sources.mlflow.read.database import order
 from mlcat_ingest.sources.mlflow.read.database.access import Database
 from mlcat_ingest.sources.mlflow.read.database.tables import PARAMS, RUNS
-from mlcat_ingest.sql.failures import Holder, failure
+from mlcat_ingest.sql.failures import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_tables import make_database, reader_of
 
-MLFLOW = Holder("MLflow", "MLflow database")
+MLFLOW = DatabaseOwner("MLflow", "MLflow database")
 SECRET = "hunter2"
 RUNS_THERE = [{"run_uuid": f"{n}", "experiment_id": 0, "start_time": n} for n in range(4)]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.limits import PATCH_TAKEN_BYTES
-from mlcat_ingest.catalog.store.patch.document import Document
+from mlcat_ingest.catalog.store.patch.document import PatchedDocument
 from mlcat_ingest.catalog.store.patch.keyed import AbsentError, Path
 from mlcat_ingest.catalog.store.patch.lineage import FIELD, to_entries, to_tree
 from mlcat_ingest.catalog.store.patch.reading import Operation, Patch
@@ -28,7 +28,7 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
     others: list[Any] = []
     if patch.lineage:
         base[FIELD], others = to_tree(base.get(FIELD))
-    document = Document(base, patch.keys, lambda name: is_list(patch.aspect, name))
+    document = PatchedDocument(base, patch.keys, lambda name: is_list(patch.aspect, name))
     editor = _Editor(document, lenient=patch.lenient)
     for at, operation in enumerate(patch.operations):
         try:
@@ -48,7 +48,7 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
 class _Editor:
     """Applies operations to a document, one after the other."""
 
-    def __init__(self, document: Document, *, lenient: bool) -> None:
+    def __init__(self, document: PatchedDocument, *, lenient: bool) -> None:
         self._document = document
         self._lenient = lenient
         # Copies of copies would grow for ever.

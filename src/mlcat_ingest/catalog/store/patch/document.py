@@ -20,7 +20,7 @@ _NOTHING: Final = object()
 _NO_PARTS: Final = "leads through a value that has no parts"
 
 
-class _Place(Protocol):
+class _PathEnd(Protocol):
     """Where a path ends: a member of an object, a position of an array, entries of a keyed one."""
 
     def values(self) -> Iterator[Any]: ...
@@ -32,7 +32,7 @@ class _Place(Protocol):
     def remove(self) -> bool: ...
 
 
-class Document:
+class PatchedDocument:
     """An object under a patch. A path through a keyed array has a component for each key part."""
 
     def __init__(
@@ -96,12 +96,14 @@ class Document:
             raise AbsentError("there is nothing" if not found else "there is more than one thing")
         return _plain(found[0])
 
-    def _places(self, path: Path, *, create: bool = False, many: bool = False) -> Iterator[_Place]:
+    def _places(
+        self, path: Path, *, create: bool = False, many: bool = False
+    ) -> Iterator[_PathEnd]:
         return self._walk(self._holder, (), ("", *path), create=create, many=many)
 
     def _walk(
         self, node: Any, fields: Path, rest: Path, *, create: bool, many: bool
-    ) -> Iterator[_Place]:
+    ) -> Iterator[_PathEnd]:
         while not isinstance(node, KeyedArray):
             here, rest = rest[0], rest[1:]
             if not rest:
@@ -118,7 +120,7 @@ class Document:
 
     def _walk_entries(
         self, array: KeyedArray, fields: Path, rest: Path, *, create: bool, many: bool
-    ) -> Iterator[_Place]:
+    ) -> Iterator[_PathEnd]:
         prefix, inner = rest[: array.parts], rest[array.parts :]
         if ANY in prefix and not many:
             raise AbsentError(f"{ANY!r} stands for what can be removed")
@@ -151,7 +153,7 @@ def _editable(array: KeyedArray, prefix: Path, *, create: bool) -> list[Any]:
     return entries if entries or not create else [array.put(prefix, {})]
 
 
-def _place(node: Any, part: str) -> _Place:
+def _place(node: Any, part: str) -> _PathEnd:
     match node:
         case dict():
             return _Member(node, part)
@@ -216,7 +218,7 @@ class _Entries:
         return self.array.remove(self.prefix)
 
 
-def _holds(place: _Place) -> bool:
+def _holds(place: _PathEnd) -> bool:
     return next(place.values(), _NOTHING) is not _NOTHING
 
 

@@ -40,14 +40,14 @@ _INTROSPECTION: Final = frozenset({"__schema", "__type"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _AnswerPlace:
     """Where in the answer a selection stands."""
 
     depth: int = 0
     introspecting: bool = False
     schema_lists: int = 0
 
-    def below(self, name: str) -> "_Place":
+    def below(self, name: str) -> "_AnswerPlace":
         """Return the place of what the field `name` selects."""
         introspecting = self.introspecting or name in _INTROSPECTION
         lists = self.schema_lists + (introspecting and name in _SCHEMA_LISTS)
@@ -80,12 +80,12 @@ class _Check:
     def run(self) -> None:
         for definition in self._document.definitions:
             if isinstance(definition, OperationDefinitionNode):
-                self._visit([definition.selection_set], _Place())
+                self._visit([definition.selection_set], _AnswerPlace())
         for name, fragment in self._fragments.items():
             if name not in self._used:
-                self._visit([fragment.selection_set], _Place())
+                self._visit([fragment.selection_set], _AnswerPlace())
 
-    def _visit(self, sets: Sequence[SelectionSetNode], place: _Place) -> None:
+    def _visit(self, sets: Sequence[SelectionSetNode], place: _AnswerPlace) -> None:
         self._check_place(place)
         merged: dict[str, list[FieldNode]] = {}
         for selected in sets:
@@ -101,7 +101,7 @@ class _Check:
             if below:
                 self._visit(below, place.below(fields[0].name.value))
 
-    def _check_place(self, place: _Place) -> None:
+    def _check_place(self, place: _AnswerPlace) -> None:
         if place.introspecting:
             if place.schema_lists > MAX_SCHEMA_LISTS or place.depth > MAX_SCHEMA_DEPTH:
                 raise QueryTooComplexError("the introspection query goes in circles")

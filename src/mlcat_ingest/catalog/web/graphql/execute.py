@@ -45,7 +45,7 @@ class Request:
     may_write: bool = True
 
 
-class Endpoint:
+class GraphQLEndpoint:
     """Answers GraphQL requests from one store."""
 
     def __init__(self, store: Store, limits: Limits) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mlcat_ingest.catalog.schema.values import Direction, RelatedPage, StoredAspect
+from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
 from mlcat_ingest.catalog.store.lineage import LineagePage, LineageWish, lineage
 from mlcat_ingest.catalog.store.store import Store
 
@@ -36,7 +36,7 @@ class Edges:
 Pick = Callable[[Mapping[str, Any]], Iterable[str]]
 """Takes an aspect and gives the URNs of one of its fields."""
 
-Aspects = Mapping[str, StoredAspect]
+Aspects = Mapping[str, AspectVersion]
 """What is stored of one entity, by aspect name."""
 
 Members = Sequence[str] | Callable[[], Iterable[str]]
@@ -84,7 +84,7 @@ class Loader:
         """Return all loaded aspects of `urn`, of which all were asked for before."""
         return self._whole.get(urn, _NOTHING)
 
-    def aspect(self, urn: str, name: str) -> StoredAspect | None:
+    def aspect(self, urn: str, name: str) -> AspectVersion | None:
         """Return an aspect of `urn` if it is stored and was loaded."""
         aspects = self._whole.get(urn)
         if aspects is None:
@@ -145,7 +145,7 @@ class Cohort:
         start = self._places[urn] // at_once * at_once
         return members[start : start + at_once]
 
-    def aspect(self, urn: str, aspect: str) -> StoredAspect | None:
+    def aspect(self, urn: str, aspect: str) -> AspectVersion | None:
         """Return `aspect` of one of the members, loading it for its neighbours if need be.
 
         The first aspect that is asked for is loaded alone, which is all that most queries want of

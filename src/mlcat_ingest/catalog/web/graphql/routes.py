@@ -8,7 +8,7 @@ from starlette.routing import Route
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import Endpoint, Request
+from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
 from mlcat_ingest.catalog.web.http import Call, endpoint
 from mlcat_ingest.catalog.web.params import json_object, optional
 
@@ -19,7 +19,7 @@ def graphql_routes(store: Store, limits: Limits) -> list[Route]:
     A body that is no GraphQL request gets a 400 in the service's error shape; a query that cannot
     be run is answered with 200 and `errors`, as DataHub's clients expect it.
     """
-    answers = Endpoint(store, limits)
+    answers = GraphQLEndpoint(store, limits)
 
     def graphql(call: Call) -> dict[str, Any]:
         return answers.answer(_request(call, limits))

@@ -24,7 +24,7 @@ PATH: Final = "/openapi.json"
 _ALWAYS: Final = (400, 401, 403, 408, 413, 429, 503)
 
 
-class Document:
+class OpenApiDocument:
     """The endpoint that describes all endpoints, itself too."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import StoredAspect
+from mlcat_ingest.catalog.schema.values import AspectVersion
 from mlcat_ingest.catalog.search.request import MATCH_ALL, SearchRequest
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.references import delete_references, find_references
@@ -202,7 +202,7 @@ class Entities:
         }
 
 
-def _enveloped(name: str, stored: StoredAspect) -> dict[str, Any]:
+def _enveloped(name: str, stored: AspectVersion) -> dict[str, Any]:
     return {
         "name": name,
         "type": "VERSIONED",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema.series import is_series
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
-from mlcat_ingest.catalog.store.reindex import Scope
+from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks.tasks import Tasks
@@ -106,7 +106,7 @@ class Operations:
         urn = optional(params, "urn")
         if urn is not None:
             check_urn(urn)
-        return {"value": self._tasks.reindex(Scope(urn, urn_pattern(params, "urnLike")))}
+        return {"value": self._tasks.reindex(ReindexScope(urn, urn_pattern(params, "urnLike")))}
 
     def truncate_timeseries_aspect(self, call: Call) -> dict[str, Any]:
         """Start deleting the events up to a moment, or only say how many those are, by default."""

@@ -14,14 +14,14 @@ from mlcat_ingest.catalog.tasks.tasks import Tasks
 from mlcat_ingest.catalog.web.http import Call, Work, endpoint
 from mlcat_ingest.catalog.web.rest.aspects import Aspects
 from mlcat_ingest.catalog.web.rest.config import Config
-from mlcat_ingest.catalog.web.rest.document import Document
+from mlcat_ingest.catalog.web.rest.document import OpenApiDocument
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
 from mlcat_ingest.catalog.web.rest.openapi.edge_scroll import EdgeScroll
 from mlcat_ingest.catalog.web.rest.openapi.paths import ENTITY_PATH, target_of
-from mlcat_ingest.catalog.web.rest.openapi.reading import Reading
-from mlcat_ingest.catalog.web.rest.openapi.registry import Registry
+from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads
+from mlcat_ingest.catalog.web.rest.openapi.registry import RegistryEndpoint
 from mlcat_ingest.catalog.web.rest.openapi.relationships import Relationships
 from mlcat_ingest.catalog.web.rest.openapi.scroll import Scroll
 from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
@@ -60,16 +60,16 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             MetadataTests(store, limits),
             # Of paths that may both match, the one without a parameter comes first.
             Scroll(store, limits),
-            Reading(store, limits),
+            EntityReads(store, limits),
             Writing(store, limits),
             Relationships(store, limits),
             EdgeScroll(store, limits),
-            Registry(limits),
+            RegistryEndpoint(limits),
             Config(),
         )
         for row in resource.endpoints()
     ]
-    return (*rows, *Document(rows).endpoints())
+    return (*rows, *OpenApiDocument(rows).endpoints())
 
 
 def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route]:

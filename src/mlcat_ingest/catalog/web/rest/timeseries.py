@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import Event
+from mlcat_ingest.catalog.schema.values import TimeseriesEvent
 from mlcat_ingest.catalog.search.request import Alternatives
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.reads import count_aspect
@@ -87,7 +87,9 @@ class Timeseries:
             }
         }
 
-    def _events(self, urn: str, span: Span, wanted: Alternatives, limit: int) -> Sequence[Event]:
+    def _events(
+        self, urn: str, span: Span, wanted: Alternatives, limit: int
+    ) -> Sequence[TimeseriesEvent]:
         """Return the newest events that match; of the newest ten thousand, where there are more."""
         read = limit
         while True:
@@ -119,7 +121,7 @@ def time_range(params: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return first, last
 
 
-def _shown(aspect: str, event: Event) -> dict[str, Any]:
+def _shown(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:
     # DataHub's command line takes away `name`, `type` and `version`, so they have to be there.
     content = {
         "name": aspect,

@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.web.ui.rows import (
     PAGE_ROWS,
     PROPERTIES,
     Aspects,
-    Listing,
+    EntityList,
     display_name,
     model_rows,
     pager,
@@ -131,27 +131,29 @@ def _pretty(value: object) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def referred(store: Store, subject: Subject, field: str, tab: str, start: int) -> Listing:
+def referred(store: Store, subject: Subject, field: str, tab: str, start: int) -> EntityList:
     """Return a page of what a list field of the entity refers to, in stored order."""
     urns = subject.urns(field)
     shown = urns[start : start + PAGE_ROWS]
-    return Listing(tuple(rows_of(store, shown)), _pager(subject, tab, len(urns), start, len(shown)))
+    return EntityList(
+        tuple(rows_of(store, shown)), _pager(subject, tab, len(urns), start, len(shown))
+    )
 
 
-def members(store: Store, subject: Subject, start: int) -> Listing:
+def members(store: Store, subject: Subject, start: int) -> EntityList:
     """Return a page of the models of a group, with their most common metrics; newest first."""
     total, urns = incoming(store, subject.urn, MEMBERS, start, PAGE_ROWS)
     columns, rows = model_rows(store, urns)
-    return Listing(tuple(rows), _pager(subject, "models", total, start, len(urns)), columns)
+    return EntityList(tuple(rows), _pager(subject, "models", total, start, len(urns)), columns)
 
 
 def referring(
     store: Store, subject: Subject, relationships: Collection[str] | None, tab: str, start: int
-) -> Listing:
+) -> EntityList:
     """Return a page of the entities with such an edge to this one (None: any), newest first."""
     total, urns = incoming(store, subject.urn, relationships, start, PAGE_ROWS)
     part = _pager(subject, tab, total, start, len(urns))
-    return Listing(tuple(rows_of(store, urns)), part, mixed=True)
+    return EntityList(tuple(rows_of(store, urns)), part, mixed=True)
 
 
 def incoming(

@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.web.ui.content import (
     referring,
     test_rows,
 )
-from mlcat_ingest.catalog.web.ui.rows import Listing, description_of, display_name, is_removed
+from mlcat_ingest.catalog.web.ui.rows import EntityList, description_of, display_name, is_removed
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
@@ -67,7 +67,7 @@ class EntityPage:
     json_href: str
     tabs: tuple[Tab, ...]
     overview: Overview | None = None
-    listing: Listing | None = None
+    listing: EntityList | None = None
     tests: tuple[TestRow, ...] | None = None
 
 
@@ -150,7 +150,7 @@ def _pointing(store: Store, subject: Subject, tab: str) -> int:
     return incoming(store, subject.urn, _REFERRING[tab], 0, 0)[0]
 
 
-def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing | None:
+def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
     if tab in _REFERRED:
         return referred(store, subject, _REFERRED[tab], tab, start)
     if tab in _REFERRING:

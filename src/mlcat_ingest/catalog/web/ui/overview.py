@@ -8,7 +8,7 @@ from mlcat_ingest.catalog.search.order import ADDED
 from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import queries
-from mlcat_ingest.catalog.web.ui.rows import PAGE_ROWS, Listing, Row, pager, rows_of
+from mlcat_ingest.catalog.web.ui.rows import PAGE_ROWS, EntityList, ListRow, pager, rows_of
 from mlcat_ingest.catalog.web.ui.text import KIND_LABELS, kind_name
 
 _PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
@@ -29,7 +29,7 @@ class KindCount:
 class GroupRow:
     """A model group with the number of its models."""
 
-    row: Row
+    row: ListRow
     models: int
 
 
@@ -53,7 +53,7 @@ class ListPage:
     """A list of entities of one kind."""
 
     title: str
-    listing: Listing
+    listing: EntityList
 
 
 def home(store: Store) -> Home:
@@ -98,4 +98,4 @@ def kind_page(store: Store, entity_type: str, start: int) -> ListPage | None:
     path = f"/kind/{quote(entity_type, safe='')}"
     rows = rows_of(store, [hit.urn for hit in page.hits])
     part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")
-    return ListPage(kind_name(entity_type, plural=True), Listing(tuple(rows), part))
+    return ListPage(kind_name(entity_type, plural=True), EntityList(tuple(rows), part))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mlcat_ingest.catalog.web.auth import CSRF
-from mlcat_ingest.catalog.web.refusals import Refusal
+from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -93,7 +93,7 @@ class Renderer:
         return Response(body, page.status, {**HEADERS, **page.headers}, media_type="text/html")
 
 
-def error_page(refusal: Refusal) -> HtmlPage:
+def error_page(refusal: ErrorAnswer) -> HtmlPage:
     """Return the page that shows `refusal` to a reader."""
     heading = _HEADINGS.get(refusal.status, HTTPStatus(refusal.status).phrase)
     message: str = refusal.body["message"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.catalog.schema.identity import Identity
-from mlcat_ingest.catalog.schema.values import StoredAspect
+from mlcat_ingest.catalog.schema.values import AspectVersion
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.text import (
     created_at,
@@ -32,11 +32,11 @@ PROPERTIES: Final = {
 _SHOWN: Final = frozenset({*PROPERTIES.values(), STATUS, TEST_RESULTS})
 _MOST_METRICS: Final = 4
 
-Aspects = Mapping[str, StoredAspect]
+Aspects = Mapping[str, AspectVersion]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListRow:
     """One entity of a list. `ingested` is false where it is only referred to."""
 
     urn: str
@@ -66,10 +66,10 @@ class Pager:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class EntityList:
     """A page of rows, with the headings of their extra cells; `mixed` has several kinds."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ListRow, ...]
     pager: Pager
     columns: tuple[str, ...] = ()
     mixed: bool = False
@@ -118,7 +118,7 @@ def is_removed(aspects: Aspects) -> bool:
     return STATUS in aspects and aspects[STATUS].value.get("removed") is True
 
 
-def rows_of(store: Store, urns: Sequence[str]) -> list[Row]:
+def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
     """Return a row for each of `urns`, in their order.
 
     Cost: one SQL statement for each thousand URNs.
@@ -136,7 +136,7 @@ def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
     return {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
 
 
-def model_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], list[Row]]:
+def model_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], list[ListRow]]:
     """Return the metrics that most of these models have, and a row for each with their values."""
     stored = store.get_many(urns, _SHOWN)
     metrics = {urn: _metrics(properties_of(urn, stored.get(urn, {}))) for urn in urns}
@@ -163,11 +163,11 @@ def _common(metrics: Collection[Mapping[str, str]]) -> tuple[str, ...]:
     return tuple(sorted(had, key=lambda name: (-had[name], name))[:_MOST_METRICS])
 
 
-def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> Row:
+def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListRow:
     aspects = stored or {}
     properties = properties_of(urn, aspects)
     results = aspects[TEST_RESULTS].value if TEST_RESULTS in aspects else {}
-    return Row(
+    return ListRow(
         urn=urn,
         href=entity_href(urn),
         name=display_name(urn, aspects),

@@ -12,8 +12,8 @@ from mlcat_ingest.catalog.search.words import Term
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.rows import (
     PAGE_ROWS,
+    ListRow,
     Pager,
-    Row,
     names_of,
     pager,
     rows_of,
@@ -68,7 +68,7 @@ class Choices:
 class FoundRow:
     """One entity that was found: its name and where else words were hit, in pieces."""
 
-    row: Row
+    row: ListRow
     name: Pieces
     field: str
     snippet: Pieces
@@ -154,7 +154,7 @@ def _choices(
     return tuple(found)
 
 
-def _found(row: Row, hit: Hit, terms: Sequence[Term]) -> FoundRow:
+def _found(row: ListRow, hit: Hit, terms: Sequence[Term]) -> FoundRow:
     elsewhere = [(field, value) for field, value in hit.matched if field not in {"name", "urn"}]
     field, value = elsewhere[0] if elsewhere else ("description", row.description)
     if not value and "urn" in dict(hit.matched):

@@ -30,7 +30,7 @@ _EXPIRED: Final = "This form has expired, or the browser keeps no cookies. Try a
 _WRONG: Final = "This is not a token of this catalog."
 
 
-class SignIn:
+class SignInPages:
     """The pages that begin and end a session."""
 
     def __init__(

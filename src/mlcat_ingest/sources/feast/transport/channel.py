@@ -33,7 +33,7 @@ _LOOPBACK: Final = ("localhost:", "127.", "[::1]:")
 _RETRIED: Final = frozenset({"UNAVAILABLE", "ABORTED"})
 
 
-class Channel:
+class RegistryChannel:
     """A connection to one registry server, opened when it is first used."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:

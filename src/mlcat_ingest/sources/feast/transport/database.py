@@ -27,10 +27,10 @@ from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import Kind, RawObject
 from mlcat_ingest.sources.feast.transport.checks import findings
 from mlcat_ingest.sources.feast.transport.whole import too_large
-from mlcat_ingest.sql.failures import Holder, failure
+from mlcat_ingest.sql.failures import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly, sqlite_file
 
-_HOLDER: Final = Holder("Feast", "Feast registry")
+_HOLDER: Final = DatabaseOwner("Feast", "Feast registry")
 _ROWS_AT_ONCE: Final = 200
 _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _NEEDED: Final = frozenset({"entities", "data_sources", "feature_views"})

@@ -18,7 +18,7 @@ from mlcat_ingest.sources.feast.raw import (
     split_registry,
     submessages,
 )
-from mlcat_ingest.sources.feast.transport.channel import Channel
+from mlcat_ingest.sources.feast.transport.channel import RegistryChannel
 from mlcat_ingest.sources.feast.transport.checks import findings
 from mlcat_ingest.sources.feast.transport.whole import too_large
 
@@ -47,7 +47,7 @@ class GrpcRegistry(Awaits):
         Raises:
             RecipeError: it is to accept any certificate.
         """
-        self._channel = Channel(address, config)
+        self._channel = RegistryChannel(address, config)
         self._max_bytes = config.max_bytes
 
     def server_id(self) -> str:
@@ -57,7 +57,7 @@ class GrpcRegistry(Awaits):
     def objects(self) -> Iterator[RawObject]:
         """Yield every object of every project that the user may see.
 
-        Raises: what `Channel.call` does.
+        Raises: what `RegistryChannel.call` does.
 
         Cost: seven requests a project and one more; memory for the objects of one kind.
         """

@@ -7,7 +7,7 @@ from mlcat_ingest.sources.feast.addresses import kind_of, local_path
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.raw import Transport
 from mlcat_ingest.sources.feast.transport.file import LocalFile
-from mlcat_ingest.sources.feast.transport.whole import Content, WholeRegistry
+from mlcat_ingest.sources.feast.transport.whole import RegistryContent, WholeRegistry
 
 
 def transport_for(config: FeastConfig) -> Transport:
@@ -48,7 +48,7 @@ def may_hide(config: FeastConfig) -> bool:
     )
 
 
-def _content(kind: str, address: str, config: FeastConfig) -> Content:
+def _content(kind: str, address: str, config: FeastConfig) -> RegistryContent:
     match kind:
         case "s3":
             from mlcat_ingest.sources.feast.transport.s3 import S3Object

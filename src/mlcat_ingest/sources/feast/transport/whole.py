@@ -10,7 +10,7 @@ from mlcat_ingest.sources.feast.raw import RawObject, split_registry
 from mlcat_ingest.sources.feast.transport.checks import findings
 
 
-class Content(Protocol):
+class RegistryContent(Protocol):
     """One serialized registry, wherever it is; `shown` names the place publicly."""
 
     shown: str
@@ -35,7 +35,7 @@ class Content(Protocol):
 class WholeRegistry(Awaits):
     """Reads a registry that is one message; see `raw.Transport`."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: RegistryContent) -> None:
         """Contact nothing yet."""
         self._content = content
 

@@ -6,9 +6,9 @@ from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.values.joined import Scope
+from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.names import OwnKey
 
 ACTIVE: Aspect = {"removed": False}
@@ -18,7 +18,7 @@ NO_TAGS: Aspect = {"tags": []}
 """Aspects that were read and are empty: what MLflow said there before goes."""
 
 
-def first_aspects(scope: Scope, *, removed: bool) -> dict[str, Aspect]:
+def first_aspects(scope: WorkspaceScope, *, removed: bool) -> dict[str, Aspect]:
     """Return the aspects that stand first: `status`, and `dataPlatformInstance` if there is one.
 
     An active entity says `removed: false` so that one which was removed comes back; the pipeline
@@ -31,9 +31,9 @@ def first_aspects(scope: Scope, *, removed: bool) -> dict[str, Aspect]:
     return aspects
 
 
-def common_properties(scope: Scope, name: Name, fitter: Fitter) -> CustomProperties:
+def common_properties(scope: WorkspaceScope, name: Name, fitter: Fitter) -> PropertiesBuilder:
     """Return the custom properties of every entity: its source, and a name that was shortened."""
-    custom = CustomProperties(fitter)
+    custom = PropertiesBuilder(fitter)
     custom.values[SOURCE_KEY] = scope.source_key
     custom.put_own(OwnKey.FULL_NAME, name.full_name)
     return custom

@@ -17,13 +17,13 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation
 from mlcat_ingest.sources.mlflow.mapping.places import json_object
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion, Scope
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.mlmodel import column_names, input_names, logged_history
 
 _NOTHING: Final = Evidence()
 
 
-def with_evidence(model: Entity, found: Evidence | None, scope: Scope) -> Entity:
+def with_evidence(model: Entity, found: Evidence | None, scope: WorkspaceScope) -> Entity:
     """Return a model as one whose features have still to be found, if `found` says anything.
 
     Where it says nothing the model has none. None leaves open which it has.

@@ -13,7 +13,7 @@ from mlcat_ingest.sources.mlflow.mapping.aspects import (
     first_aspects,
 )
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
 from mlcat_ingest.sources.mlflow.mapping.version import version_set_urn
 from mlcat_ingest.sources.mlflow.values.joined import (
@@ -101,7 +101,7 @@ def _version_set(urn: str) -> Entity:
     return Entity(urn, {f"{entity_type_of(urn)}Key": key}, only_if_absent=True)
 
 
-def _group(custom: CustomProperties, name: str) -> dict[str, Any]:
+def _group(custom: PropertiesBuilder, name: str) -> dict[str, Any]:
     return {"customProperties": custom.values, "name": custom.fitter.text(name, "name")}
 
 

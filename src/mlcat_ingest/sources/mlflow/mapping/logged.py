@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json
 from mlcat_ingest.sources.mlflow.values.mlmodel import logged_history
 from mlcat_ingest.sources.mlflow.values.names import HISTORY_TAG, OwnKey
@@ -11,7 +11,7 @@ from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput,
 
 
 def put_logged_models(
-    custom: CustomProperties, run: Run, models: Mapping[str, LoggedModel]
+    custom: PropertiesBuilder, run: Run, models: Mapping[str, LoggedModel]
 ) -> None:
     """Add JSON lists of the logged models that a run made, and of the ids of those it used."""
     if run.model_outputs:
@@ -37,7 +37,7 @@ def _made(output: ModelOutput, model: LoggedModel | None) -> dict[str, str | int
     return told
 
 
-def put_history(custom: CustomProperties, tags: Mapping[str, str]) -> None:
+def put_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
     """Add what names the models of MLflow 2's list: flavors, UUIDs, artifact paths."""
     history = tags.get(HISTORY_TAG)
     if not history:

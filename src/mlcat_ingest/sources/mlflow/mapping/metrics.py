@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.sources.mlflow.mapping.params import Entry, fit_names, free_name
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import number_texts
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 
@@ -25,7 +25,7 @@ class _ModelMetric(NamedTuple):
 def training_metrics(
     run: Run,
     models: Mapping[str, LoggedModel],
-    custom: CustomProperties,
+    custom: PropertiesBuilder,
     *,
     system_metrics: bool,
 ) -> list[Entry]:
@@ -49,13 +49,13 @@ def training_metrics(
     return _entries(named, custom)
 
 
-def model_metrics(model: LoggedModel, custom: CustomProperties) -> list[Entry]:
+def model_metrics(model: LoggedModel, custom: PropertiesBuilder) -> list[Entry]:
     """Return the `trainingMetrics` of a logged model that stands for itself, sorted by name."""
     named = _told_apart((), [model.model_id], {model.model_id: model}, system=False)
     return _entries(named, custom)
 
 
-def _entries(named: Mapping[str, Metric], custom: CustomProperties) -> list[Entry]:
+def _entries(named: Mapping[str, Metric], custom: PropertiesBuilder) -> list[Entry]:
     fitter = custom.fitter
     names = custom.limited("metrics", sorted(named), fitter.limits.metrics)
     chosen = [named[name] for name in names]

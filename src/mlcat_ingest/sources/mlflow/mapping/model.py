@@ -18,7 +18,7 @@ from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.logged import put_history, put_logged_models
 from mlcat_ingest.sources.mlflow.mapping.metrics import training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.source_code import NO_SOURCE_CODE, source_code
 from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, Fitter, compact_json
 from mlcat_ingest.sources.mlflow.mapping.version import names_of
@@ -81,7 +81,7 @@ def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
     return aspects
 
 
-def _put_properties(custom: CustomProperties, record: JoinedRun, datasets: str) -> None:
+def _put_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str) -> None:
     run = record.run
     _put_run_facts(custom, record)
     put_logged_models(custom, run, record.models)
@@ -95,7 +95,7 @@ def _put_properties(custom: CustomProperties, record: JoinedRun, datasets: str) 
     custom.put_tags(run.tags, without=without)
 
 
-def _model(record: JoinedRun, custom: CustomProperties, user: str | None) -> Aspect:
+def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> Aspect:
     scope, run, fitter = record.scope, record.run, custom.fitter
     result: dict[str, Any] = {
         "customProperties": custom.values,
@@ -114,7 +114,7 @@ def _model(record: JoinedRun, custom: CustomProperties, user: str | None) -> Asp
     return sized(result, fitter)
 
 
-def _put_run_facts(custom: CustomProperties, record: JoinedRun) -> None:
+def _put_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
     run = record.run
     facts = {
         OwnKey.RUN_ID: run.run_id,

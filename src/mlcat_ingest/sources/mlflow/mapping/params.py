@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties, source_name
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, are_fit
 
 Entry = dict[str, Any]
 
 
-def hyper_params(params: Mapping[str, str], custom: CustomProperties) -> list[Entry]:
+def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> list[Entry]:
     """Return the `hyperParams` of a run, sorted by name."""
     fitter, limits = custom.fitter, custom.fitter.limits
     names = custom.limited("parameters", sorted(params), limits.params)

@@ -37,7 +37,7 @@ def source_name(name: str) -> str:
     return f"tag.{name}" if bare in OWN_KEYS else name
 
 
-class CustomProperties:
+class PropertiesBuilder:
     """The custom properties of one entity: our own keys, and the tags of its record."""
 
     __slots__ = ("fitter", "values")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.values.joined import LIMITS, Limits
+from mlcat_ingest.sources.mlflow.values.joined import LIMITS, SizeLimits
 
 # Control characters but tab, newline and carriage return; and lone surrogates.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -26,7 +26,7 @@ class Fitter:
 
     __slots__ = ("limits", "notes")
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: SizeLimits = LIMITS) -> None:
         """Start without notes."""
         self.limits = limits
         self.notes: list[Note] = []

@@ -21,9 +21,9 @@ from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_
 from mlcat_ingest.sources.mlflow.mapping.limits import sized
 from mlcat_ingest.sources.mlflow.mapping.metrics import model_metrics, training_metrics
 from mlcat_ingest.sources.mlflow.mapping.params import hyper_params
-from mlcat_ingest.sources.mlflow.mapping.properties import CustomProperties
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
-from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion, Scope
+from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.names import OwnKey
 from mlcat_ingest.sources.mlflow.values.records import ModelVersion, aliases_of, number_of
 
@@ -37,7 +37,7 @@ def names_of(versions: Iterable[ModelVersion]) -> list[str]:
     return [f"{one.name}:{one.version}" for one in ordered]
 
 
-def version_set_urn(scope: Scope, name: str) -> str:
+def version_set_urn(scope: WorkspaceScope, name: str) -> str:
     """Return the URN of the set of all versions of a registered model.
 
     Source: `_get_version_set_urn` of DataHub's own mlflow source, where its entities are shared.
@@ -85,7 +85,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
 class TagCollector:
     """Collects the tags of stages and, if asked for, of aliases."""
 
-    def __init__(self, scope: Scope, fitter: Fitter) -> None:
+    def __init__(self, scope: WorkspaceScope, fitter: Fitter) -> None:
         """Start with no tags."""
         self.associations: list[dict[str, str]] = []
         self.entities: list[Entity] = []
@@ -138,7 +138,7 @@ def _version_properties(record: JoinedVersion, fitter: Fitter) -> Aspect:
     }
 
 
-def _put_facts(custom: CustomProperties, record: JoinedVersion) -> None:
+def _put_facts(custom: PropertiesBuilder, record: JoinedVersion) -> None:
     version, run_id = record.version, _run_id(record)
     facts = {
         OwnKey.REGISTERED_MODEL: version.name,
@@ -165,7 +165,7 @@ def _run_id(record: JoinedVersion) -> str | None:
     return None if record.model is None else record.model.source_run_id
 
 
-def _run_model(scope: Scope, run_id: str | None) -> str | None:
+def _run_model(scope: WorkspaceScope, run_id: str | None) -> str | None:
     """Return the URN of the model of the version's run, whether or not the run can be read."""
     try:
         return scope.naming.model(run_id).urn if run_id else None
@@ -173,15 +173,15 @@ def _run_model(scope: Scope, run_id: str | None) -> str | None:
         return None
 
 
-def _put_version_tags(custom: CustomProperties, version: ModelVersion) -> None:
-    own = CustomProperties(custom.fitter)
+def _put_version_tags(custom: PropertiesBuilder, version: ModelVersion) -> None:
+    own = PropertiesBuilder(custom.fitter)
     own.put_tags({f"version.{key}": value for key, value in version.tags.items()})
     for key, value in own.values.items():
         custom.put(key, value, "version.")
 
 
 def _properties(
-    record: JoinedVersion, custom: CustomProperties, user: str | None
+    record: JoinedVersion, custom: PropertiesBuilder, user: str | None
 ) -> dict[str, Any]:
     scope, version, fitter = record.scope, record.version, custom.fitter
     result: dict[str, Any] = {
@@ -205,7 +205,7 @@ def _properties(
     return result
 
 
-def _put_training(result: dict[str, Any], record: JoinedVersion, custom: CustomProperties) -> None:
+def _put_training(result: dict[str, Any], record: JoinedVersion, custom: PropertiesBuilder) -> None:
     """Put the parameters and metrics of the logged model; of the run where that one has none."""
     model, run = record.model, record.run
     if model is not None:

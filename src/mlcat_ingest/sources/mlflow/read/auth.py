@@ -39,7 +39,7 @@ _PEM_VARIABLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class SignIn:
+class RequestAuth:
     """How requests are sent; `how` says in words what lets them in, without secrets."""
 
     options: HttpOptions
@@ -53,7 +53,7 @@ class SignIn:
         return name.decode() if isinstance(name, bytes) else name
 
 
-def sign_in(config: MlflowConfig, environ: Mapping[str, str] | None = None) -> SignIn:
+def sign_in(config: MlflowConfig, environ: Mapping[str, str] | None = None) -> RequestAuth:
     """Return how to sign in to the tracking server of `config`.
 
     Raises:
@@ -70,7 +70,7 @@ def sign_in(config: MlflowConfig, environ: Mapping[str, str] | None = None) -> S
     options = http_options(complete, peer=PEER, connections=config.connections)
     headers = {**_plugin_headers(), **options.headers}
     auth = _plugin_auth(plugin) if plugin else options.auth
-    return SignIn(replace(options, auth=auth, headers=headers), how)
+    return RequestAuth(replace(options, auth=auth, headers=headers), how)
 
 
 def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str, Any], str]:

@@ -30,7 +30,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import entities
 from mlcat_ingest.sources.mlflow.read.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.file_access import Place, client_text, local_text
+from mlcat_ingest.sources.mlflow.read.file_access import FileLocation, client_text, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
     EXPERIMENTS_A_LISTING,
@@ -176,7 +176,7 @@ class ClientReader(ApiReader, Awaits):
             return error.context.get("code") == "RESOURCE_DOES_NOT_EXIST"
         return False
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file holds, wherever MLflow finds it; see `ReadsFiles`."""
         if place.uri is None or folder_of(place.uri) is not None:
             return local_text(place, path)

@@ -11,7 +11,7 @@ MAX_BYTES: Final = 1024 * 1024
 """Size of the largest file that is read; one that is larger counts as not there."""
 
 
-class Place(NamedTuple):
+class FileLocation(NamedTuple):
     """A run or a logged model, whose files are at `uri`."""
 
     kind: Literal["run", "model"]
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 class ReadsFiles(Protocol):
     """A reader that can get at files."""
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file holds; None where there is none, or none that can be got at from here.
 
         Raises:
@@ -34,7 +34,7 @@ class ReadsFiles(Protocol):
         ...
 
 
-def local_text(place: Place, path: str) -> str | None:
+def local_text(place: FileLocation, path: str) -> str | None:
     """Return what a file in a folder of this machine holds, None for any other place.
 
     Raises:
@@ -54,7 +54,7 @@ def local_text(place: Place, path: str) -> str | None:
         raise SourceUnavailableError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def client_text(tracking_uri: str, place: Place, path: str) -> str | None:
+def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:
     """Return what a file holds, got by MLflow's own client, with whatever that needs for it."""
     from mlflow.artifacts import download_artifacts, list_artifacts
     from mlflow.exceptions import MlflowException

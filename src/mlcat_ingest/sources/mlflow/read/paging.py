@@ -37,7 +37,7 @@ class ListingPage(Generic[ItemT]):
     token: str | None
 
 
-class Progress:
+class TokenWatch:
     """Watches one listing's tokens; `listing` names it in errors."""
 
     def __init__(self, listing: str) -> None:
@@ -85,7 +85,7 @@ def follow(
     Raises:
         ProtocolMismatchError: the listing does not get on.
     """
-    progress = Progress(listing)
+    progress = TokenWatch(listing)
     token: str | None = None
     while True:
         page = fetch(token)
@@ -119,7 +119,7 @@ def read_ahead(
     slower than the server. Memory for one parsed page and the replies that wait, at most `ahead`,
     and one where the caller is the slower.
     """
-    progress = Progress(listing)
+    progress = TokenWatch(listing)
     page = parse(fetch(None, size()))
     token = progress.check(page)
     received = len(page.items)

@@ -15,7 +15,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.file_access import Place
+from mlcat_ingest.sources.mlflow.read.file_access import FileLocation
 from mlcat_ingest.sources.mlflow.read.listing import (
     EXPERIMENTS_A_LISTING,
     PAGE_BYTES,
@@ -42,7 +42,7 @@ from mlcat_ingest.sources.mlflow.read.replies import (
     says_none,
 )
 from mlcat_ingest.sources.mlflow.read.rest_files import text_of
-from mlcat_ingest.sources.mlflow.read.server import API, Server
+from mlcat_ingest.sources.mlflow.read.server import API, MlflowServer
 from mlcat_ingest.sources.mlflow.values.records import Run
 
 _BY_NAME: Final = {
@@ -67,11 +67,11 @@ class RestReader(ApiReader):
     )
 
     def __init__(
-        self, config: MlflowConfig, server: Server | None = None, workspace: str | None = None
+        self, config: MlflowConfig, server: MlflowServer | None = None, workspace: str | None = None
     ) -> None:
         """Prepare the connections, or share those of `server`; nothing is contacted yet."""
         super().__init__(config)
-        self._server = server or Server(config)
+        self._server = server or MlflowServer(config)
         self._header = workspace
 
     @property
@@ -152,7 +152,7 @@ class RestReader(ApiReader):
             params.append(("version", thing.version))
         return says_none(self._server.get(http, f"{API}/{endpoint}", params, self._header))
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file of a run or logged model holds; see `ReadsFiles`."""
         return text_of(self._server, self._header, place, path)
 

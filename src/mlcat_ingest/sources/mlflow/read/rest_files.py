@@ -4,16 +4,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.net.http import Reply
-from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, Place
+from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, FileLocation
 from mlcat_ingest.sources.mlflow.read.replies import NO_SUCH_ENDPOINT, is_refusal, judged, object_of
-from mlcat_ingest.sources.mlflow.read.server import API, Server
+from mlcat_ingest.sources.mlflow.read.server import API, MlflowServer
 
 _FILE: Final = "/get-artifact"
 _FILE_OF_MODEL: Final = "/ajax-api/2.0/mlflow/logged-models"
 _MOST_PAGES: Final = 20
 
 
-def text_of(server: Server, workspace: str | None, place: Place, path: str) -> str | None:
+def text_of(
+    server: MlflowServer, workspace: str | None, place: FileLocation, path: str
+) -> str | None:
     """Return what a file holds; see `ReadsFiles`.
 
     The folder is listed first: the server answers as badly for a file that is not there as where
@@ -34,7 +36,7 @@ def text_of(server: Server, workspace: str | None, place: Place, path: str) -> s
 
 
 def _listed(
-    server: Server, workspace: str | None, place: Place, folder: str
+    server: MlflowServer, workspace: str | None, place: FileLocation, folder: str
 ) -> Iterator[Mapping[str, Any]]:
     if place.kind == "run":
         address, params = f"{API}/artifacts/list", [("run_id", place.id)]
@@ -56,6 +58,6 @@ def _listed(
 
 
 def _get(
-    server: Server, workspace: str | None, address: str, params: list[tuple[str, str]]
+    server: MlflowServer, workspace: str | None, address: str, params: list[tuple[str, str]]
 ) -> Reply:
     return server.get(server.tracking, address, params, workspace)

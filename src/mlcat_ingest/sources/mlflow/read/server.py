@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Http, Reply
 from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.auth import PEER, SignIn, sign_in
+from mlcat_ingest.sources.mlflow.read.auth import PEER, RequestAuth, sign_in
 from mlcat_ingest.sources.mlflow.read.replies import judged, object_of
 from mlcat_ingest.sources.mlflow.values.uris import normalised
 
@@ -22,7 +22,7 @@ API_3: Final = "/api/3.0/mlflow"
 _WORKSPACE_HEADER: Final = "X-MLFLOW-WORKSPACE"
 
 
-class Server:
+class MlflowServer:
     """The connections to one tracking server and its registry, shared by all workspaces."""
 
     def __init__(self, config: MlflowConfig) -> None:
@@ -142,5 +142,5 @@ class Server:
         self.registry.close()
 
 
-def _http(url: str, signed: SignIn) -> Http:
+def _http(url: str, signed: RequestAuth) -> Http:
     return Http(url, peer=PEER, unavailable=SourceUnavailableError, options=signed.options)

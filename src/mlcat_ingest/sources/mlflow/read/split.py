@@ -7,7 +7,7 @@ from typing import Self
 from mlcat_ingest.core.awaiting import Awaited, longest_awaited
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.sources.mlflow.read.file_access import Place
+from mlcat_ingest.sources.mlflow.read.file_access import FileLocation
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -84,7 +84,7 @@ class SplitReader:
         home = self._tracking if thing.kind in {"run", "experiment"} else self._registry
         return home.is_gone(thing)
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file holds that the tracking server has; see `ReadsFiles`."""
         return self._tracking.text_of(place, path)
 

@@ -21,7 +21,7 @@ from typing import Final
 from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.select.joins import SAFE_ID, Versions, logged_model_id
+from mlcat_ingest.sources.mlflow.select.joins import SAFE_ID, VersionsByOrigin, logged_model_id
 from mlcat_ingest.sources.mlflow.values.fingerprints import (
     EXPERIMENT,
     OPEN,
@@ -89,7 +89,7 @@ class ChangedRuns:
     def runs(
         self,
         experiments: Mapping[str, Experiment],
-        versions: Versions,
+        versions: VersionsByOrigin,
     ) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
         ids, only, start_ms = list(experiments), self._only, self._since.start_ms
@@ -110,7 +110,7 @@ class ChangedRuns:
         }
         yield from self._by_id(ids, wanted - self._seen)
 
-    def models(self, versions: Versions) -> Iterator[str]:
+    def models(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""
         read = self._state.joined_fingerprints(RUN)
         for run_id, found in versions.by_run().items():
@@ -120,7 +120,7 @@ class ChangedRuns:
     def stale(
         self,
         experiments: Mapping[str, Experiment],
-        versions: Versions,
+        versions: VersionsByOrigin,
         registered: Mapping[str, RegisteredModel],
     ) -> Sequence[ModelVersion]:
         """Return the versions that are others than before, or whose logged model changed.
@@ -186,7 +186,7 @@ class ChangedRuns:
             log.info("%d runs have not ended; reading the latest %d", len(unended), OPEN_RUNS)
         return unended[:OPEN_RUNS]
 
-    def _registered_anew(self, versions: Versions) -> Iterator[str]:
+    def _registered_anew(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
         before, now = self._state.joined_fingerprints(RUN), versions.by_run()
         yield from (one.run_id for one in self._stale if one.run_id)

@@ -25,7 +25,7 @@ SAFE_ID: Final = re.compile(r"[\w.-]+")
 _Key = tuple[str, str]
 
 
-class Versions:
+class VersionsByOrigin:
     """The versions of all registered models, by the run or logged model they were made from.
 
     Cost: holds every version until its run was read.

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter, Thing
-from mlcat_ingest.sources.mlflow.values.joined import Scope
+from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.names import OwnKey
 from mlcat_ingest.sources.mlflow.values.records import Experiment, Run
 
@@ -27,7 +27,9 @@ class _Suspect(NamedTuple):
     thing: Thing
 
 
-def missing(reader: Reader, scope: Scope, unlisted: Sequence[Unlisted]) -> Iterator[Missing]:
+def missing(
+    reader: Reader, scope: WorkspaceScope, unlisted: Sequence[Unlisted]
+) -> Iterator[Missing]:
     """Yield those of `unlisted` that MLflow does not hold, or not under this name.
 
     An entity that this naming would not have made is nobody's proof, and is left out.
@@ -53,7 +55,7 @@ def missing(reader: Reader, scope: Scope, unlisted: Sequence[Unlisted]) -> Itera
         yield from _unlisted(reader, names, versions)
 
 
-def _thing(scope: Scope, one: Unlisted) -> Thing | None:
+def _thing(scope: WorkspaceScope, one: Unlisted) -> Thing | None:
     """Return what an entity was made from, by what stands on it and if its URN says the same."""
     custom = one.properties.get(_CUSTOM) or {}
     naming = scope.naming
@@ -73,7 +75,7 @@ def _thing(scope: Scope, one: Unlisted) -> Thing | None:
     return None
 
 
-def _group_as_named(scope: Scope, properties: Aspect, experiment_id: str) -> str:
+def _group_as_named(scope: WorkspaceScope, properties: Aspect, experiment_id: str) -> str:
     """Return the URN of the group of an experiment that was called what the entity is called."""
     return scope.experiment_group(Experiment(experiment_id, str(properties.get("name")))).urn
 
@@ -91,7 +93,10 @@ def _unlisted(
 
 
 def _experiments(
-    reader: Reader, scope: Scope, listed: Sequence[Experiment], suspects: Sequence[_Suspect]
+    reader: Reader,
+    scope: WorkspaceScope,
+    listed: Sequence[Experiment],
+    suspects: Sequence[_Suspect],
 ) -> Iterator[Missing]:
     """Yield groups whose experiment is not listed, or is listed under another name."""
     by_id = {one.experiment_id: one for one in listed}

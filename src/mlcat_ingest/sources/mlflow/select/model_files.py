@@ -13,8 +13,8 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
-from mlcat_ingest.sources.mlflow.read.file_access import Place, ReadsFiles
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, RunFiles
+from mlcat_ingest.sources.mlflow.read.file_access import FileLocation, ReadsFiles
+from mlcat_ingest.sources.mlflow.values.joined import FeatureFiles, JoinedRun
 from mlcat_ingest.sources.mlflow.values.mlmodel import input_names, logged_history
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
 
@@ -52,11 +52,11 @@ class ModelFiles:
         if not wanted and not (self._model_files and record.models):
             return record
         if self._failure is not None:
-            return replace(record, files=RunFiles(unread=self._failure))
+            return replace(record, files=FeatureFiles(unread=self._failure))
         try:
             return replace(record, files=self._read(record, wanted))
         except _CANNOT_TELL as error:
-            return replace(record, files=RunFiles(unread=self._failed(error)))
+            return replace(record, files=FeatureFiles(unread=self._failed(error)))
 
     def _failed(self, error: MlcatError) -> str:
         log.warning("files that tell features are not read, so links stay as they are: %s", error)
@@ -75,9 +75,9 @@ class ModelFiles:
                 wanted.append(f"{path}/{_SPEC_FILE}")
         return wanted
 
-    def _read(self, record: JoinedRun, wanted: list[str]) -> RunFiles:
+    def _read(self, record: JoinedRun, wanted: list[str]) -> FeatureFiles:
         run = record.run
-        place = Place("run", run.run_id, run.artifact_uri)
+        place = FileLocation("run", run.run_id, run.artifact_uri)
         texts = {path: self._reader.text_of(place, path) for path in wanted}
         specs = [text for path, text in texts.items() if path != FEAST_FILE and text is not None]
         columns: frozenset[str] | None = None
@@ -86,11 +86,11 @@ class ModelFiles:
             for model in record.models.values():
                 names = self._of_model(model, specs)
                 columns = None if columns is None or names is None else columns | names
-        return RunFiles(texts.get(FEAST_FILE), tuple(specs), columns)
+        return FeatureFiles(texts.get(FEAST_FILE), tuple(specs), columns)
 
     def _of_model(self, model: LoggedModel, specs: list[str]) -> frozenset[str] | None:
         """Return the inputs of a logged model, None if it says none; add its spec to `specs`."""
-        place = Place("model", model.model_id, model.artifact_uri)
+        place = FileLocation("model", model.model_id, model.artifact_uri)
         content = _mapping(self._reader.text_of(place, _MODEL_FILE))
         if _looks_up_features(content):
             spec = self._reader.text_of(place, _SPEC_FILE)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.select.joins import Versions
-from mlcat_ingest.sources.mlflow.select.selection import Selection
+from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
+from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, Scope
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     ModelVersion,
@@ -32,7 +32,7 @@ class RunsById:
     def runs(
         self,
         experiments: Mapping[str, Experiment],
-        versions: Versions,
+        versions: VersionsByOrigin,
     ) -> Iterator[list[Run]]:
         """Yield the runs in pages."""
         del versions
@@ -40,7 +40,7 @@ class RunsById:
             only = replace(self._only, run_ids=tuple(some))
             yield from self._reader.runs(list(experiments), only=only)
 
-    def models(self, versions: Versions) -> Iterable[str]:
+    def models(self, versions: VersionsByOrigin) -> Iterable[str]:
         """Return nothing: registered models come with their runs."""
         del versions
         return ()
@@ -48,7 +48,7 @@ class RunsById:
     def stale(
         self,
         experiments: Mapping[str, Experiment],
-        versions: Versions,
+        versions: VersionsByOrigin,
         registered: Mapping[str, RegisteredModel],
     ) -> Iterable[ModelVersion]:
         """Return all versions: those below one of these runs' may be new to the catalog, too."""
@@ -68,7 +68,7 @@ class NamedReading(WorkspaceReading):
     """
 
     def __init__(
-        self, reader: Reader, scope: Scope, selection: Selection, run_ids: Sequence[str]
+        self, reader: Reader, scope: WorkspaceScope, selection: RunSelection, run_ids: Sequence[str]
     ) -> None:
         """Contact nothing yet."""
         super().__init__(reader, scope, selection, RunsById(reader, selection.listing(), run_ids))

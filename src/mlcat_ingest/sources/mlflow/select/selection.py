@@ -11,7 +11,7 @@ from mlcat_ingest.sources.mlflow.values.records import UNENDED, Experiment, Run
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RunSelection:
     """The recipe's filters.
 
     `collapse` and `skip` leave child runs out, but for those behind a registered version: a

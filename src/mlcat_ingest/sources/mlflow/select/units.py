@@ -9,7 +9,7 @@ from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sources.base import Unit
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader
-from mlcat_ingest.sources.mlflow.select.selection import Selection
+from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def refuse_to_split(config: MlflowConfig) -> None:
         )
 
 
-def units_of(reader: Reader, selection: Selection) -> Iterator[Unit]:
+def units_of(reader: Reader, selection: RunSelection) -> Iterator[Unit]:
     """Yield the experiments of a workspace that are asked for and have runs.
 
     Cost: the listing of experiments; for each, one request and one for each doubling of its runs

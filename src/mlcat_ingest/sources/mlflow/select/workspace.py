@@ -9,18 +9,18 @@ from mlcat_ingest.sources.mlflow.select.joins import (
     LoggedModels,
     RecentModels,
     VersionOrder,
-    Versions,
+    VersionsByOrigin,
     logged_model_id,
 )
 from mlcat_ingest.sources.mlflow.select.model_files import ModelFiles
-from mlcat_ingest.sources.mlflow.select.selection import Selection, count_children
+from mlcat_ingest.sources.mlflow.select.selection import RunSelection, count_children
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
-    Scope,
+    WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
@@ -42,19 +42,19 @@ class SomeRuns(Protocol):
     def runs(
         self,
         experiments: Mapping[str, Experiment],
-        versions: Versions,
+        versions: VersionsByOrigin,
     ) -> Iterator[list[Run]]:
         """Yield the runs to read in pages, each once."""
         ...
 
-    def models(self, versions: Versions) -> Iterable[str]:
+    def models(self, versions: VersionsByOrigin) -> Iterable[str]:
         """Return the names of registered models to read, whatever their versions' runs."""
         ...
 
     def stale(
         self,
         experiments: Mapping[str, Experiment],
-        versions: Versions,
+        versions: VersionsByOrigin,
         registered: Mapping[str, RegisteredModel],
     ) -> Iterable[ModelVersion]:
         """Return the versions that may be new to the catalog, or changed; asked before `runs`."""
@@ -77,8 +77,8 @@ class WorkspaceReading:
     def __init__(
         self,
         reader: Reader,
-        scope: Scope,
-        selection: Selection,
+        scope: WorkspaceScope,
+        selection: RunSelection,
         changes: SomeRuns | None = None,
         *,
         only: Collection[str] | None = None,
@@ -96,7 +96,7 @@ class WorkspaceReading:
         self._all_experiments = True
         self._registered: dict[str, RegisteredModel] = {}
         self._unsaid: dict[str, RegisteredModel] = {}
-        self._versions = Versions(())
+        self._versions = VersionsByOrigin(())
         self._order = VersionOrder((), self._without_run)
         self._begun: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
@@ -141,7 +141,7 @@ class WorkspaceReading:
         """Read the registered models and their versions, to be joined to runs."""
         for page in self._reader.registered_models():
             self._registered.update((model.name, model) for model in page)
-        self._versions = Versions(self._reader.model_versions())
+        self._versions = VersionsByOrigin(self._reader.model_versions())
         if self._only is not None:
             return  # versions of one model are made from runs of several experiments
         awaited = (

@@ -39,7 +39,7 @@ from mlcat_ingest.sources.owners import Owners
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SizeLimits:
     """Sizes beyond which a record is truncated, with a note in place and one in the report.
 
     MLflow's SQL stores keep less than most of these; file stores and other servers keep anything.
@@ -62,7 +62,7 @@ class Limits:
     """Bytes of one aspect as JSON; a service takes 16 MB a request, JSON inside JSON."""
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = SizeLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class MappingOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class WorkspaceScope:
     """One workspace of one server: how its things are named and linked.
 
     The cache holds what is computed from names alone.
@@ -88,7 +88,7 @@ class Scope:
     options: MappingOptions = MappingOptions()
     owners: Owners = field(default_factory=Owners, compare=False, repr=False)
     datasets: Datasets = field(default_factory=Datasets, compare=False, repr=False)
-    limits: Limits = LIMITS
+    limits: SizeLimits = LIMITS
     _groups: dict[tuple[str, bool], Name] = field(default_factory=dict, compare=False, repr=False)
 
     def experiment_group(self, experiment: Experiment) -> Name:
@@ -127,7 +127,7 @@ class Scope:
 class JoinedExperiment:
     """An experiment."""
 
-    scope: Scope
+    scope: WorkspaceScope
     experiment: Experiment
 
     @property
@@ -144,7 +144,7 @@ class JoinedExperiment:
 class JoinedRegisteredModel:
     """A registered model and the numbers of all its versions."""
 
-    scope: Scope
+    scope: WorkspaceScope
     model: RegisteredModel
     versions: tuple[str, ...] = ()
 
@@ -155,7 +155,7 @@ class JoinedRegisteredModel:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFiles:
+class FeatureFiles:
     """What files that were logged with a run say about its features.
 
     `columns` are the inputs of its models, None where one has none. `unread` says why files that
@@ -168,7 +168,7 @@ class RunFiles:
     unread: str = ""
 
 
-NO_FILES: Final = RunFiles()
+NO_FILES: Final = FeatureFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +180,14 @@ class JoinedRun:
     `listed_only` no more is mapped than that it is there, or is removed.
     """
 
-    scope: Scope
+    scope: WorkspaceScope
     run: Run
     experiment: Experiment | None
     versions: tuple[ModelVersion, ...] = ()
     models: Mapping[str, LoggedModel] = field(default_factory=dict)
     children: int | None = None
     abandoned: bool = False
-    files: RunFiles = NO_FILES
+    files: FeatureFiles = NO_FILES
     listed_only: bool = False
 
     @property
@@ -232,7 +232,7 @@ class JoinedVersion:
     Each of the two is None where the version has none, or where it was not read.
     """
 
-    scope: Scope
+    scope: WorkspaceScope
     version: ModelVersion
     registered: RegisteredModel | None = None
     model: LoggedModel | None = None

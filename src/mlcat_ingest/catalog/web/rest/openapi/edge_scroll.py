@@ -11,10 +11,10 @@ from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES, Limits
 from mlcat_ingest.catalog.schema.cursor import read_cursor, write_cursor
 from mlcat_ingest.catalog.search.compare import EXACT
 from mlcat_ingest.catalog.store.edge_scroll import (
+    EdgePosition,
     EdgeWish,
     Ends,
     FoundEdge,
-    Place,
     scroll_edges,
 )
 from mlcat_ingest.catalog.store.lineage import TO_DESTINATION
@@ -128,7 +128,7 @@ class EdgeScroll:
     def _page(self, query: QueryParams, wish: EdgeWish) -> tuple[Sequence[FoundEdge], str | None]:
         count = min(whole(query, "count", _COUNT), self._limits.page_size)
         given = query.get("scrollId")
-        after = Place(*read_cursor(wish, given, 3)) if given else None
+        after = EdgePosition(*read_cursor(wish, given, 3)) if given else None
         # A slice may be of any size: the first has everything, so that none is read twice.
         if 0 < whole(query, "sliceId") < whole(query, "sliceMax"):
             return (), None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
-from mlcat_ingest.catalog.schema.values import Change, StoredAspect, Write
+from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.web.params import json_object, json_type
 from mlcat_ingest.catalog.web.rest.openapi.paths import aspect_named
@@ -78,14 +78,14 @@ def _with_source(metadata: Any) -> Any:
     return {**metadata, "properties": {**_SOURCE, **(properties or {})}}
 
 
-def shown_aspect(stored: StoredAspect, *, with_system: bool) -> dict[str, Any]:
+def shown_aspect(stored: AspectVersion, *, with_system: bool) -> dict[str, Any]:
     """Return an aspect as reads show it."""
     shown: dict[str, Any] = {"value": stored.value}
     return shown | ({"systemMetadata": stored.wire_system_metadata()} if with_system else {})
 
 
 def shown_entity(
-    urn: str, aspects: Mapping[str, StoredAspect], *, with_system: bool
+    urn: str, aspects: Mapping[str, AspectVersion], *, with_system: bool
 ) -> dict[str, Any]:
     """Return an entity as reads show it."""
     return {

@@ -93,7 +93,7 @@ def read_query(text: str) -> ReadQuery:
         return ReadQuery()
     if stripped.startswith("urn:li:"):
         return ReadQuery(MATCH_ALL, ((Criterion("urn", (stripped,)),),))
-    found = _Reader(text.lstrip()).whole()
+    found = _QueryReader(text.lstrip()).whole()
     any_of = () if found.any_of == ((),) else found.any_of
     return ReadQuery(" ".join(found.words) or MATCH_ALL, any_of)
 
@@ -122,7 +122,7 @@ def _require_fields(*parts: _Found) -> None:
             )
 
 
-class _Reader:
+class _QueryReader:
     """Reads a query from left to right."""
 
     def __init__(self, text: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import StoredAspect
+from mlcat_ingest.catalog.schema.values import AspectVersion
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.web.rest.openapi.paths import entity_type_in
 from mlcat_ingest.catalog.web.rest.openapi.writing import ENTITY_TYPE, SYSTEM
 
 
-class Reading:
+class EntityReads:
     """The endpoint that reads entities by their URNs."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
@@ -70,14 +70,14 @@ class Reading:
         ]
 
     def _chosen(
-        self, urn: str, aspects: Mapping[str, StoredAspect], versions: Mapping[str, int]
-    ) -> Mapping[str, StoredAspect]:
+        self, urn: str, aspects: Mapping[str, AspectVersion], versions: Mapping[str, int]
+    ) -> Mapping[str, AspectVersion]:
         """Return those of `aspects` that are named, each in the version that is asked for."""
         if not versions:
             return aspects
-        chosen: dict[str, StoredAspect] = {}
+        chosen: dict[str, AspectVersion] = {}
         for name in aspects.keys() & versions.keys():
-            stored: StoredAspect | None = aspects[name]
+            stored: AspectVersion | None = aspects[name]
             if versions[name] not in {0, aspects[name].version}:
                 stored = self._store.get_version(urn, name, versions[name])
             if stored is not None:

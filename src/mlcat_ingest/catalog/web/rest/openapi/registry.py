@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows, key_aspect_name
 
 
-class Registry:
+class RegistryEndpoint:
     """The endpoint of the registry of entity types."""
 
     def __init__(self, limits: Limits) -> None:

@@ -8,7 +8,7 @@ from mlcat_ingest.catalog.limits import NAMES, Limits
 from mlcat_ingest.catalog.schema.values import Change, Write
 from mlcat_ingest.catalog.store.prepare import check_aspect_name
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.http import Call, Reply
+from mlcat_ingest.catalog.web.http import Answer, Call
 from mlcat_ingest.catalog.web.params import (
     check_count,
     json_list,
@@ -97,15 +97,15 @@ class Writing:
             ),
         )
 
-    def write(self, call: Call) -> Reply:
+    def write(self, call: Call) -> Answer:
         """Write aspects of entities of one type, all of them or none."""
         return self._write_many(call, _creation(call))
 
-    def patch(self, call: Call) -> Reply:
+    def patch(self, call: Call) -> Answer:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
         return self._write_many(call, "PATCH")
 
-    def delete(self, call: Call) -> Reply:
+    def delete(self, call: Call) -> Answer:
         """Delete an entity with all it has, or some of its aspects."""
         target = target_of(call)
         names = aspects_in(call)
@@ -119,18 +119,18 @@ class Writing:
             self._store.delete(target.urn)
         else:
             self._delete_aspects(target.urn, names)
-        return Reply()
+        return Answer()
 
-    def delete_aspect(self, call: Call) -> Reply:
+    def delete_aspect(self, call: Call) -> Answer:
         """Delete one aspect of one entity; its key aspect stands for all of the entity."""
         target = target_of(call)
         self._delete_aspects(target.urn, [_named(target)])
-        return Reply()
+        return Answer()
 
     def _delete_aspects(self, urn: str, names: Sequence[str]) -> None:
         self._store.write([Write(urn, name, change="DELETE") for name in names])
 
-    def _write_many(self, call: Call, change: Change) -> Reply:
+    def _write_many(self, call: Call, change: Change) -> Answer:
         entity_type = entity_type_in(call)
         items = json_list(call.json(), "the body", self._limits.batch_urns)
         writes: list[Write] = []
@@ -150,7 +150,7 @@ class Writing:
             self._store.write(writes)
         return self._written(call, writes, whole=change == "PATCH")
 
-    def _written(self, call: Call, writes: Sequence[Write], *, whole: bool) -> Reply:
+    def _written(self, call: Call, writes: Sequence[Write], *, whole: bool) -> Answer:
         """Return what is stored now: of the entities the `whole`, or just what `writes` wrote."""
         names: dict[str, set[str]] = {}
         for write in writes:
@@ -168,7 +168,7 @@ class Writing:
             if write.change != "PATCH":
                 entities[write.urn].setdefault(write.aspect, {"value": write.value})
         status = 202 if query_flag(call.query, "async", default=True) else 200
-        return Reply(status, list(entities.values()))
+        return Answer(status, list(entities.values()))
 
 
 def _named(target: Target) -> str:

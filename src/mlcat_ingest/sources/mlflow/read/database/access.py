@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.read.database.tables import ALEMBIC_VERSION, RUNS
-from mlcat_ingest.sql.failures import Holder, failure
+from mlcat_ingest.sql.failures import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly
 
 Row = tuple[Any, ...]
@@ -40,7 +40,7 @@ def rows_of(table: TableClause, owner: str) -> Select[Any]:
 # Few enough that rows are gone before the garbage collector looks at them.
 _ROWS_AT_A_TIME: Final = 500
 
-_HOLDER: Final = Holder("MLflow", "MLflow database")
+_HOLDER: Final = DatabaseOwner("MLflow", "MLflow database")
 
 # The clock at the beginning of the transaction, in milliseconds since 1970.
 _CLOCK: Final = {

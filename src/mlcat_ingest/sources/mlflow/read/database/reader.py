@@ -23,11 +23,11 @@ from mlcat_ingest.sources.mlflow.read.database.filters import wanted_models, wan
 from mlcat_ingest.sources.mlflow.read.database.logged import load_logged_models
 from mlcat_ingest.sources.mlflow.read.database.lookup import is_there
 from mlcat_ingest.sources.mlflow.read.database.order import Ordered, pages_of_ids
-from mlcat_ingest.sources.mlflow.read.database.registry import Registry
+from mlcat_ingest.sources.mlflow.read.database.registry import ModelRegistry
 from mlcat_ingest.sources.mlflow.read.database.runs import load_runs
 from mlcat_ingest.sources.mlflow.read.database.tables import LOGGED_MODELS, RUNS, tables_of
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, is_prompt
-from mlcat_ingest.sources.mlflow.read.file_access import Place, local_text
+from mlcat_ingest.sources.mlflow.read.file_access import FileLocation, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
@@ -81,7 +81,7 @@ class DatabaseReader(Awaits):
         self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version)
         self._workspace = workspace
         self._scope = workspace if self._has_workspaces else None
-        self._registry = Registry(database, self._scope)
+        self._registry = ModelRegistry(database, self._scope)
         self._experiments: list[Experiment] | None = None
         self._models: list[RegisteredModel] | None = None
         self._prompts: frozenset[str] = frozenset()
@@ -192,7 +192,7 @@ class DatabaseReader(Awaits):
         """
         return not is_there(self._database, thing, self._scope)
 
-    def text_of(self, place: Place, path: str) -> str | None:
+    def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file on this machine holds; see `ReadsFiles`."""
         return local_text(place, path)
 

@@ -30,7 +30,7 @@ DELETED_STAGE: Final = "Deleted_Internal"
 """The stage by which MLflow marks a version as deleted; its listings leave it out."""
 
 
-class Registry:
+class ModelRegistry:
     """The registered models of one workspace, None where the schema has none."""
 
     def __init__(self, database: Database, workspace: str | None) -> None:
