@@ -96,7 +96,8 @@ def test_the_claims_of_a_killed_drain_wait_again(tmp_path: Path) -> None:
     spool = EventSpool(tmp_path)
     spool.put(Event("r"))
     script = (
-        "import os, sys; from pathlib import Path; from mlcat_ingest.hooks.spool import EventSpool\n"
+        "import os, sys; from pathlib import Path\n"
+        "from mlcat_ingest.hooks.spool import EventSpool\n"
         "spool = EventSpool(Path(sys.argv[1]))\n"
         "with spool.draining(): spool.claim(9, bool); os.kill(os.getpid(), 9)"
     )
