@@ -194,6 +194,9 @@ WITH_BODY: Final = (
     Recorded("/entities?action=listUrns", {"entity": "mlModel", "start": 0, "count": 10}),
     Recorded("/entities?action=ingest", {"entity": _SNAPSHOT, "systemMetadata": _SYSTEM}),
     Recorded(
+        "/entities?action=batchIngest", {"entities": [_SNAPSHOT], "systemMetadata": [_SYSTEM]}
+    ),
+    Recorded(
         "/entities?action=search",
         {"input": "churn", "entity": "mlModelGroup", "start": 0, "count": 10, "filter": _FILTER},
     ),

@@ -13,6 +13,7 @@ from support.rest_client import RestClient, rest_client
 SINGLE = "/aspects?action=ingestProposal"
 BATCH = "/aspects?action=ingestProposalBatch"
 INGEST = "/entities?action=ingest"
+INGEST_MANY = "/entities?action=batchIngest"
 M = model("m")
 ADD = {"op": "add", "path": "/customProperties/a", "value": "1"}
 
@@ -159,6 +160,13 @@ def test_a_snapshot_writes_all_its_aspects(client: RestClient) -> None:
     assert found.system_metadata == {"runId": "r"}
 
 
+def test_snapshots_come_in_batches(client: RestClient) -> None:
+    entities = [snapshot(M, STATUS), snapshot(model("n"))]
+    client.ok("POST", INGEST_MANY, {"entities": entities, "systemMetadata": [{"runId": "r"}]})
+    assert client.store.exists([M, model("n")]) == {M, model("n")}
+    assert client.ok("POST", INGEST_MANY, {"entities": []}) == {}
+
+
 def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
     client: RestClient,
 ) -> None:
@@ -193,6 +201,10 @@ def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
 )
 def test_a_snapshot_that_is_none_is_refused(client: RestClient, entity: Any, message: str) -> None:
     assert message in client.refused("POST", INGEST, {"entity": entity}, 422)
+    several = {"entities": [snapshot(model("n"), STATUS, STATUS), entity]}
+    told = client.refused("POST", INGEST_MANY, several, 422)
+    assert told.startswith("entities[1]: ")
+    assert message in told
     assert client.store.read(counts) == {}
 
 
@@ -201,6 +213,14 @@ def test_a_snapshot_that_is_none_is_refused(client: RestClient, entity: Any, mes
     [
         (INGEST, {}, "entity: the parameter is missing"),
         (INGEST, [], "the body must be a JSON object"),
+        (INGEST_MANY, {}, "entities: the parameter is missing"),
+        (INGEST_MANY, {"entities": {}}, "entities must be a list"),
+        (
+            INGEST_MANY,
+            {"entities": [], "systemMetadata": [{}]},
+            "systemMetadata has 1 items, more than the limit of 0",
+        ),
+        (INGEST_MANY, {"entities": [], "systemMetadata": 3}, "systemMetadata must be a list"),
     ],
 )
 def test_parameters_are_named(client: RestClient, target: str, body: Any, message: str) -> None:
@@ -212,5 +232,6 @@ def test_snapshots_have_so_many_aspects_in_all(tmp_path: Path) -> None:
     snapshot = {"urn": "urn:li:post:p", "aspects": aspects}
     entity = {"value": {"com.linkedin.metadata.snapshot.PostSnapshot": snapshot}}
     with rest_client(tmp_path / "c.db", Limits(proposals=3)) as client:
-        refused = client.refused("POST", INGEST, {"entity": entity})
-        assert "has 4 aspects, more than the limit of 3" in refused
+        for target, body in ((INGEST, {"entity": entity}), (INGEST_MANY, {"entities": [entity]})):
+            refused = client.refused("POST", target, body)
+            assert "has 4 aspects, more than the limit of 3" in refused

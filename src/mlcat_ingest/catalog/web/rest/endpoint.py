@@ -21,7 +21,7 @@ READING_METHODS: Final = frozenset({"GET", "HEAD"})
 CONNECTOR: Final = "connector"
 """The client `mlcat_ingest.client`."""
 INTERFACE: Final = "interface"
-"""Whoever is written against the service interface."""
+"""Whoever is written against the service interface, or against a DataHub server's."""
 OPERATOR: Final = "operator"
 """Whoever runs the catalog: monitoring, and tools that read OpenAPI documents."""
 OBJECT: Final[Schema] = {"type": "object"}

@@ -1,6 +1,7 @@
-"""`/entities?action=ingest`: an entity as a snapshot, DataHub's older form.
+"""`/entities?action=ingest` and `batchIngest`: entities as snapshots, DataHub's older form.
 
-Source: `emit_mce` of DataHub's Python client; `com.linkedin.metadata.snapshot.*`.
+Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
+`com.linkedin.metadata.snapshot.*`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,18 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import Call
-from mlcat_ingest.catalog.web.params import check_count, json_object, json_type
-from mlcat_ingest.catalog.web.rest.endpoint import OBJECT, Endpoint, action, record, ref
+from mlcat_ingest.catalog.web.params import check_count, json_list, json_object, json_type
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    INTERFACE,
+    OBJECT,
+    Endpoint,
+    action,
+    array,
+    record,
+    ref,
+)
 from mlcat_ingest.catalog.web.rest.proposals import aspects_of_record
-from mlcat_ingest.catalog.web.rest.writes import make_write
+from mlcat_ingest.catalog.web.rest.writes import make_write, placed
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import allows, key_aspect
 
@@ -23,7 +32,7 @@ _SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
 
 
 class Snapshots:
-    """The endpoint that writes snapshots."""
+    """The endpoints that write snapshots."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
         """Write to `store`."""
@@ -31,15 +40,24 @@ class Snapshots:
         self._limits = limits
 
     def endpoints(self) -> Sequence[Endpoint]:
-        """Return the endpoint."""
-        snapshot = record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata"))
+        """Return the endpoints."""
+        entity, metadata = ref("Snapshot"), ref("SystemMetadata")
         return (
             action(
                 "/entities",
                 "ingest",
                 self.ingest,
                 client="SDK DataHubRestEmitter.emit_mce",
-                body=snapshot,
+                body=record("entity", entity=entity, systemMetadata=metadata),
+                returns=OBJECT,
+                refuses=(422,),
+            ),
+            action(
+                "/entities",
+                "batchIngest",
+                self.batch_ingest,
+                client=INTERFACE,
+                body=record("entities", entities=array(entity), systemMetadata=array(metadata)),
                 returns=OBJECT,
                 refuses=(422,),
             ),
@@ -53,6 +71,25 @@ class Snapshots:
         writes = read_snapshot(params["entity"], params.get("systemMetadata"))
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
+        return {}
+
+    def batch_ingest(self, call: Call) -> dict[str, Any]:
+        """Write all aspects of many snapshots, or none of them."""
+        params = json_object(call.json())
+        if params.get("entities") is None:
+            raise BadRequestError("entities: the parameter is missing")
+        entities = json_list(params["entities"], "entities", self._limits.proposals)
+        metadata = json_list(params.get("systemMetadata") or [], "systemMetadata", len(entities))
+        writes: list[Write] = []
+        positions: list[int] = []
+        for at, entity in enumerate(entities):
+            with placed("entities", [at]):
+                found = read_snapshot(entity, metadata[at] if at < len(metadata) else None)
+            writes += found
+            positions += [at] * len(found)
+        check_count(writes, "aspects", self._limits.proposals)
+        with placed("entities", positions):
+            self._store.write(writes)
         return {}
 
 
