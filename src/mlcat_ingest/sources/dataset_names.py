@@ -68,11 +68,12 @@ def _table_of(platform: str, path: str) -> tuple[str, str]:
     names = _trimmed(platform, path).strip("/").split("/")
     stays = _FOLDERS.get(platform, 0)
     end = next((at for at, name in enumerate(names) if at >= stays and _inside(name)), len(names))
-    while end > stays and _PART_FILE.fullmatch(names[end - 1]):
+    # Slashes at the end go, too: behind them may be another part file.
+    while end > stays and (not names[end - 1] or _PART_FILE.fullmatch(names[end - 1])):
         end -= 1
     if not "/".join(names[:end]).strip("./"):
         end = len(names)  # nothing is left that could be a table
-    return _trimmed(platform, "/".join(names[:end])), "/".join(names[end:])
+    return _trimmed(platform, "/".join(names[:end])), "/".join(names[end:]).strip("/")
 
 
 def _inside(name: str) -> bool:

@@ -32,6 +32,7 @@ tables = st.lists(
 @unhurried
 @given(platform=platforms, name=st.one_of(paths, tables, names), cut=st.booleans())
 @example(platform="s3", name="b/part-0/part-1/dt=1", cut=True)
+@example(platform="s3", name="0/part-00000.parquet//dt=2024-01-01", cut=True)
 @example(platform="bigquery", name="p.d.e_**", cut=True)
 @example(platform="file", name="./", cut=True)
 def test_normalising_again_changes_nothing(*, platform: str, name: str, cut: bool) -> None:
