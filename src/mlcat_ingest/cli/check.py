@@ -80,7 +80,7 @@ def _fields(one: "Examined") -> dict[str, str | None]:
 
 
 def _shown(text: str) -> str:
-    from mlcat_ingest.core.printable import printable
+    from mlcat_ingest.core.text import printable
     from mlcat_ingest.recipe.secrets import mask
 
     # An error may list several problems, a line each; a finding is one line.

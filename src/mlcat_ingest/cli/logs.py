@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import click
 
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.recipe.secrets import mask
 
 PROGRESS: Final = "mlcat_ingest.progress"

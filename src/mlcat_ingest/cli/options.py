@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 import click
 
 from mlcat_ingest.cli import logs
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.recipe.secrets import mask
 

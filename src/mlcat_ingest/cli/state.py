@@ -42,7 +42,7 @@ def show(recipe: str, *, as_json: bool) -> None:
 
     Exit status: 0, also where nothing is remembered; 2 the recipe or the database is at fault.
     """
-    from mlcat_ingest.core.printable import printable
+    from mlcat_ingest.core.text import printable
     from mlcat_ingest.pipeline.state.summary import summary
 
     found = read_recipe(recipe).recipe

@@ -1,9 +1,11 @@
-"""Text that several layers make alike."""
+"""Text that several layers make alike, and text of foreign origin on one line."""
 
 import re
 from typing import Final
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# Terminal escapes, line breaks, direction overrides, lone surrogates: names of sources are hostile.
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -14,3 +16,13 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 def whole_characters(text: str) -> str:
     """Return `text` with U+FFFD for every lone surrogate, for names in URNs."""
     return text if text.isprintable() else _SURROGATE.sub("\ufffd", text)
+
+
+def printable(text: str) -> str:
+    """Return `text` on one line, what a terminal would act on written as escapes."""
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def truncation(characters: int | str) -> str:
+    """Return the ending of a text that was cut, and had so many characters."""
+    return f"… [truncated, {characters} characters]"

@@ -15,7 +15,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS

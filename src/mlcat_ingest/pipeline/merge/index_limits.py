@@ -8,6 +8,7 @@ Source: `SearchDocumentTransformer.java`, `FieldExtractor.java`.
 
 from typing import Final
 
+from mlcat_ingest.core.text import truncation
 from mlcat_ingest.metadata.proposal import Aspect, Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
@@ -31,7 +32,7 @@ def with_short_text(fresh: Aspect, notes: list[Note]) -> Aspect:
     if len(data) <= MAX_TEXT_BYTES:
         return fresh
     notes.append(Note("truncated", f"{_TEXT}: {len(data)} bytes"))
-    ending = f"… [truncated, {len(text)} characters]"
+    ending = truncation(len(text))
     kept = data[: MAX_TEXT_BYTES - len(ending.encode())].decode("utf-8", "ignore")
     return {**fresh, _TEXT: kept + ending}
 

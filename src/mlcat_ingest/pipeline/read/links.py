@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
 from mlcat_ingest.links.features import Features
 from mlcat_ingest.links.index import FeatureIndex

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect

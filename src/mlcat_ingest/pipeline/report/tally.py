@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Evaluation
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.ladder import Links
 from mlcat_ingest.metadata.proposal import Entity

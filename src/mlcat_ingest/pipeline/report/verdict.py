@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mlcat_ingest.core.printable import printable
+from mlcat_ingest.core.text import printable
 
 
 @dataclass(frozen=True, slots=True)

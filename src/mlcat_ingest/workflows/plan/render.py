@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from mlcat_ingest.core.printable import printable
-from mlcat_ingest.core.text import plural
+from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.report.labels import with_label
 from mlcat_ingest.pipeline.report.render import findings

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from mlcat_ingest.core.text import truncation
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
@@ -88,8 +89,7 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     before = _CUT.search(text)
-    found = before[1] if before else str(len(text))
-    return f"{text[:limit]}… [truncated, {found} characters]"
+    return text[:limit] + truncation(before[1] if before else len(text))
 
 
 def are_fit(texts: Collection[str], limit: int) -> bool:
