@@ -9,8 +9,7 @@ import os
 
 from airflow.sdk import dag
 
-from mlcat_ingest.airflow.operator import MlcatIngestOperator
-from mlcat_ingest.airflow.settings import dag_settings, recipe_settings
+from mlcat_ingest.airflow.operator import MlcatIngestOperator, dag_settings, recipe_settings
 
 FEATURES = recipe_settings("MLCAT_FEATURES_RECIPE", "/opt/airflow/recipes/features.yml")
 RUNS = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")

@@ -18,8 +18,9 @@ from mlcat_ingest.airflow.operator import (
     MlcatGateOperator,
     MlcatIngestOperator,
     MlcatPlanOperator,
+    dag_settings,
+    recipe_settings,
 )
-from mlcat_ingest.airflow.settings import dag_settings, recipe_settings
 
 SPOOL = os.environ.get("MLCAT_SPOOL")
 CATALOG = Asset(name="mlcat_catalog", uri="x-mlcat://catalog")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-from mlcat_ingest.cli.logs import NOISY, StderrHandler
+from mlcat_ingest.cli.output import NOISY, StderrHandler
 
 pytest_plugins = ["support.skips"]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CatalogRequestError,
         CatalogUnavailableError,
         CodecError,
+        DefinitionError,
         FatalError,
         InvalidUrnError,
         LimitError,
@@ -54,6 +55,7 @@ __all__ = [
     "CatalogRequestError",
     "CatalogUnavailableError",
     "CodecError",
+    "DefinitionError",
     "Entity",
     "FatalError",
     "InvalidUrnError",
@@ -93,9 +95,9 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     """Import a public name on its first use (PEP 562)."""
     if name == "__version__":
-        from importlib.metadata import version
+        from mlcat_ingest.core.extras import package_version
 
-        value: Any = version("mlcat-ingest")
+        value: Any = package_version()
     elif name in __all__:
         module = import_module(f"{__name__}.{_ELSEWHERE.get(name, 'errors')}")
         value = getattr(module, name)

@@ -21,6 +21,7 @@ MlcatError
     SkippableError                drop this record, keep count, go on
         RecordError
         CodecError
+        DefinitionError
         InvalidUrnError
         AspectRejectedError
             AspectChangedError
@@ -140,7 +141,7 @@ class NotAuthorizedError(FatalError):
 
 
 class ProtocolMismatchError(FatalError):
-    """What answers is not the service that was expected, or a version that cannot work."""
+    """Another service answers than was expected, or a version that cannot work."""
 
 
 class CatalogRequestError(FatalError):
@@ -173,6 +174,15 @@ class RecordError(SkippableError):
 
 class CodecError(SkippableError):
     """A value has no faithful JSON form: NaN, infinity, an over-wide integer, a lone surrogate."""
+
+
+class DefinitionError(SkippableError):
+    """The definition of a metadata test is rejected; every problem found is listed."""
+
+    def __init__(self, *problems: str) -> None:
+        """Keep all problems, a sentence each that begins with its place in the definition."""
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class InvalidUrnError(SkippableError):

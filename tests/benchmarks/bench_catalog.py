@@ -29,7 +29,7 @@ from benchmarks.measure import Server, serving
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
 from support.catalog_store import group, statements
 from support.ports import free_port
 from support.recorded_requests import proposal
@@ -293,15 +293,15 @@ def main() -> None:
                     seen.setdefault(figure.name, []).append(figure)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-        for name, figures in seen.items():
-            print(row_of(name, figures), flush=True)
+        for name, numbers in seen.items():
+            print(row_of(name, numbers), flush=True)
 
 
-def row_of(name: str, figures: Sequence[Figure]) -> str:
+def row_of(name: str, numbers: Sequence[Figure]) -> str:
     """Return the row of the table for what the rounds found."""
-    unit, budget = figures[0].unit, figures[0].budget
+    unit, budget = numbers[0].unit, numbers[0].budget
     best = max if unit.endswith("a second") else min
-    value = best(figure.value for figure in figures)
+    value = best(figure.value for figure in numbers)
     shown = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"| {name} | {shown} {unit} | {budget} |"
 

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
+from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import Metric

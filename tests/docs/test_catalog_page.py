@@ -7,6 +7,8 @@ from pathlib import Path
 
 from mlcat_ingest.catalog import limits
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
+from mlcat_ingest.metadata_tests.definition import MAX_PATTERNS
+from mlcat_ingest.metadata_tests.operators import _PATTERN_BYTES, PATTERN_CHARS, PATTERN_TEXT_CHARS
 from support.rest_client import rest_client
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"
@@ -38,8 +40,15 @@ def test_the_page_lists_every_limit_with_its_value() -> None:
         for name, value in vars(limits).items()
         if name.isupper() and isinstance(value, int | float)
     }
-    told = {name: float(value) for name, value, *_ in rows("## Limits")}
-    assert told == asdict(limits.DEFAULT_LIMITS) | constants
+    # Those of regular expressions hold for metadata tests wherever they are evaluated.
+    patterns = {
+        "PATTERNS": MAX_PATTERNS,
+        "PATTERN_CHARS": PATTERN_CHARS,
+        "PATTERN_BYTES": _PATTERN_BYTES,
+        "PATTERN_TEXT_CHARS": PATTERN_TEXT_CHARS,
+    }
+    documented = {name: float(value) for name, value, *_ in rows("## Limits")}
+    assert documented == asdict(limits.DEFAULT_LIMITS) | constants | patterns
 
 
 def test_every_limit_has_a_unit() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.sources.feast.columns import feature_type
 from mlcat_ingest.sources.feast.messages import VALUE_TYPES
-from mlcat_ingest.sources.feast.places import _BY_CLASS
-from mlcat_ingest.sources.feast.types import feature_type
+from mlcat_ingest.sources.feast.upstream import _BY_CLASS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "feature-stores.md").read_text()
@@ -22,17 +22,17 @@ def test_every_note_is_explained() -> None:
 
 
 def test_every_class_of_sources_is_in_the_table() -> None:
-    told = re.findall(r"^\| ([A-Z]\w+Source(?:, \w+Source)*) \|", PAGE, re.MULTILINE)
-    assert {name for cell in told for name in cell.split(", ")} == set(_BY_CLASS)
+    reported = re.findall(r"^\| ([A-Z]\w+Source(?:, \w+Source)*) \|", PAGE, re.MULTILINE)
+    assert {name for cell in reported for name in cell.split(", ")} == set(_BY_CLASS)
 
 
 @pytest.mark.parametrize("number", sorted(VALUE_TYPES))
 def test_every_value_type_is_what_the_page_says(number: int) -> None:
     name = VALUE_TYPES[number]
     rows = re.findall(r"^\| ([A-Z0-9_, ]+) \| ([A-Z]+) \|$", PAGE, re.MULTILINE)
-    told = {one: type_ for cell, type_ in rows for one in cell.split(", ")}
+    reported = {one: type_ for cell, type_ in rows for one in cell.split(", ")}
     if name.endswith("_LIST"):
-        told[name] = "SEQUENCE"
+        reported[name] = "SEQUENCE"
     elif name.endswith("_SET"):
-        told[name] = "SET"
-    assert feature_type(number) == told.get(name)
+        reported[name] = "SET"
+    assert feature_type(number) == reported.get(name)

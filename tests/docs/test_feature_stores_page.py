@@ -9,8 +9,8 @@ import yaml
 
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.definitions.file_reader import FileReader
-from mlcat_ingest.sources.definitions.model import FeatureSet, FeatureTable
+from mlcat_ingest.sources.definitions.file_source import FileReader
+from mlcat_ingest.sources.definitions.tables import FeatureSet, FeatureTable
 from mlcat_ingest.sources.sagemaker.api import ACTIONS
 from mlcat_ingest.workflows.resolve import resolve
 
@@ -42,10 +42,10 @@ def test_the_recipe_and_the_file_on_the_page_can_be_read(
 
 
 def test_every_shared_option_is_on_the_page() -> None:
-    told = first_column("share these options:")
-    assert told == set(FeatureStoreConfig.model_fields)
+    reported = first_column("share these options:")
+    assert reported == set(FeatureStoreConfig.model_fields)
 
 
 def test_every_action_that_aws_is_asked_for_is_on_the_page() -> None:
-    told = first_column("tries one by one:")
-    assert told == set(ACTIONS.values())
+    reported = first_column("tries one by one:")
+    assert reported == set(ACTIONS.values())

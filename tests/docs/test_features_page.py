@@ -11,8 +11,8 @@ from mlcat_ingest.metadata.reserved import (
     FEATURES_RESOLVED_BY,
     FEATURES_UNRESOLVED,
 )
-from mlcat_ingest.sources.features import FeaturesConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.options import FeaturesConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "features-of-runs.md").read_text()

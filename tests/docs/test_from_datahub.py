@@ -63,8 +63,10 @@ def config_with(key: str, value: Any) -> MlflowConfig:
 
 
 def test_the_keys_that_the_page_says_something_of() -> None:
-    told = {key.split(":")[0].strip("`") for row in table("The two recipes") for key in [row[0]]}
-    assert told >= {"model_name_separator", "base_external_url", "platform_instance"}
+    reported = {
+        key.split(":")[0].strip("`") for row in table("The two recipes") for key in [row[0]]
+    }
+    assert reported >= {"model_name_separator", "base_external_url", "platform_instance"}
     dashed = config_with("naming", {"version": "{name}-{version}"}).naming
     assert (dashed.version, dashed.registered_group) == ("{name}-{version}", "{name}")
     assert config_with("base_external_url", "http://ui").ui_url == "http://ui"

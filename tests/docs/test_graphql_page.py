@@ -20,8 +20,8 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
 def test_the_root_fields_are_there_with_their_clients() -> None:
     rows = PAGE.split("## What can be asked")[1].split("##")[0]
-    told = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", rows, re.MULTILINE))
-    assert {name: client.replace("`", "") for name, client in told.items()} == root_clients()
+    reported = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", rows, re.MULTILINE))
+    assert {name: client.replace("`", "") for name, client in reported.items()} == root_clients()
 
 
 def test_the_limits_are_those_of_the_service() -> None:

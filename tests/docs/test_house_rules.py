@@ -13,14 +13,14 @@ from mlcat_ingest import errors
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 BROAD_BORDERS = {
-    "catalog/web/border.py",  # the HTTP handler
-    "catalog/store/writer.py",  # a job: its error is raised where its result is asked for
+    "catalog/web/middleware.py",  # the HTTP handler
+    "catalog/store/store.py",  # a job: its error is raised where its result is asked for
     "cli/main.py",  # the command line: whatever comes is one message and a status
-    "hooks/listening.py",  # training: nothing of ours may stop it
+    "hooks/listener.py",  # training: nothing of ours may stop it
     "pipeline/ending.py",  # the end of a run: what cannot be closed is in its report
     "pipeline/read/pages.py",  # the per-record loop
     "pipeline/run.py",  # the run: whatever ends it is in its report
-    "core/threads.py",  # every thread: its error is raised where its result is asked for
+    "core/resources.py",  # every thread: its error is raised where its result is asked for
 }
 
 

@@ -45,7 +45,7 @@ def test_a_command_runs_and_prints_what_the_page_shows(command: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     shown = PAGE.partition(command)[2].partition(".venv/bin/python")[0]
-    figures = re.findall(r"^\| ([^|]+) \| [^|]+\d[^|]* \|", shown, re.MULTILINE)
+    numbers = re.findall(r"^\| ([^|]+) \| [^|]+\d[^|]* \|", shown, re.MULTILINE)
     printed = set(re.findall(r"^\| ([^|]+) \|", done.stdout, re.MULTILINE))
-    assert figures
-    assert set(figures) <= printed
+    assert numbers
+    assert set(numbers) <= printed

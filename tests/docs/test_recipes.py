@@ -84,8 +84,8 @@ def test_the_recipe_of_definitions_runs_as_it_is(
     report = tmp_path / "report.json"
     recipe = str(tmp_path / "recipes" / "definitions.yml")
     assert call([recipe, "-q", "--report", str(report)]) == 0
-    told = json.loads(report.read_text())["entities"]
-    assert {kind: counts["created"] for kind, counts in told.items()} == {
+    reported = json.loads(report.read_text())["entities"]
+    assert {kind: counts["created"] for kind, counts in reported.items()} == {
         "mlFeature": 6,
         "mlFeatureTable": 2,
         "mlPrimaryKey": 2,

@@ -23,5 +23,5 @@ def main(recipe: dict[str, Any], conn_ids: list[str]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.DEBUG, force=True)
-    told = main(json.loads(sys.argv[1]), sys.argv[2:])
-    sys.stdout.write(f"\n{json.dumps(told, default=str)}\n")
+    reported = main(json.loads(sys.argv[1]), sys.argv[2:])
+    sys.stdout.write(f"\n{json.dumps(reported, default=str)}\n")

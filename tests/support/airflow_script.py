@@ -46,11 +46,11 @@ def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -
         os.environ.update(env)
         dag = DagBag(dag_folder=folder).dags[dag_id]
         run = dag.test(run_conf=conf)
-        out["runs"].append(_told(run))
+        out["runs"].append(_reported(run))
     return out
 
 
-def _told(run: Any) -> dict[str, Any]:
+def _reported(run: Any) -> dict[str, Any]:
     with create_session() as session:
         found = session.scalars(select(XComModel).where(XComModel.run_id == run.run_id)).all()
         xcoms = [
@@ -95,7 +95,7 @@ def _killed() -> list[str]:
     """Send SIGTERM to a run, with the handler that Airflow's own task runner has."""
     operator = MlcatIngestOperator(task_id="killed", recipe={})
     operator.on_kill()  # nothing runs yet, so nothing happens
-    told, sink = [], FakeSink()
+    reported, sink = [], FakeSink()
     before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
 
     def pages() -> Iterator[list[Entity]]:
@@ -106,16 +106,16 @@ def _killed() -> list[str]:
             yield [Entity(f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{number},PROD)", {})]
 
     try:
-        operator._done(
+        operator._run_recipe(
             PipelineRun([FakeSource(pages())], sink, RunOptions(a_recipe("killed"))).execute
         )
     except AirflowException as error:
-        told.append(str(error))
+        reported.append(str(error))
     finally:
         signal.signal(signal.SIGTERM, before)
-    return [*told, f"closed {sink.closed}"]
+    return [*reported, f"closed {sink.closed}"]
 
 
 if __name__ == "__main__":
-    told = main(sys.argv[1], json.loads(sys.argv[2]))
-    sys.stdout.write(f"\n{json.dumps(told, default=str)}\n")
+    reported = main(sys.argv[1], json.loads(sys.argv[2]))
+    sys.stdout.write(f"\n{json.dumps(reported, default=str)}\n")

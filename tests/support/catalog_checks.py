@@ -85,7 +85,7 @@ def everything(store: Store) -> dict[str, dict[str, Any]]:
     When metadata tests were evaluated is no part of what they say, and what removed entities are
     said to fail is of no use to anybody.
     """
-    told: dict[str, dict[str, Any]] = {}
+    reported: dict[str, dict[str, Any]] = {}
     query = select(entity.c.urn, entity.c.entity_type, aspect.c.aspect, aspect.c.value)
     rows = store.read(
         lambda connection: connection.execute(
@@ -95,13 +95,13 @@ def everything(store: Store) -> dict[str, dict[str, Any]]:
     for urn, kind, name, value in rows:
         if kind in BACKGROUND_TYPES or kind.startswith("dataHub"):
             continue
-        aspects = told.setdefault(urn, {})
+        aspects = reported.setdefault(urn, {})
         if name is not None:
             aspects[name] = _without_times(json.loads(value)) if name == "testResults" else value
-    for aspects in told.values():
+    for aspects in reported.values():
         if json.loads(aspects.get("status", "{}")).get("removed"):
             aspects.pop("testResults", None)
-    return told
+    return reported
 
 
 def _without_times(value: Any) -> Any:

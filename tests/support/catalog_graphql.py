@@ -6,7 +6,7 @@ from graphql import get_directive_values
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execute import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
 

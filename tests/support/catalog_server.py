@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.server.serve import listen, make_server
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
 
 

@@ -5,13 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
-from mlcat_ingest.core.awaiting import Awaits
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.file_access import FileLocation
-from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_MODELS,
+    FileLocation,
+    ModelFilter,
+    RunFilter,
+    Thing,
+)
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -46,7 +51,7 @@ class FakeStore:
 
 
 @dataclass
-class FakeReader(Awaits):
+class FakeReader(RequestSide):
     """Lists a `FakeStore` in pages of `page`; `calls` are the listings asked for, in order."""
 
     stores: dict[str, FakeStore]
@@ -116,6 +121,9 @@ class FakeReader(Awaits):
             and (not only.deleted or run.lifecycle_stage == "deleted")
         ]
         return self._pages("runs", found[: only.limit])
+
+    def count_prompts(self) -> int:
+        return 0
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         self.calls.append((self.workspace, f"has_run {experiment_id} {at}"))

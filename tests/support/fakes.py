@@ -9,8 +9,8 @@ from typing import Any, Self
 from mlcat_ingest.client.base import (
     Catalog,
     Evaluation,
-    Owned,
     Searches,
+    SourceEntities,
     StoredAspect,
     StoredEntity,
     TestOutcome,
@@ -88,7 +88,8 @@ class FakeSink(Catalog, Searches):
     """Holds aspects in a dict, as a catalog would; hooks let a test refuse, fail or wait.
 
     Without a `place` it tells no versions, checks none, and no state is kept of it. `refuse` names
-    URNs, or aspects of one as (URN, aspect); `owned` finds nothing that is `not_indexed`.
+    URNs, or aspects of one as (URN, aspect); searches find nothing that
+    is `not_indexed`.
     """
 
     stored: dict[str, dict[str, Aspect]] = field(default_factory=dict)
@@ -145,7 +146,7 @@ class FakeSink(Catalog, Searches):
                 if urn in self.stored
                 and (
                     found := {
-                        name: StoredAspect(value, self._told_version(urn, name))
+                        name: StoredAspect(value, self._reported_version(urn, name))
                         for name, value in ((_key(urn), {}), *self.stored[urn].items())
                         if name in aspects
                     }
@@ -156,7 +157,7 @@ class FakeSink(Catalog, Searches):
         with self.lock:
             return None if self.history is None else self.history[urn, aspect][version - 1]
 
-    def owned(self, entity_type: str, source: str) -> Owned:
+    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         if self.search_error is not None:
             raise self.search_error
         with self.lock:
@@ -167,11 +168,12 @@ class FakeSink(Catalog, Searches):
                 and urn not in self.not_indexed
                 and not aspects.get("status", {}).get("removed")
                 and any(
-                    source in aspect.get("customProperties", {}).get("mlcat.source", "").split(",")
+                    sources if source is None else source in sources.split(",")
                     for aspect in aspects.values()
+                    if (sources := aspect.get("customProperties", {}).get("mlcat.source", ""))
                 )
             ]
-        return Owned(len(found), iter([found] if found else []))
+        return SourceEntities(len(found), iter([found] if found else []))
 
     def members(self, group: str) -> Iterator[list[str]]:
         if self.search_error is not None:
@@ -194,9 +196,9 @@ class FakeSink(Catalog, Searches):
         there = aspect in self.stored.get(urn, {})
         return self.versions.get((urn, aspect), 1) if there else -1
 
-    def _told_version(self, urn: str, aspect: str) -> str | None:
-        told = self.place is not None and self.tells_versions
-        return str(self._version(urn, aspect)) if told else None
+    def _reported_version(self, urn: str, aspect: str) -> str | None:
+        reported = self.place is not None and self.tells_versions
+        return str(self._version(urn, aspect)) if reported else None
 
     def put(self, urn: str, aspect: str, value: Aspect) -> None:
         """Write as somebody else does."""

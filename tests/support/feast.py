@@ -4,15 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.core.awaiting import Awaits
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.definitions.model import Broken, Definition, FeatureSet, FeatureTable
+from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureSet, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.raw import RawObject, split_registry
-from mlcat_ingest.sources.feast.reader import FeastReader
-from mlcat_ingest.sources.feast.source import FeastSource
+from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
+from mlcat_ingest.sources.feast.source import FeastReader, FeastSource
 from support.reading import records_of
 
 DATA = Path(__file__).parents[1] / "data" / "feast"
@@ -20,7 +18,7 @@ REGISTRY = DATA / "registry.db"
 SQL_REGISTRY = DATA / "registry.sqlite"
 
 
-class Objects(Awaits):
+class Objects(RegistryTransport):
     """A transport of objects that are there already."""
 
     def __init__(self, objects: Iterable[RawObject]) -> None:
@@ -32,14 +30,8 @@ class Objects(Awaits):
     def objects(self) -> Iterator[RawObject]:
         return iter(self._objects)
 
-    def requests_made(self) -> int:
-        return 0
-
     def check(self) -> Iterator[Finding]:
         return iter(())
-
-    def close(self) -> None:
-        """Hold nothing."""
 
 
 def config(**options: Any) -> FeastConfig:

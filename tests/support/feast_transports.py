@@ -14,8 +14,8 @@ from google.protobuf.json_format import MessageToDict
 
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.raw import RawObject, Transport
-from mlcat_ingest.sources.feast.transport.opening import transport_for
+from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport
+from mlcat_ingest.sources.feast.source import transport_for
 from support.feast import REGISTRY
 from support.flaky_server import Answer, Request
 
@@ -80,7 +80,7 @@ def field_of(number: int, content: bytes) -> bytes:
     return bytes([tag & 0x7F | 0x80, tag >> 7, *sizes, length >> 21]) + content
 
 
-def transport_of(registry: object, **options: Any) -> Transport:
+def transport_of(registry: object, **options: Any) -> RegistryTransport:
     """Return what fetches `registry`, as a recipe would say it."""
     return transport_for(FeastConfig.model_validate({"registry": registry, **options}))
 

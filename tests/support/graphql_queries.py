@@ -9,7 +9,7 @@ from graphql import (
     is_required_argument,
 )
 
-from mlcat_ingest.catalog.web.graphql.kinds import kind_of
+from mlcat_ingest.catalog.web.graphql.nodes import kind_of
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
 

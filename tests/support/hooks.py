@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlcat_ingest.hooks.drain import drain_into, wanted_by
+from mlcat_ingest.hooks.drain import drain_into
 from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
@@ -38,7 +38,7 @@ class Bench:
 
     def events(self) -> list[tuple[str, str]]:
         """Return run id and status of each event that waits, oldest first, and leave them there."""
-        with self.spool.draining() as mine:
+        with self.spool.drain_lock() as mine:
             assert mine
             found = self.spool.claim(1000, bool)
             self.spool.release([one.name for one in found])
@@ -99,10 +99,10 @@ def as_installed(site: Path) -> str:
     What runs of us in training and in MLflow's server needs nothing else.
     """
     project = Path(__file__).resolve().parents[2]
-    told = tomllib.loads((project / "pyproject.toml").read_text())["project"]["entry-points"]
+    reported = tomllib.loads((project / "pyproject.toml").read_text())["project"]["entry-points"]
     lines = [
         line
-        for group, points in told.items()
+        for group, points in reported.items()
         for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
     ]
     found = site / "mlcat_ingest-0.dist-info"
@@ -124,7 +124,7 @@ def drained(recipe: Path, spool: Path | None = None) -> None:
     resolved = load_resolved(recipe)
     found = EventSpool(spool or recipe.parent / ".mlcat" / "spool")
     deadline = time.monotonic() + 180
-    while (done := drain_into(resolved, found, wanted_by(resolved, str(recipe)))).busy:
+    while (done := drain_into(resolved, found, str(recipe))).busy:
         assert time.monotonic() < deadline  # a background drain gives up by itself
         time.sleep(0.2)
     assert done.report is None, done.report

@@ -19,8 +19,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.memory import StateOptions
-from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import (
     Finished,
     Page,

@@ -7,8 +7,9 @@ from typing import Any
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
-from mlcat_ingest.pipeline.merge import MergedEntity, MergeRules, merge_entity
-from mlcat_ingest.pipeline.merge.base import applied_key
+from mlcat_ingest.pipeline.merge.applied import applied_key
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.fakes import model_urn
 
 WRITER = "prod"

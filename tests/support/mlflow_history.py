@@ -6,8 +6,7 @@ from typing import Any
 
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.memory import StateOptions
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
@@ -17,9 +16,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import PlanSpool
-from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.fakes import FakeSink
 from support.recipes import a_recipe
@@ -239,7 +236,7 @@ class Server:
         self.edit(at, tags={"late": str(at)})
 
 
-TOLD = (
+REPORTED = (
     *("start", "end", "end_by_a_slow_clock", "end_long_ago_what_was_open", "resume", "delete"),
     *("restore", "vanish", "new_experiment", "rename", "describe", "delete_experiment"),
     *("restore_experiment", "register", "move_stage", "tag_version", "move_alias", "log_model"),
@@ -280,7 +277,7 @@ class Recipe:
 
     def plan(self, *, full: bool = False) -> Plan:
         """Find what `report` would write."""
-        spool = PlanSpool()
+        spool = PlanStore()
         options = self._options(
             StateSession(self.url or "", _state_options(full=full), StatePolicy.COPY)
         )

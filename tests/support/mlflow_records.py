@@ -26,7 +26,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.values.ui_links import ui_links
+from mlcat_ingest.sources.mlflow.values.uris import ui_links
 from mlcat_ingest.sources.owners import Owners, OwnersConfig
 
 Json = Mapping[str, Any]
@@ -145,9 +145,9 @@ def entity_to_json(entity: Entity) -> dict[str, Any]:
     empty = []
     for name, aspect in entity.aspects.items():
         empty += [f"{name}.{field}" for field, value in aspect.items() if _is_empty(value)]
-        said = {field: value for field, value in aspect.items() if not _is_empty(value)}
-        if said:
-            shown["aspects"][name] = said
+        message = {field: value for field, value in aspect.items() if not _is_empty(value)}
+        if message:
+            shown["aspects"][name] = message
     if empty:
         shown["read_and_empty"] = empty
     if entity.notes:

@@ -5,12 +5,9 @@ from pathlib import Path
 
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.memory import StateOptions
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
-from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import PlanSpool
-from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
 from support.fakes import FakeSink
 from support.feast import config
 from support.recipes import a_recipe
@@ -33,7 +30,7 @@ class RegistryRecipe:
 
     def plan(self) -> Plan:
         """Find what `ingest` would write."""
-        spool, state = PlanSpool(), StateSession(self._url, self._state_options, StatePolicy.COPY)
+        spool, state = PlanStore(), StateSession(self._url, self._state_options, StatePolicy.COPY)
         sink = PlannedCatalog(self.sink, spool)
         run = PipelineRun(
             [self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool)

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
 from support.asgi import Answer, call
 from support.refusals import refusal_message

@@ -243,10 +243,10 @@ def ended(bench: Bench) -> dict[str, Ended]:
     )
     assert done.returncode == 0, done.stderr
 
-    def said(name: str, ending: str) -> str:
+    def message_of(name: str, ending: str) -> str:
         return (bench.folder / f"{name}.{ending}").read_text()
 
     return {
-        name: Ended(code, said(name, "out").split(), said(name, "err"))
+        name: Ended(code, message_of(name, "out").split(), message_of(name, "err"))
         for name, code in json.loads(done.stdout.splitlines()[-1]).items()
     }

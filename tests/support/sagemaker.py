@@ -9,11 +9,9 @@ from typing import Any
 from botocore.stub import Stubber
 from pydantic import SecretStr
 
-from mlcat_ingest.sources.sagemaker.api import PAGE, SagemakerApi
+from mlcat_ingest.sources.sagemaker.api import PAGE, AwsSession, SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.reader import SagemakerReader
-from mlcat_ingest.sources.sagemaker.session import AwsSession
-from mlcat_ingest.sources.sagemaker.source import SagemakerSource
+from mlcat_ingest.sources.sagemaker.source import SagemakerReader, SagemakerSource
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -24,10 +22,10 @@ def arn(name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:feature-group/{name}"
 
 
-def columns(*told: str) -> list[dict[str, Any]]:
+def columns(*reported: str) -> list[dict[str, Any]]:
     """Return feature definitions, each told as `name:type[:collection]`."""
     found = []
-    for one in told:
+    for one in reported:
         name, kind, *collection = one.split(":")
         found.append({"FeatureName": name, "FeatureType": kind})
         if collection:
@@ -35,14 +33,14 @@ def columns(*told: str) -> list[dict[str, Any]]:
     return found
 
 
-def group(name: str, *told: str, **more: Any) -> dict[str, Any]:
+def group(name: str, *reported: str, **more: Any) -> dict[str, Any]:
     """Return a feature group as Search and DescribeFeatureGroup give it."""
     return {
         "FeatureGroupArn": arn(name),
         "FeatureGroupName": name,
         "RecordIdentifierFeatureName": "id",
         "EventTimeFeatureName": "at",
-        "FeatureDefinitions": columns(*(told or FEATURES)),
+        "FeatureDefinitions": columns(*(reported or FEATURES)),
         "CreationTime": MOMENT,
         "FeatureGroupStatus": "Created",
         **more,

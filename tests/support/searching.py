@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlcat_ingest.catalog.schema.identity import Identity
+from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.search.request import (
     Condition,
     Criterion,

@@ -10,8 +10,8 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.source import MlflowSource
-from mlcat_ingest.workflows.resolve import Resolved
-from mlcat_ingest.workflows.shard import Shard, Sharding
+from mlcat_ingest.workflows.resolve import ResolvedRecipe
+from mlcat_ingest.workflows.shard import ShardGroup, Sharding
 from support.fake_mlflow import FakeReader, a_source
 from support.fakes import FakeSink
 from support.mlflow_history import Server
@@ -35,7 +35,7 @@ class ShardedRecipe:
             "{name: r, sources: [{type: mlflow}], report_to_catalog: false, "
             f"evaluate: {{enabled: {self.evaluates}}}, limits: {{max_removed_ratio: 1.0}}}}"
         )
-        resolved: Any = Resolved(recipe, (_Builds(self),), self)  # type: ignore[arg-type]
+        resolved: Any = ResolvedRecipe(recipe, (_Builds(self),), self)  # type: ignore[arg-type]
         return Sharding(resolved)
 
     def source(self) -> MlflowSource:
@@ -58,7 +58,7 @@ class ShardedRecipe:
         assert finished.exit_code == 0
         return finished
 
-    def killed(self, shard: Shard, *, after: int) -> None:
+    def killed(self, shard: ShardGroup, *, after: int) -> None:
         """Read a shard whose catalog is gone after some writes."""
         left = iter(range(after))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import Resolved
+from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeSink, FakeSource, model_urn
 
 
@@ -28,10 +28,10 @@ class Sides:
     sink: FakeSink | None = field(default_factory=FakeSink)
     read: list[object] = field(default_factory=list)
 
-    def resolved(self) -> Resolved:
+    def resolved(self) -> ResolvedRecipe:
         recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
         sink = None if self.sink is None else Built(self.sink)
-        return Resolved(recipe, (Built(self.source),), sink)  # type: ignore[arg-type]
+        return ResolvedRecipe(recipe, (Built(self.source),), sink)  # type: ignore[arg-type]
 
 
 def model(name: str) -> Entity:

@@ -27,7 +27,7 @@ _SHOWN = (
 class SmallStore:
     """A folder with `mlflow.db`, and the catalog that its recipes write to.
 
-    That is the service at `server`, or where there is none the catalog in the box.
+    That is the service at `server`, or where there is none the embedded catalog.
     """
 
     folder: Path

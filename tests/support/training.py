@@ -73,19 +73,19 @@ def trains(
     assert done.returncode == 0, done.stderr
     codes = json.loads(done.stdout)
 
-    def said(name: str, ending: str) -> str:
+    def message_of(name: str, ending: str) -> str:
         return (bench.folder / f"{name}.{ending}").read_text()
 
     with mlflow_client(bench.mlflow) as client:
-        runs = {name: client.get_run(said(name, "id")) for name in envs}
+        runs = {name: client.get_run(message_of(name, "id")) for name in envs}
     assert {one.info.status for one in runs.values()} == {"FINISHED"}
     return {
         name: Trained(
             run.info.run_id,
             codes[name],
-            said(name, "out"),
+            message_of(name, "out"),
             run.data.metrics,
-            said(name, "err").splitlines(),
+            message_of(name, "err").splitlines(),
         )
         for name, run in runs.items()
     }

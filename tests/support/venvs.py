@@ -45,6 +45,8 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "mlflow-skinny-2": ("mlflow-skinny>=2.22,<3", "setuptools<81"),
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),
+    # DataHub's server for assistants, which brings a DataHub SDK of its own.
+    "mcp-datahub-0.8": ("mcp-server-datahub>=0.8,<0.9",),
     "feast-0.67": (
         # Its REST server needs a FastAPI of its time; sources need the drivers of what they name.
         *(

@@ -1,12 +1,10 @@
-"""Asset events: what Airflow tells other DAGs of a run that arrived."""
+"""Ways from a task to the catalog: asset events for other DAGs, and the link to its pages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from airflow.sdk import Asset, AssetAlias
-
-from mlcat_ingest.airflow.reports import Summary
+from airflow.sdk import Asset, AssetAlias, BaseOperatorLink
 
 _READABLE: Final = "!$'()*+,-./:;=@_~"
 
@@ -21,7 +19,7 @@ def group_asset(urn: str) -> Asset:
     )
 
 
-def publish(context: Any, outlets: Iterable[Any], done: Summary) -> None:
+def publish(context: Any, outlets: Iterable[Any], done: Mapping[str, Any]) -> None:
     """Give a task's outlets what was done: aliases an event a changed group, the others `extra`.
 
     Airflow records the events if the task succeeds.
@@ -33,3 +31,17 @@ def publish(context: Any, outlets: Iterable[Any], done: Summary) -> None:
                 event.add(group_asset(urn), extra={"urn": urn, "recipe": done["recipe"]})
         else:
             event.extra = {name: done[name] for name in ("recipe", "entities", "changed_groups")}
+
+
+class CatalogLink(BaseOperatorLink):
+    """A button of the task's page; Airflow keeps its address when the task has ended."""
+
+    @property
+    def name(self) -> str:
+        """The words on the button."""
+        return "Catalog"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return where the catalog that `operator` wrote to shows its pages, empty for none."""
+        del ti_key
+        return str(getattr(operator, "catalog_page", "") or "")

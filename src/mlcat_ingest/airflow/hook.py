@@ -1,6 +1,9 @@
-"""Connections of Airflow as what a recipe needs: a sink, and variables of MLflow."""
+"""The recipe of an operator, with the sink and the MLflow server of Airflow connections."""
 
+import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -9,8 +12,8 @@ from airflow.sdk import BaseHook
 from mlcat_ingest.airflow.provider import CONNECTION_TYPE
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest import RestCatalog
-from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.recipe.model import Recipe, SinkSpec
 from mlcat_ingest.recipe.secrets import SECRETS
 
 _NOT_OF_THE_SINK: Final = frozenset({"ui_url"})
@@ -25,7 +28,7 @@ class MlcatHook(BaseHook):
     hook_name = "Metadata catalog (mlcat-ingest)"
 
     def __init__(self, mlcat_conn_id: str = default_conn_name) -> None:
-        """Keep the connection's id; it is looked up when it is needed."""
+        """Look the connection of this id up, once it is needed."""
         super().__init__()
         self._conn_id = mlcat_conn_id
 
@@ -61,12 +64,13 @@ class MlcatHook(BaseHook):
         try:
             sink = RestCatalog(RestSinkConfig.model_validate(self.sink_config()))
             try:
-                failed = [_told(one) for one in sink.check() if one.outcome == "failed"]
+                failed = [one for one in sink.check() if one.outcome == "failed"]
             finally:
                 sink.close()
         except (MlcatError, ValueError) as error:
             return False, SECRETS.mask(str(error))
-        return not failed, SECRETS.mask("; ".join(failed)) or "The catalog answers"
+        problems = (": ".join(filter(None, (one.what, one.detail))) for one in failed)
+        return not failed, SECRETS.mask("; ".join(problems)) or "The catalog answers"
 
 
 def mlflow_variables(conn_id: str) -> Mapping[str, str]:
@@ -106,5 +110,40 @@ def _server_of(connection: Any, conn_id: str) -> str:
     return urlunsplit(parts)
 
 
-def _told(finding: Finding) -> str:
-    return f"{finding.what}: {finding.detail}" if finding.detail else finding.what
+RecipeSource = str | Mapping[str, Any]
+
+
+def recipe_of(given: RecipeSource, conn_id: str | None, mlflow_conn_id: str | None) -> Recipe:
+    """Return the recipe that `given` is the path or the text of, or is itself.
+
+    `conn_id` is the catalog it writes to, and `mlflow_conn_id` fills variables of MLflow.
+
+    Raises:
+        RecipeError: it cannot be read, something in it is wrong, or it says where to write although
+            a connection does.
+    """
+    environ = dict(os.environ)
+    if mlflow_conn_id:
+        environ.update(mlflow_variables(mlflow_conn_id))
+    if not isinstance(given, str):
+        recipe = Recipe.parse(json.dumps(given), label="inline recipe", environ=environ)
+    elif "\n" in given or given.lstrip().startswith("{"):
+        recipe = Recipe.parse(given, label="inline recipe", environ=environ)
+    else:
+        recipe = Recipe.load(Path(given), environ)
+    return recipe if conn_id is None else _into(recipe, conn_id)
+
+
+def _into(recipe: Recipe, conn_id: str) -> Recipe:
+    sink = recipe.sink
+    names_catalog = sink is not None and (
+        sink.type not in {"rest", "datahub-rest"} or {"server", "token"} & sink.config.keys()
+    )
+    if names_catalog:
+        raise RecipeError(
+            f"the recipe {recipe.name!r} and the Airflow connection {conn_id!r} both say where to "
+            "write",
+            hint="take `server` and `token` out of the recipe's sink, or do without the connection",
+        )
+    config = {**({} if sink is None else sink.config), **MlcatHook(conn_id).sink_config()}
+    return recipe.model_copy(update={"sink": SinkSpec(type="rest", config=config)})

@@ -1,27 +1,27 @@
 """Operators that run recipes: as a whole, or planned, read in mapped shards, and finished."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from mlcat_ingest.airflow.assets import publish
-from mlcat_ingest.airflow.hook import MlcatHook
-from mlcat_ingest.airflow.links import CatalogLink
-from mlcat_ingest.airflow.recipes import RecipeGiven, recipe_of
-from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
+from mlcat_ingest.airflow.assets import CatalogLink, publish
+from mlcat_ingest.airflow.hook import MlcatHook, RecipeSource, recipe_of
+from mlcat_ingest.airflow.reports import join_summaries, refused_by, summary_of
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
+from mlcat_ingest.hooks.drain import drain_spool
 from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.report import EXIT_PARTIAL, Report
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import resolve
-from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, Shard, Sharding
+from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, ShardGroup, Sharding
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +34,11 @@ RETRY_POLICY: Final = ExceptionRetryPolicy(
         )
     ]
 )
-"""What another attempt cannot cure uses up none; the rest follows the task's `retries`."""
+"""An error that another attempt cannot cure fails the task; others follow the task's `retries`."""
 
 
 class _RecipeOperator(BaseOperator):
-    """What the operators of one recipe have in common.
+    """The options and the run that the operators of one recipe share.
 
     An outlet that is an `AssetAlias` gets an event for each changed group, as many as a summary
     names; any other has what was done as `extra`.
@@ -51,7 +51,7 @@ class _RecipeOperator(BaseOperator):
     def __init__(
         self,
         *,
-        recipe: RecipeGiven,
+        recipe: RecipeSource,
         mlcat_conn_id: str | None = None,
         mlflow_conn_id: str | None = None,
         **kwargs: Any,
@@ -77,7 +77,7 @@ class _RecipeOperator(BaseOperator):
             self.catalog_page = MlcatHook(self.mlcat_conn_id).page()
         return recipe_of(self.recipe, self.mlcat_conn_id or None, self.mlflow_conn_id or None)
 
-    def _done(self, run: Callable[[], Report]) -> dict[str, Any]:
+    def _run_recipe(self, run: Callable[[], Report]) -> dict[str, Any]:
         """Run, and return the report's summary if everything arrived.
 
         Raises:
@@ -126,13 +126,13 @@ class MlcatIngestOperator(_RecipeOperator):
         recipe = self._recipe()
         if self.shard is None:
             pipeline = Pipeline(recipe)
-            done = self._done(lambda: pipeline.run(full=self.full))
+            done = self._run_recipe(lambda: pipeline.run(full=self.full))
             publish(context, self.outlets, done)
             return done
-        shard, sharding = Shard.of_data(self.shard), Sharding(recipe)
+        shard, sharding = ShardGroup.of_data(self.shard), Sharding(recipe)
         context["mlcat_shard"] = shard.label
         again = context["ti"].try_number > 1
-        return self._done(lambda: sharding.read(shard, again=again))
+        return self._run_recipe(lambda: sharding.read(shard, again=again))
 
 
 class MlcatPlanOperator(_RecipeOperator):
@@ -158,9 +158,9 @@ class MlcatPlanOperator(_RecipeOperator):
 
 
 class MlcatFinishOperator(_RecipeOperator):
-    """Writes what is in no shard and removes what is gone; returns what all shards did together.
+    """Writes the records of no shard, removes deleted ones, and returns the sum of all shards.
 
-    Give it the shards that were planned and the reports that came of them: it fails, before it
+    Give it the shards that were planned and their reports: it fails, before it
     contacts anything, unless each shard has one.
     """
 
@@ -180,15 +180,15 @@ class MlcatFinishOperator(_RecipeOperator):
         if len(reports) != planned:
             raise AirflowFailException(f"{planned} shards were planned, {len(reports)} reported")
         sharding = Sharding(self._recipe())
-        done = joined([*reports, self._done(sharding.finish)])
+        done = join_summaries([*reports, self._run_recipe(sharding.finish)])
         publish(context, self.outlets, done)
         return done
 
 
 class MlcatDrainOperator(_RecipeOperator):
-    """Brings in the runs that hooks told a spool of; runs where the spool's folder is.
+    """Ingests the runs of the events in a spool of hooks; runs where the spool's folder is.
 
-    What does not arrive stays there, and fails the task.
+    Runs that do not arrive stay there, and fail the task.
     """
 
     template_fields = (*_RecipeOperator.template_fields, "spool")
@@ -201,16 +201,11 @@ class MlcatDrainOperator(_RecipeOperator):
     def execute(self, context: Any) -> dict[str, int]:
         """Drain, and return how many events and runs that was."""
         del context
-        resolved, spool = resolve(self._recipe()), EventSpool(Path(self.spool))
-        drained = Drained()
-        if spool.pending():
-            drained = drain_into(resolved, spool, wanted_by(resolved, str(self.recipe)))
-        report = drained.report
-        if report is not None:
-            self._done(lambda: report)
-        if not drained.busy:
-            spool.resume()
-        return {"events": drained.events, "runs": drained.runs, "left": drained.left}
+        spool = EventSpool(Path(self.spool))
+        result = drain_spool(resolve(self._recipe()), spool, str(self.recipe))
+        if (report := result.report) is not None:
+            self._run_recipe(lambda: report)
+        return {"events": result.events, "runs": result.runs, "left": result.left}
 
 
 class MlcatGateOperator(BaseOperator):
@@ -233,3 +228,30 @@ class MlcatGateOperator(BaseOperator):
         refusal = refused_by(self.summary, self.fail_on_tests)
         if refusal is not None:
             raise AirflowFailException(refusal)
+
+
+def dag_settings() -> dict[str, Any]:
+    """Return what such DAGs have in common beside their schedule: none runs beside itself.
+
+    `MLCAT_RETRY_DELAY_S` is how long a task waits before another attempt.
+    """
+    delay = timedelta(seconds=float(os.environ.get("MLCAT_RETRY_DELAY_S", "120")))
+    return {
+        "start_date": datetime(2026, 1, 1, tzinfo=UTC),
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": {"retries": 2, "retry_delay": delay},
+        "tags": ["mlcat"],
+    }
+
+
+def recipe_settings(variable: str, default: str) -> dict[str, Any]:
+    """Return the recipe whose path `variable` holds, and the connections it is used with.
+
+    These are named by `MLCAT_CONN_ID`, the catalog's, and `MLCAT_MLFLOW_CONN_ID`.
+    """
+    return {
+        "recipe": os.environ.get(variable, default),
+        "mlcat_conn_id": os.environ.get("MLCAT_CONN_ID", "mlcat_default"),
+        "mlflow_conn_id": os.environ.get("MLCAT_MLFLOW_CONN_ID"),
+    }

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 from airflow.sdk import conf
 
@@ -12,6 +13,7 @@ def _listeners() -> list[Any]:
         return []
     from mlcat_ingest.airflow import listener
 
+    hookimpl(listener.on_task_instance_running)
     return [listener]
 
 

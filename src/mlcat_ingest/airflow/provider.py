@@ -1,4 +1,4 @@
-"""What Airflow is told of this package; plain data, since every start of Airflow reads it."""
+"""The description of this package for Airflow: plain data, for every start of Airflow reads it."""
 
 from typing import Any, Final
 
@@ -71,6 +71,6 @@ def get_provider_info() -> dict[str, Any]:
                 },
             }
         ],
-        "extra-links": ["mlcat_ingest.airflow.links.CatalogLink"],
+        "extra-links": ["mlcat_ingest.airflow.assets.CatalogLink"],
         "config": {"mlcat": {"description": "Settings of mlcat-ingest.", "options": _OPTIONS}},
     }

@@ -45,7 +45,7 @@ def summary_of(report: Report) -> dict[str, Any]:
     }
 
 
-def joined(summaries: Sequence[Summary]) -> dict[str, Any]:
+def join_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:
     """Return what several runs of one recipe did together.
 
     A changed group that several of them did not name is counted once for each.
@@ -84,7 +84,7 @@ def _fitting(urns: Sequence[str]) -> list[str]:
 def refused_by(summary: Summary, pattern: str | None) -> str | None:
     """Return why metadata tests whose URN `pattern` is found in did not pass, None if they did.
 
-    What was not evaluated has not passed. Without a pattern everything passes.
+    Tests that were not evaluated have not passed. Without a pattern everything passes.
     """
     if not pattern:
         return None

@@ -16,7 +16,7 @@ CatalogError
     BusyError 503                 the database is held by somebody else; the same call may pass
     StorageError 507              the disk takes no more; nothing was written
 
-How they are told to a client is in `catalog/web/refusals.py`.
+Their answers to a client are in `catalog/web/refusals.py`.
 """
 
 from typing import ClassVar
@@ -106,7 +106,7 @@ class AspectRefusedError(InvalidProposalError):
 
 
 class VersionConflictError(AspectRefusedError):
-    """What is stored is not what the writer expected: another version, or anything at all."""
+    """A conflict: another version is stored than the writer expected, or one where none was."""
 
     subtype: ClassVar[str] = "PRECONDITION"
 

@@ -1,4 +1,4 @@
-"""What one request may ask for: every limit of the catalog service, in one table."""
+"""Limits of one request to the catalog service, in one table."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,10 +15,10 @@ class Limits:
             that tells them to come back after a second. DataHub's clients do so by themselves.
         proposals: most proposals, or aspects, in one batch. DataHub's clients send 200.
         batch_urns: most URNs in one batch read or batch evaluation.
-        page_size: most results in one page; a larger wish is cut to it.
+        page_size: most results in one page; a larger count is cut to it.
         query_depth: deepest nesting of a GraphQL query, in fields; that of a DataHub server.
-        query_fields: most fields in a GraphQL query, fragments spread out. A DataHub server allows
-            2,000.
+        query_fields: most fields in a GraphQL query, fragments spread out; what several of them
+            bring to the same place counts once. A DataHub server allows 2,000.
         query_aliases: most aliases in a GraphQL query.
         query_bytes: longest GraphQL query, in bytes of UTF-8.
         query_searches: most searches in one GraphQL query.
@@ -45,18 +45,6 @@ DEFAULT_LIMITS: Final = Limits()
 
 NAMES: Final = 1_000
 """Most distinct names of aspects, or of relationships, in one request."""
-
-PATTERN_CHARS: Final = 512
-"""Longest regular expression that a metadata test may hold, in characters."""
-
-PATTERN_BYTES: Final = 64 * 1024
-"""Most memory that one compiled regular expression may take, in bytes."""
-
-PATTERNS: Final = 50
-"""Most regular expressions that the definition of one metadata test may hold."""
-
-PATTERN_TEXT_CHARS: Final = 10_000
-"""Longest text that a regular expression is tried on, in characters; a longer never matches."""
 
 SEARCH_CRITERIA: Final = 100
 """Most criteria of one search, and most alternatives; SQLite nests conditions 1000 deep at most."""

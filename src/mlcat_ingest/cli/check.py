@@ -1,17 +1,19 @@
 """`mlcat-ingest check`: the doctor, which connects to every side and changes nothing."""
 
-import json
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import say_options
-from mlcat_ingest.cli.reading import read_recipe
+from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK, EXIT_PARTIAL, stop_on_sigterm
+from mlcat_ingest.cli.options import output_options, read_recipe
 
 if TYPE_CHECKING:
-    from mlcat_ingest.workflows.check import Examined
+    from mlcat_ingest.core.findings import ProbeResult
+    from mlcat_ingest.workflows.check import SideFinding
 
 _SIGNS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 
@@ -19,6 +21,8 @@ _EXAMPLES = """\b
 Examples:
   mlcat-ingest check recipe.yml            connect and look, change nothing
   mlcat-ingest check recipe.yml --write    write a probe entity and delete it again
+  mlcat-ingest check recipe.yml --write --probe
+                                           and how the catalog behaves, as a matrix
   mlcat-ingest check recipe.yml --json     the same as one JSON object
   mlcat-ingest check http://mlflow:5000    a server, before there is a recipe"""
 
@@ -31,55 +35,94 @@ Examples:
     help="Also write an entity mlcat-ingest-check-… to the catalog, read it back, see whether "
     "conditional writes are enforced, and delete it for good.",
 )
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="With --write: also try each fact about DataHub servers that runs rely on, on some 30 "
+    "probe entities, and print which differ.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@say_options
-def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - click's way
+@output_options
+def command(recipe: str, write: bool, probe: bool, as_json: bool) -> int:  # noqa: FBT001 - click's way
     """Check RECIPE, a file or an address: is it valid, does every side answer and let us in.
 
     Looks at names, connections, certificates, clocks, versions, each permission by its name, URNs
     that another server holds, the state database and the dead-letter file. Changes nothing, unless
     --write is given. A side that does not answer is given up after a minute.
 
-    Exit status: 0 nothing failed; 1 something did; 2 the recipe is wrong.
+    Exit status: 0 nothing failed; 1 something did; 2 the recipe is wrong; 4 with --probe, the
+    catalog behaves otherwise than expected.
     """
+    if probe and not write:
+        raise click.UsageError(
+            "--probe writes probe entities to the catalog and deletes them again: add --write"
+        )
     resolved = read_recipe(recipe)
-    from mlcat_ingest.workflows.check import examine
+    from mlcat_ingest.workflows.check import SideFinding, examine, probe_catalog
 
-    found: list[Examined] = []
-    for one in examine(resolved, write=write):
-        found.append(one)
-        if not as_json:
-            output.out_report(_line(one))
+    found: list[SideFinding] = []
+    results: list[ProbeResult] = []
+    with ExitStack() as stack:
+        stack.enter_context(stop_on_sigterm())
+        trials = stack.enter_context(closing(probe_catalog(resolved))) if probe else ()
+        for one in chain(examine(resolved, write=write), trials):
+            if isinstance(one, SideFinding):
+                found.append(one)
+                line = _line(one)
+            else:
+                line = _row(one) if results else f"{_HEADER}\n{_row(one)}"
+                results.append(one)
+            if not as_json:
+                output.out_report(line)
     failed = sum(one.finding.outcome == "failed" for one in found)
+    failed += sum(one.outcome == "failed" for one in results)
+    differ = sum(one.outcome == "differs" for one in results)
     if as_json:
-        facts = {
+        facts: dict[str, Any] = {
             "recipe": resolved.recipe.name,
             "failed": failed,
             "findings": [_fields(one) for one in found],
         }
-        output.out(json.dumps(facts, indent=2, ensure_ascii=False))
-    return EXIT_FAILED if failed else EXIT_OK
+        if probe:
+            facts |= {"differ": differ, "facts": [_result_fields(one) for one in results]}
+        output.out_json(facts)
+    return EXIT_FAILED if failed else EXIT_PARTIAL if differ else EXIT_OK
 
 
-def _line(one: "Examined") -> str:
+def _line(one: "SideFinding") -> str:
     finding = one.finding
     detail = f": {finding.detail}" if finding.detail else ""
     hint = f" ({finding.hint})" if finding.hint else ""
-    return _shown(f"{_SIGNS[finding.outcome]}  {finding.what}{detail}{hint}")
+    return _one_line(f"{_SIGNS[finding.outcome]}  {finding.what}{detail}{hint}")
 
 
-def _fields(one: "Examined") -> dict[str, str | None]:
+def _fields(one: "SideFinding") -> dict[str, str | None]:
     finding = one.finding
     return {
         "side": one.side,
-        "what": _shown(finding.what),
+        "what": _one_line(finding.what),
         "outcome": finding.outcome,
-        "detail": _shown(finding.detail),
-        "hint": None if finding.hint is None else _shown(finding.hint),
+        "detail": _one_line(finding.detail),
+        "hint": None if finding.hint is None else _one_line(finding.hint),
     }
 
 
-def _shown(text: str) -> str:
+_COLUMNS = "{:<11}  {:<3}  {:<35}  {:<25}  {}"
+_HEADER = "\n" + _COLUMNS.format("outcome", "", "fact", "expected", "observed")
+
+
+def _row(one: "ProbeResult") -> str:
+    observed = f"{one.observed} ({one.detail})" if one.observed and one.detail else one.observed
+    text = "; ".join(filter(None, (observed or one.detail, one.consequence)))
+    outcome = "FAILED" if one.outcome == "failed" else one.outcome
+    return _one_line(_COLUMNS.format(outcome, one.fact, one.name, one.expected or "-", text))
+
+
+def _result_fields(one: "ProbeResult") -> dict[str, str]:
+    return {name: _one_line(str(value)) for name, value in asdict(one).items()}
+
+
+def _one_line(text: str) -> str:
     from mlcat_ingest.core.text import printable
     from mlcat_ingest.recipe.secrets import mask
 

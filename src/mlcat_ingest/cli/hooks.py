@@ -1,6 +1,5 @@
 """`mlcat-ingest hooks`: the spool of run hooks, looked at and drained."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,15 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import OutputSettings, say_options
-from mlcat_ingest.cli.reading import read_recipe
-from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.cli.exit_status import stop_on_sigterm
+from mlcat_ingest.cli.options import OutputSettings, output_options, read_recipe
 from mlcat_ingest.hooks.settings import spool_of
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import EventSpool, read_lines
 
 if TYPE_CHECKING:
-    from mlcat_ingest.hooks.drain import Drained
-    from mlcat_ingest.workflows.resolve import Resolved
+    from mlcat_ingest.hooks.drain import DrainResult
 
 spool_option = click.option(
     "--spool",
@@ -42,7 +39,7 @@ def command() -> None:
 @recipe_argument
 @spool_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@say_options
+@output_options
 def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     """Show what waits in the spool of RECIPE, a file or an address, and what was dropped.
 
@@ -52,31 +49,31 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     """
     read_recipe(recipe)
     found = EventSpool(spool_of(recipe, str(spool or "")))
-    told = {
+    facts = {
         "spool": str(found.folder),
         "waiting": found.pending(),
-        "for_others": found.count(lambda event: bool(event.recipe) and not event.is_for(recipe)),
+        "for_others": sum(
+            bool(event.recipe) and not event.is_for(recipe) for event in found.events()
+        ),
         "oldest_ms": found.oldest_ms(),
         "draining": found.is_draining(),
-        "dropped": len(found.dropped()),
-        "refused": len(found.refused()),
-        "last_failure": found.why_paused(),
+        "dropped": len(read_lines(found.dropped_file)),
+        "refused": len(read_lines(found.refused_file)),
+        "last_failure": found.backoff.reason(),
     }
     if as_json:
-        output.out(json.dumps(told, indent=2, ensure_ascii=False))
+        output.out_json(facts)
         return
-    output.out(f"{told['spool']}")
-    output.out(f"  waiting   {told['waiting']}{_since(found.oldest_ms())}")
-    if told["for_others"]:
-        output.out(f"  of these  {told['for_others']} for recipes of other names")
-    if told["draining"]:
-        output.out("  a drain is at work")
-    if told["last_failure"]:
-        output.out(f"  the last background drain failed: {told['last_failure']}")
-    if told["refused"]:
-        output.out(f"  refused   {told['refused']}, see refused.jsonl; each drain tries again")
-    if told["dropped"]:
-        output.out(f"  dropped   {told['dropped']}, see dropped.jsonl; scheduled runs read them")
+    output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{_since(found.oldest_ms())}")
+    for name, line in (
+        ("for_others", "  of these  {} for recipes of other names"),
+        ("draining", "  a drain is at work"),
+        ("last_failure", "  the last background drain failed: {}"),
+        ("refused", "  refused   {}, see refused.jsonl; each drain tries again"),
+        ("dropped", "  dropped   {}, see dropped.jsonl; scheduled runs read them"),
+    ):
+        if facts[name]:
+            output.out(line.format(facts[name]))
 
 
 @command.command(
@@ -85,7 +82,7 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
 @recipe_argument
 @click.option("--to", metavar="URL", help="With an address: the catalog service to write to.")
 @spool_option
-@say_options
+@output_options
 def drain(recipe: str, to: str | None, spool: Path | None) -> int:
     """Bring the runs that wait in the spool of RECIPE, a file or an address, into the catalog.
 
@@ -95,36 +92,21 @@ def drain(recipe: str, to: str | None, spool: Path | None) -> int:
     """
     found = EventSpool(spool_of(recipe, str(spool or "")))
     with stop_on_sigterm():
-        drained = drained_spool(read_recipe(recipe, to), recipe, found)
-    settings = OutputSettings.current()
-    tell(drained, settings)
-    return drained.exit_code
+        from mlcat_ingest.hooks.drain import drain_spool
+
+        result = drain_spool(read_recipe(recipe, to), found, recipe)
+    print_drain(result, OutputSettings.current())
+    return result.exit_code
 
 
-def drained_spool(resolved: "Resolved", recipe: str, spool: EventSpool) -> "Drained":
-    """Drain what is for this recipe; a spool that is not there is an empty one.
-
-    Raises:
-        MlcatError: the spool cannot be used, or the recipe has no sink.
-    """
-    from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
-
-    if not spool.pending():
-        return Drained()
-    drained = drain_into(resolved, spool, wanted_by(resolved, recipe))
-    if drained.report is None and not drained.busy:
-        spool.resume()
-    return drained
-
-
-def tell(drained: "Drained", settings: OutputSettings) -> None:
-    """Say what came of a drain."""
+def print_drain(result: "DrainResult", settings: OutputSettings) -> None:
+    """Print the outcome of a drain."""
     from mlcat_ingest.pipeline.report.render import hooks_line
 
-    if drained.report is not None:
-        refused = f"something was refused, see {drained.report.dead_letter_file}"
-        settings.complain(f"hooks: {drained.report.failure or refused}", drained.report.error)
-    settings.tell(f"hooks: {hooks_line(drained.summary())}")
+    if result.report is not None:
+        refused = f"something was refused, see {result.report.dead_letter_file}"
+        settings.print_error(f"hooks: {result.report.failure or refused}", result.report.error)
+    settings.print_note(f"hooks: {hooks_line(result.summary())}")
 
 
 def _since(oldest_ms: int | None) -> str:

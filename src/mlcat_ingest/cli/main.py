@@ -13,27 +13,29 @@ from typing import IO, Final, NoReturn, cast
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, exit_code_of
+from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, exit_code_of
 from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
 from mlcat_ingest.errors import MlcatError
 
 COMMANDS: Final = {
-    "run": ("mlcat_ingest.cli.run", "Run a recipe: read, merge, write, evaluate, report."),
-    "plan": ("mlcat_ingest.cli.plan", "Show what a run would write; write nothing."),
-    "retract": ("mlcat_ingest.cli.retract", "Take back what a recipe wrote, and only that."),
-    "check": ("mlcat_ingest.cli.check", "Try a recipe's connections; change nothing."),
-    "demo": ("mlcat_ingest.cli.demo", "Train small models and see them in a catalog."),
-    "init": ("mlcat_ingest.cli.init", "Write a commented starter recipe."),
-    "schema": ("mlcat_ingest.cli.schema", "Print the JSON Schema of recipes."),
-    "state": ("mlcat_ingest.cli.state", "Show or reset what a recipe remembers."),
-    "hooks": ("mlcat_ingest.cli.hooks", "Show or drain what run hooks have left to do."),
-    "catalog": ("mlcat_ingest.cli.catalog", "Serve the embedded catalog; push its tests."),
-    "get": ("mlcat_ingest.cli.get", "Print the stored aspects of an entity."),
-    "query": ("mlcat_ingest.cli.query", "Send a GraphQL query to the catalog."),
-    "evaluate": ("mlcat_ingest.cli.evaluate", "Evaluate metadata tests of entities."),
-    "task": ("mlcat_ingest.cli.task", "Print the status of a search-index task."),
+    "run": ("run:command", "Run a recipe: read, merge, write, evaluate, report."),
+    "plan": ("plan:command", "Show what a run would write; write nothing."),
+    "explain": ("explain:command", "Show who wrote each entry of an entity."),
+    "retract": ("retract:command", "Take back what a recipe wrote, and only that."),
+    "check": ("check:command", "Try a recipe's connections; change nothing."),
+    "verify": ("verify:command", "Compare the catalog with MLflow; change nothing."),
+    "demo": ("demo:command", "Train small models and see them in a catalog."),
+    "init": ("init:command", "Write a commented starter recipe."),
+    "schema": ("schema:command", "Print the JSON Schema of recipes."),
+    "state": ("state:command", "Show or reset what a recipe remembers."),
+    "hooks": ("hooks:command", "Show or drain what run hooks have left to do."),
+    "catalog": ("catalog:command", "Serve the embedded catalog; push its tests."),
+    "get": ("service:get", "Print the stored aspects of an entity."),
+    "query": ("service:query", "Send a GraphQL query to the catalog."),
+    "evaluate": ("service:evaluate", "Evaluate metadata tests of entities."),
+    "task": ("service:task", "Print the status of a search-index task."),
 }
-"""Each command: the module whose `command` it is, and its line in the help."""
+"""Each command: its module and its function there, and its line in the help."""
 
 _RECIPE: Final = re.compile(
     r"-|.*\.(?:ya?ml|json)|[a-z][a-z0-9+.-]*://.*", re.IGNORECASE | re.DOTALL
@@ -52,9 +54,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported now."""
         del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        return _load(COMMANDS[cmd_name][0])
+        return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read an option of `run` before the recipe as one of `run`."""
@@ -85,8 +85,10 @@ class Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _load(module: str) -> click.Command:
-    return cast("click.Command", importlib.import_module(module).command)
+def _load(name: str) -> click.Command:
+    module, _, function = COMMANDS[name][0].partition(":")
+    imported = importlib.import_module(f"mlcat_ingest.cli.{module}")
+    return cast("click.Command", getattr(imported, function))
 
 
 def _no_such(word: str) -> str:
@@ -152,17 +154,17 @@ def call(args: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        output.say("mlcat-ingest: interrupted")
+        output.print_message("mlcat-ingest: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         output.drop_stdout()
         return EXIT_OK
     except MlcatError as error:
-        settings.complain(str(error), error)
+        settings.print_error(str(error), error)
         return exit_code_of(error)
     except Exception as error:  # noqa: BLE001 - the border to the user
         cure = "" if settings.tracebacks else SEE_MORE
-        settings.complain(f"unexpected {type(error).__name__}: {error}{cure}", error)
+        settings.print_error(f"unexpected {type(error).__name__}: {error}{cure}", error)
         return EXIT_FAILED
     return result if isinstance(result, int) else EXIT_OK
 

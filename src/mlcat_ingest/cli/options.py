@@ -2,19 +2,24 @@
 
 import functools
 import logging
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 import click
 
-from mlcat_ingest.cli import logs
+from mlcat_ingest.cli import output
+from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
     from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.pipeline.report.report import Report
+    from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
 log = logging.getLogger("mlcat_ingest.cli")
 
@@ -22,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SEE_MORE: Final = "; -vv shows where it comes from"
-"""What follows on an error that nobody expected."""
+"""Follows on an error that nobody expected."""
 
 LogFormat = Literal["text", "json"]
 
@@ -37,21 +42,21 @@ class OutputSettings:
 
     @property
     def tracebacks(self) -> bool:
-        """Whether the user wants to see where errors come from."""
+        """True if the user wants to see where errors come from."""
         return self.verbosity > 1
 
     def start_logging(self) -> None:
         """Send log records to stderr as these settings say."""
-        logs.set_up(self.verbosity, quiet=self.quiet, log_format=self.log_format)
+        output.configure_logging(self.verbosity, quiet=self.quiet, log_format=self.log_format)
 
-    def tell(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Say something to who watches; nothing if the command is to be quiet."""
         if self.log_format == "json":
             log.info("%s", text)
         elif not self.quiet:
             click.echo(text, err=True)
 
-    def complain(self, message: str, error: BaseException | None = None) -> None:
+    def print_error(self, message: str, error: BaseException | None = None) -> None:
         """Say what went wrong, one line a problem; and where, if that is wanted."""
         shown = error if self.tracebacks else None
         if self.log_format == "json":
@@ -59,9 +64,20 @@ class OutputSettings:
             log.error("%s", message, exc_info=shown)
             return
         if shown is not None:
-            click.echo(logs.traceback_of(shown), err=True)
+            click.echo(output.traceback_of(shown), err=True)
         lines = (printable(mask(line)) for line in message.split("\n"))
         click.echo("mlcat-ingest: " + "\n".join(lines), err=True)
+
+    def print_failure(self, report: "Report", prefix: str = "") -> None:
+        """Say what ended the run of `report`, if something did."""
+        failure = report.failure
+        if failure is not None:
+            cure = "" if failure.expected or self.tracebacks else SEE_MORE
+            self.print_error(f"{prefix}{failure}{cure}", report.error)
+
+    def progress(self) -> output.ShownProgress:
+        """Show the progress of a run while the block lasts."""
+        return output.progress(quiet=self.quiet, as_lines=self.log_format == "json")
 
     @classmethod
     def current(cls) -> "OutputSettings":
@@ -82,11 +98,11 @@ def _log_format(context: click.Context, _: click.Parameter, value: LogFormat | N
         context.ensure_object(OutputSettings).log_format = value
 
 
-def say_options(command: Callable[P, R]) -> Callable[P, R]:
+def output_options(command: Callable[P, R]) -> Callable[P, R]:
     """Add -v, -q and --log-format, and set up logging before the command starts."""
 
     @functools.wraps(command)
-    def started(*args: P.args, **kwargs: P.kwargs) -> R:
+    def start(*args: P.args, **kwargs: P.kwargs) -> R:
         OutputSettings.current().start_logging()
         return command(*args, **kwargs)
 
@@ -101,8 +117,8 @@ def say_options(command: Callable[P, R]) -> Callable[P, R]:
         quiet_option,
         verbose_option,
     ):
-        started = option(started)
-    return started
+        start = option(start)
+    return start
 
 
 verbose_option = click.option(
@@ -177,3 +193,100 @@ class UrnType(_TextType):
 
 
 URN = UrnType()
+
+
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """The recipe of a command, and how to read it."""
+
+    recipe: str
+    to: str | None
+    limit: int | None
+    full: bool
+    accept_renaming: bool
+    no_input: bool
+
+    @property
+    def is_address(self) -> bool:
+        """True if there is no recipe, only the address of a server."""
+        return _ADDRESS.match(self.recipe) is not None
+
+    def resolve(self, settings: OutputSettings, doing: str) -> "tuple[ResolvedRecipe, bool]":
+        """Return the recipe with a sink, and True if that is the default: the embedded catalog.
+
+        It is the default if the recipe names no sink and somebody watches; it is printed then.
+
+        Raises:
+            UsageError: something is given that goes with an address only.
+            RecipeError: the recipe cannot be read, or something in it is wrong.
+            MissingExtraError: it is the embedded catalog, whose packages are not installed.
+        """
+        from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG, embedded_sink
+
+        resolved = read_recipe(self.recipe, self.to, self.limit)
+        if resolved.sink is not None or self.no_input:
+            return resolved, False
+        require_extra("catalog", "the embedded catalog (no sink and no --to is given)")
+        settings.print_note(f"No sink is given: {doing} the embedded catalog, ./{DEFAULT_CATALOG}")
+        return replace(resolved, sink=embedded_sink(Path.cwd())), True
+
+
+def reading_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add RECIPE and the options on how it is read, given to the command as `ReadingOptions`."""
+
+    @functools.wraps(command)
+    def start(**given: Any) -> int:
+        named = {name: given.pop(name) for name in ReadingOptions.__dataclass_fields__}
+        return command(ReadingOptions(**named), **given)
+
+    for option in reversed(_OPTIONS):
+        start = option(start)
+    return start
+
+
+_OPTIONS: Final = (
+    click.argument("recipe"),
+    click.option("--to", metavar="URL", help="With an address: the catalog service to write to."),
+    click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With an address: read at most N runs.",
+    ),
+    click.option(
+        "--full",
+        is_flag=True,
+        help="Read everything and compare it with the catalog, whatever is remembered.",
+    ),
+    click.option(
+        "--accept-renaming",
+        is_flag=True,
+        help="Go on where `naming`, `env` or `instance` now give other URNs than before.",
+    ),
+    click.option(
+        "--no-input",
+        is_flag=True,
+        help="Assume that nobody watches: the recipe has to say where to write.",
+    ),
+)
+
+
+def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) -> "ResolvedRecipe":
+    """Return the recipe in a file, or the one that an address of MLflow stands for.
+
+    Raises:
+        UsageError: `to` or `limit` is given with a file.
+        RecipeError: it cannot be read, or something in it is wrong.
+    """
+    from mlcat_ingest.recipe.model import Recipe
+    from mlcat_ingest.workflows.resolve import load_resolved, resolve
+
+    if not _ADDRESS.match(recipe):
+        if to is not None or limit is not None:
+            option = "--to" if to is not None else "--limit"
+            raise click.UsageError(f"{option} goes with an address; a recipe says it itself")
+        return load_resolved(recipe)
+    return resolve(Recipe.for_tracking_uri(recipe, to, limit))

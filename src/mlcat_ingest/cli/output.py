@@ -1,24 +1,110 @@
-"""What the command line shows; the only user of rich, and only where there is a terminal."""
+"""Output of the command line: results, progress, log lines and questions, all without secrets."""
 
+import contextlib
+import json
 import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from mlcat_ingest.cli.logs import PROGRESS
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.pipeline.report.report import Progress
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from mlcat_ingest.workflows.plan.render import Line, Style
+    from mlcat_ingest.pipeline.report.tally import Progress
+    from mlcat_ingest.workflows.plan_render import Line, Style
+
+
+PROGRESS: Final = "mlcat_ingest.progress"
+"""Logger of progress lines where there is no terminal; `record.progress` holds the numbers."""
+
+NOISY: Final = ("urllib3", "py.warnings", "databricks")
+"""Libraries that log what we say in our own words: retries, deprecations, missing credentials."""
+
+_DEBUG: Final = 2
+
+
+def configure_logging(verbosity: int, *, quiet: bool, log_format: Literal["text", "json"]) -> None:
+    """Send the records of this process to stderr; called again, it replaces what it set up."""
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if isinstance(one, StderrHandler)]:
+        root.removeHandler(handler)
+    handler = StderrHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    root.addHandler(handler)
+    ours = logging.ERROR if quiet else logging.DEBUG if verbosity else logging.INFO
+    logging.getLogger("mlcat_ingest").setLevel(ours)
+    logging.captureWarnings(True)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.DEBUG if verbosity >= _DEBUG else logging.ERROR)
+
+
+class StderrHandler(logging.Handler):
+    """Writes to what is stderr at that moment, so that a progress bar can move out of the way."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        # Where nobody reads stderr any more, the work goes on.
+        with contextlib.suppress(OSError):
+            click.echo(self.format(record), err=True)
+
+
+class TextFormatter(logging.Formatter):
+    """`12:30:45 WARNING message`, and the traceback where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's line."""
+        time = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f"{record.levelname} "
+        line = f"{time} {level}{_message(record)}"
+        error = _error_of(record)
+        return line if error is None else f"{line}\n{traceback_of(error)}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the numbers of progress."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        progress = getattr(record, "progress", None)
+        if progress is not None:
+            line["progress"] = progress
+        error = _error_of(record)
+        if error is not None:
+            line["traceback"] = traceback_of(error)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _message(record: logging.LogRecord) -> str:
+    return printable(mask(record.getMessage()))
+
+
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of `error` without secrets; every line of it is printable."""
+    lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
+    return "\n".join(printable(mask(line)) for line in lines)
+
 
 PLAIN_INTERVAL_S: Final = 5.0
 """Seconds between two progress lines where there is no terminal."""
@@ -36,19 +122,26 @@ _NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
         "  refused",
         "  not usable",
     ),
-    "changed": ("warning", "  note ", "    still failing:", "    not evaluated:"),
+    "changed": (
+        "warning",
+        "differs ",
+        "not allowed ",
+        "  note ",
+        "    still failing:",
+        "    not evaluated:",
+    ),
     "added": ("  gate         passed",),
 }
 """How lines of reports and findings begin, by the colour that they have on a terminal."""
 
 log = logging.getLogger(PROGRESS)
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[["Progress"], None]
 ShownProgress = AbstractContextManager[OnProgress | None]
 
 
 class StdoutError(MlcatError):
-    """What was asked for cannot be written to standard output."""
+    """The result cannot be written to standard output."""
 
 
 def out(text: str) -> None:
@@ -67,6 +160,11 @@ def out(text: str) -> None:
         raise StdoutError(f"standard output cannot be written: {error.strerror}") from error
 
 
+def out_json(data: object, *, indent: int | None = 2) -> None:
+    """Write a result to stdout as JSON; on one line if `indent` is None."""
+    out(json.dumps(data, indent=indent, ensure_ascii=False))
+
+
 def out_lines(lines: "Iterable[Line]") -> None:
     """Write lines of a result to stdout, in their colours on a terminal that shows colours."""
     if not sys.stdout.isatty():
@@ -82,17 +180,16 @@ def out_lines(lines: "Iterable[Line]") -> None:
 
 def out_report(text: str) -> None:
     """Write a report to stdout; what somebody should look at is coloured on a terminal."""
-    from mlcat_ingest.workflows.plan.render import Line
+    from mlcat_ingest.workflows.plan_render import Line
 
-    styles = ((start, style) for style, starts in _NOTABLE.items() for start in starts)
-    by_start = dict(styles)
+    by_start = {start: style for style, starts in _NOTABLE.items() for start in starts}
     out_lines(
-        Line(line, next((by_start[one] for one in by_start if line.startswith(one)), "plain"))
+        Line(line, next((by_start[start] for start in by_start if line.startswith(start)), "plain"))
         for line in text.split("\n")
     )
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Write a line for the user to stderr."""
     click.echo(text, err=True)
 
@@ -117,35 +214,45 @@ def progress(*, quiet: bool, as_lines: bool = False) -> Iterator[OnProgress | No
         yield PlainProgress()
 
 
-class PlainProgress:
-    """Logs how far a run is, at most every five seconds."""
+class LogInterval:
+    """The time between two progress lines in the log."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Be silent for the first five seconds."""
         self._clock = clock
         self._next_s = clock() + PLAIN_INTERVAL_S
 
-    def __call__(self, now: Progress) -> None:
+    def is_over(self) -> bool:
+        """Return True if it is time for a line; then the next interval begins."""
+        over = self._clock() >= self._next_s
+        if over:
+            self._next_s = self._clock() + PLAIN_INTERVAL_S
+        return over
+
+
+class PlainProgress(LogInterval):
+    """Logs how far a run is, at most every five seconds."""
+
+    def __call__(self, now: "Progress") -> None:
         """Log `now` if it is time."""
-        if self._clock() < self._next_s:
-            return
-        self._next_s = self._clock() + PLAIN_INTERVAL_S
-        log.info("%s", words(now), extra={"progress": _numbers(now)})
+        if self.is_over():
+            log.info("%s", progress_line(now), extra={"progress": _numbers(now)})
 
 
-def words(now: Progress) -> str:
-    """Return progress as one line, whose answer is waited for first."""
-    awaited = now.awaited
-    waiting = f"{awaited}; " if awaited and awaited.seconds >= PATIENCE_S else ""
+def progress_line(now: "Progress") -> str:
+    """Return progress as one line; it begins with the side that lets the run wait."""
+    pending = now.pending_request
+    waiting = f"{pending}; " if pending and pending.seconds >= PATIENCE_S else ""
     return waiting + (
         f"{now.records:,} records read, {now.entities:,} entities merged, "
         f"{now.written:,} written, {now.evaluated:,} evaluated"
     )
 
 
-def _numbers(now: Progress) -> dict[str, Any]:
-    names = Progress.__dataclass_fields__.keys() - {"awaited"}
-    return {name: getattr(now, name) for name in names}
+def _numbers(now: "Progress") -> dict[str, Any]:
+    return {
+        one.name: getattr(now, one.name) for one in fields(now) if one.name != "pending_request"
+    }
 
 
 @contextmanager
@@ -161,4 +268,18 @@ def _live() -> Iterator[OnProgress]:
     ]
     with Live(*columns, console=Console(stderr=True), transient=True) as live:
         task = live.add_task("connecting", total=None)
-        yield lambda now: live.update(task, description=words(now))
+        yield lambda now: live.update(task, description=progress_line(now))
+
+
+def confirm(question: str) -> bool:
+    """Return whether somebody says yes.
+
+    Raises:
+        UsageError: nobody is there to answer.
+    """
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise click.UsageError("nobody is there to agree: give --yes") from None

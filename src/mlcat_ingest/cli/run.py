@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_codes import EXIT_OK, exit_code_of
-from mlcat_ingest.cli.gate_options import GateFile, gate_options
-from mlcat_ingest.cli.hooks import drained_spool, spool_option, tell
-from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, say_options
-from mlcat_ingest.cli.reading import ReadingOptions, reading_options
-from mlcat_ingest.cli.run_files import OutputFiles, file_options
-from mlcat_ingest.cli.signals import stop_on_sigterm
-from mlcat_ingest.core.process import collecting_every, share_one_heap
+from mlcat_ingest.cli.exit_status import EXIT_OK, exit_code_of, stop_on_sigterm
+from mlcat_ingest.cli.files import ChangesFile, GateFile, OutputFiles, file_options, gate_options
+from mlcat_ingest.cli.hooks import print_drain, spool_option
+from mlcat_ingest.cli.options import (
+    OutputSettings,
+    ReadingOptions,
+    output_options,
+    reading_options,
+)
+from mlcat_ingest.core.resources import collecting_every, share_one_heap
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import EventSpool
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report.report import HooksSummary, Report
-    from mlcat_ingest.workflows.resolve import Resolved
+    from mlcat_ingest.workflows.changes import ChangeLog
+    from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
 # Rarer still gains nothing here and takes memory.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
@@ -34,6 +37,7 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
     "  mlcat-ingest run recipe.yml --report report.json --log-format json\n"
     "  mlcat-ingest recipe.yml --fail-on-tests 'has-owner' --junit tests.xml\n"
     "  mlcat-ingest recipe.yml --metrics-file /var/lib/node_exporter/mlflow.prom\n"
+    "  mlcat-ingest recipe.yml --changes changes.jsonl\n"
     "  mlcat-ingest http://mlflow:5000 --to http://catalog:8080 --limit 100"
 )
 @reading_options
@@ -43,11 +47,12 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
 @click.option(
     "--dry-run", is_flag=True, help="Show what would be written, and write nothing; see `plan`."
 )
-@say_options
+@output_options
 def command(
     reading: ReadingOptions,
     report_file: Path | None,
     metrics_file: Path | None,
+    changes_file: Path | None,
     fail_on_tests: re.Pattern[str] | None,
     junit_file: Path | None,
     spool: Path | None,
@@ -56,11 +61,11 @@ def command(
 ) -> int:
     """Run RECIPE, a YAML or JSON file (`-`: standard input) or the address of an MLflow server.
 
-    What waits in the spool of run hooks is brought in then, too; see `hooks`.
+    The runs that wait in the spool of run hooks are brought in then, too; see `hooks`.
 
     Exit status: 0 everything arrived; 1 the source or the service failed; 2 the command, the
     recipe or a limit is at fault; 3 metadata tests did not pass (--fail-on-tests); 4 some records
-    were rejected, or the service dropped something; 130 interrupted. Where several hold, 2 goes
+    were rejected, or the service dropped something; 130 interrupted. If several hold, 2 goes
     before 1, 1 before 4, 4 before 3; the drain of hooks counts too.
     """
     from mlcat_ingest.cli.plan import show_plan
@@ -68,36 +73,37 @@ def command(
     share_one_heap()
     if dry_run:
         _refuse_with_dry_run(report_file, metrics_file, fail_on_tests, junit_file)
-        return show_plan(reading)
+        return show_plan(reading, changes_file=changes_file)
     settings = OutputSettings.current()
     files = OutputFiles(report_file, metrics_file, settings)
     gate = GateFile(fail_on_tests, junit_file, settings)
-    return _run(reading, spool, files, gate, settings)
+    return _run(reading, spool, files, ChangesFile(changes_file, settings), gate, settings)
 
 
 def _run(
     reading: ReadingOptions,
     spool: Path | None,
     files: OutputFiles,
+    changes_file: ChangesFile,
     gate: GateFile,
     settings: OutputSettings,
 ) -> int:
     """Run what `reading` names, write `files` and what the gate found, and return the status."""
     from mlcat_ingest.pipeline.report.report import worst
-    from mlcat_ingest.recipe.dump import recipe_to_yaml
+    from mlcat_ingest.recipe.loader import recipe_to_yaml
     from mlcat_ingest.workflows.ingest import Pipeline
     from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG
 
-    resolved, boxed = reading.resolved(settings, "writing to")
+    resolved, is_default = reading.resolve(settings, "writing to")
     pipeline = Pipeline(resolved)
+    changes = changes_file.open(resolved.recipe)
     if reading.is_address:
-        settings.tell("# The recipe of this run; save it to change it.")
-        settings.tell(recipe_to_yaml(resolved.recipe).rstrip())
-    as_lines = settings.log_format == "json"
+        settings.print_note("# The recipe of this run; save it to change it.")
+        settings.print_note(recipe_to_yaml(resolved.recipe).rstrip())
     with (
         collecting_every(_OBJECTS_BETWEEN_COLLECTIONS),
         stop_on_sigterm(),
-        output.progress(quiet=settings.quiet, as_lines=as_lines) as progress,
+        settings.progress() as progress,
     ):
         report = pipeline.run(
             progress,
@@ -105,23 +111,29 @@ def _run(
             full=reading.full,
             accept_renaming=reading.accept_renaming,
             gate=gate.options(resolved.recipe.name),
+            changes=changes,
         )
         if report.failure is None and not report.interrupted:
-            report = replace(report, hooks=_drain(resolved, reading, spool, settings))
+            report = replace(report, hooks=_drain(resolved, reading, spool, changes, settings))
     try:
-        _tell(report, settings)
+        _print_report(report, settings)
     finally:
         # Also where standard output takes nothing more.
-        failed = worst(files.finish(report), gate.finish())
-    if boxed and report.failure is None:
-        settings.tell(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
+        failed = worst(files.finish(report), changes_file.finish(), gate.finish())
+    if is_default and report.failure is None:
+        settings.print_note(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
     return worst(report.exit_code, failed)
 
 
 def _drain(
-    resolved: "Resolved", reading: ReadingOptions, folder: Path | None, settings: OutputSettings
+    resolved: "ResolvedRecipe",
+    reading: ReadingOptions,
+    folder: Path | None,
+    changes: "ChangeLog | None",
+    settings: OutputSettings,
 ) -> "HooksSummary | None":
-    """Bring in what run hooks have left in the spool, and return what came of it."""
+    """Ingest the runs that hooks have left in the spool; return None for an empty one."""
+    from mlcat_ingest.hooks.drain import drain_spool
     from mlcat_ingest.pipeline.report.report import HooksSummary, failure_of
     from mlcat_ingest.recipe import secrets
 
@@ -130,13 +142,13 @@ def _drain(
     if not left:
         return None
     try:
-        drained = drained_spool(resolved, reading.recipe, spool)
+        result = drain_spool(resolved, spool, reading.recipe, changes)
     except MlcatError as error:
-        settings.complain(f"hooks: {error}", error)
+        settings.print_error(f"hooks: {error}", error)
         failure = failure_of(error, secrets.mask)
         return HooksSummary(exit_code_of(error), left=left, failure=failure)
-    tell(drained, settings)
-    return drained.summary()
+    print_drain(result, settings)
+    return result.summary()
 
 
 def _refuse_with_dry_run(*given: object) -> None:
@@ -146,20 +158,11 @@ def _refuse_with_dry_run(*given: object) -> None:
         raise click.UsageError(f"{wrong[0]} goes with a run; --dry-run makes a plan only")
 
 
-def _tell(report: "Report", settings: OutputSettings) -> None:
+def _print_report(report: "Report", settings: OutputSettings) -> None:
     from mlcat_ingest.pipeline.report.render import as_data, as_text
 
-    failure = report.failure
-    if failure is not None:
-        cure = "" if failure.expected or settings.tracebacks else SEE_MORE
-        settings.complain(f"{failure}{cure}", report.error)
+    settings.print_failure(report)
     if settings.log_format == "json":
-        output.out(_line(as_data(report)))
-    elif report.records if failure else not (settings.quiet and report.exit_code == EXIT_OK):
+        output.out_json(as_data(report), indent=None)
+    elif report.records if report.failure else not (settings.quiet and report.exit_code == EXIT_OK):
         output.out_report(as_text(report, cause=False))
-
-
-def _line(data: object) -> str:
-    import json
-
-    return json.dumps(data, ensure_ascii=False)

@@ -1,7 +1,5 @@
 """`mlcat-ingest schema`: print the JSON Schema of recipes, or of definitions files."""
 
-import json
-
 import click
 
 from mlcat_ingest.cli import output
@@ -19,4 +17,4 @@ def command(what: str) -> None:
     from mlcat_ingest.workflows.schema import definitions_schema, json_schema
 
     schema = json_schema() if what == "recipe" else definitions_schema()
-    output.out(json.dumps(schema, indent=2, ensure_ascii=False))
+    output.out_json(schema)

@@ -1,6 +1,5 @@
 """`mlcat-ingest state`: what a recipe remembers between runs, and how to make it forget."""
 
-import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -8,16 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.asking import agreed
-from mlcat_ingest.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import OutputSettings, say_options
-from mlcat_ingest.cli.reading import read_recipe
+from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
+from mlcat_ingest.cli.options import OutputSettings, output_options, read_recipe
+from mlcat_ingest.cli.output import confirm
 from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlcat_ingest.pipeline.state.summary import PartitionSummary, Summary
+    from mlcat_ingest.pipeline.state.inspection import PartitionSummary, Summary
 
 
 @click.group(
@@ -36,28 +34,28 @@ def command() -> None:
 @command.command(epilog="\b\nExample:\n  mlcat-ingest state show recipe.yml --json")
 @click.argument("recipe")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@say_options
+@output_options
 def show(recipe: str, *, as_json: bool) -> None:
     """Show what RECIPE, a file or an address, remembers: records, checkpoints, names, who runs it.
 
     Exit status: 0, also where nothing is remembered; 2 the recipe or the database is at fault.
     """
     from mlcat_ingest.core.text import printable
-    from mlcat_ingest.pipeline.state.summary import summary
+    from mlcat_ingest.pipeline.state.inspection import summary
 
-    found = read_recipe(recipe).recipe
-    told = summary(found.state.url, found.name)
+    resolved = read_recipe(recipe).recipe
+    remembered = summary(resolved.state.url, resolved.name)
     if as_json:
-        output.out(json.dumps(asdict(told), indent=2, ensure_ascii=False))
+        output.out_json(asdict(remembered))
     else:
-        for line in _lines(told):
+        for line in _lines(remembered):
             output.out(printable(line))
 
 
 @command.command(epilog="\b\nExample:\n  mlcat-ingest state reset recipe.yml --yes")
 @click.argument("recipe")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@say_options
+@output_options
 def reset(recipe: str, *, yes: bool) -> int:
     """Make RECIPE, a file or an address, forget: its next run reads everything again.
 
@@ -66,27 +64,29 @@ def reset(recipe: str, *, yes: bool) -> int:
     Exit status: 0, also where nothing was remembered; 1 a run of it is at work, or the answer
     was no; 2 the recipe or the database is at fault, or nobody is there to answer.
     """
-    from mlcat_ingest.pipeline.state.database import shown
-    from mlcat_ingest.pipeline.state.summary import reset as forget
+    from mlcat_ingest.pipeline.state.database import printable_url
+    from mlcat_ingest.pipeline.state.inspection import reset as forget
 
-    found = read_recipe(recipe).recipe
-    database = shown(found.state.url)
-    if not yes and not agreed(f"Forget the state of {found.name!r} in {database}?"):
+    resolved = read_recipe(recipe).recipe
+    database = printable_url(resolved.state.url)
+    if not yes and not confirm(f"Forget the state of {resolved.name!r} in {database}?"):
         return EXIT_FAILED
-    if forget(found.state.url, found.name):
-        OutputSettings.current().tell(f"The state of {found.name!r} in {database} is forgotten.")
+    if forget(resolved.state.url, resolved.name):
+        OutputSettings.current().print_note(
+            f"The state of {resolved.name!r} in {database} is forgotten."
+        )
     else:
-        OutputSettings.current().tell(f"{found.name!r} has no state in {database}.")
+        OutputSettings.current().print_note(f"{resolved.name!r} has no state in {database}.")
     return EXIT_OK
 
 
-def _lines(told: "Summary") -> "Iterator[str]":
-    yield f"{told.recipe}: state in {told.database}"
-    if told.holder is not None:
-        yield f"  running now: {told.holder}"
-    if not told.parts:
+def _lines(remembered: "Summary") -> "Iterator[str]":
+    yield f"{remembered.recipe}: state in {remembered.database}"
+    if remembered.holder is not None:
+        yield f"  running now: {remembered.holder}"
+    if not remembered.parts:
         yield "  nothing is remembered: the next run reads everything"
-    for part in told.parts:
+    for part in remembered.parts:
         instance = f", instance {part.instance}" if part.instance else ""
         yield f"  {part.source}{instance} into {part.catalog}"
         for name, value in _facts(part):

@@ -1,1 +1,1 @@
-"""What a catalog is (`base.py`), and the client of the service, `CatalogClient`."""
+"""The catalog interface (`base.py`) and its clients: a service, the embedded catalog, a file."""

@@ -1,4 +1,4 @@
-"""Where the catalog service is and which token it gets, and where each of the two came from.
+"""Settings of a catalog service: its address and token, and the place that each came from.
 
 Order: what is given explicitly, then ``MLCAT_SERVER``/``MLCAT_TOKEN``, then ``DATAHUB_GMS_URL``/
 ``DATAHUB_GMS_TOKEN``, then ``~/.datahubenv``. A token is only sent to the server it belongs to:
@@ -73,7 +73,7 @@ def resolve(
         chosen = chosen or (place if place.server else None)
         if chosen is None:
             continue
-        holder = next((p for p in found if p.token is not None and _same(p, chosen)), None)
+        holder = next((p for p in found if p.token is not None and _is_same(p, chosen)), None)
         if holder is not None:
             break
     if chosen is None or chosen.server is None:
@@ -134,7 +134,7 @@ def _clean(text: object) -> str | None:
     return text.strip() or None if isinstance(text, str) else None
 
 
-def _same(place: _SettingPlace, chosen: _SettingPlace) -> bool:
+def _is_same(place: _SettingPlace, chosen: _SettingPlace) -> bool:
     return place.server is None or place.server.rstrip("/") == (chosen.server or "").rstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""What a catalog is: it reads and writes; where it can, it is searched and evaluates tests.
+"""The interface of a catalog: it reads and writes; some are searched and evaluate tests.
 
 A recipe calls it a `sink`. An implementation derives from `Catalog` and has five methods: `open`,
 `read_many`, `write`, `check` and `close`. Each further member has a default, which declares that
@@ -6,17 +6,18 @@ the catalog cannot do it.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
-from mlcat_ingest.core.awaiting import Awaits
-from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.findings import Finding, ProbeResult
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,
     NotAuthorizedError,
     ProtocolMismatchError,
+    RecipeError,
 )
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -28,7 +29,7 @@ may not ask."""
 
 @dataclass(frozen=True, slots=True)
 class StoredAspect:
-    """An aspect as the catalog holds it; `version` counts its changes, None where not told."""
+    """An aspect as the catalog holds it; `version` counts its changes, None where unknown."""
 
     value: Aspect
     version: str | None = None
@@ -39,8 +40,22 @@ StoredEntity = Mapping[str, StoredAspect]
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
-    """The live entities of one type that one source wrote: how many, and their URNs in pages."""
+class AspectWrite:
+    """One version of an aspect, and what the catalog noted of its write; None where it did not.
+
+    `at_ms` is epoch milliseconds, `client` the program that wrote, as it called itself.
+    """
+
+    value: Aspect
+    actor: str | None = None
+    at_ms: int | None = None
+    run_id: str | None = None
+    client: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntities:
+    """The live entities of one type that a source wrote: how many, and their URNs in pages."""
 
     total: int
     pages: Iterator[list[str]]
@@ -56,12 +71,25 @@ class TestOutcome:
     failing: tuple[str, ...] = ()
 
 
+EvaluatedBy = Literal["service", "client"]
+"""The side that evaluates metadata tests: the service, or the client in its place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation gave: outcomes by entity URN, or why nothing was evaluated."""
+    """The result of an evaluation: outcomes by entity URN, or why nothing was evaluated.
+
+    `unevaluated` holds tests that could not be evaluated on some entity, which then has no outcome,
+    or on any; by the test's URN it says why. `not_stored` says by entity URN why outcomes that were
+    to be pushed were not. A service `lacks_call` that has no endpoint for it, whoever asks.
+    """
 
     outcomes: Mapping[str, TestOutcome] = field(default_factory=dict)
     not_evaluated: str | None = None
+    unevaluated: Mapping[str, str] = field(default_factory=dict)
+    not_stored: Mapping[str, str] = field(default_factory=dict)
+    where: EvaluatedBy = "service"
+    lacks_call: bool = False
 
 
 class Reads(Protocol):
@@ -83,6 +111,16 @@ class Reads(Protocol):
         """
         del urn, aspect, version
         return None
+
+    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
+        """Return aspects of an entity in the versions named, 0 for the latest.
+
+        Versions that the catalog does not keep are left out.
+
+        Cost: one request.
+        """
+        del urn, versions
+        return {}
 
 
 class Writes(Protocol):
@@ -111,8 +149,8 @@ class Searches(Protocol):
     """
 
     @abstractmethod
-    def owned(self, entity_type: str, source: str) -> Owned:
-        """Return the live entities of a type whose `mlcat.source` names `source`.
+    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+        """Return the live entities of a type whose `mlcat.source` names `source`; None: any.
 
         Cost: one request for each 1,000; the total comes with the first.
         """
@@ -124,12 +162,28 @@ class Searches(Protocol):
         Cost: one request for each 1,000.
         """
 
+    def consumers(self, features: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each of `features` with the URNs of a page of what uses it, removed models too.
+
+        Cost: one request for 20 features, and for one that more than 100 models use, one for each
+        1,000.
+        """
+        del features
+        raise ProtocolMismatchError("the catalog cannot list the models that use a feature")
+
     @abstractmethod
     def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return for each text the URNs of a few datasets that a search for it finds.
 
         Cost: one request.
         """
+
+    def metadata_tests(self) -> Iterator[list[str]]:
+        """Yield the URNs of the live metadata tests, in pages.
+
+        Cost: one request for each 1,000.
+        """
+        raise ProtocolMismatchError("the catalog does not list its metadata tests")
 
 
 class Evaluates(Protocol):
@@ -150,19 +204,28 @@ class Evaluates(Protocol):
 class NoEntities(Searches):
     """Searches a catalog that is empty."""
 
-    def owned(self, entity_type: str, source: str) -> Owned:
+    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         """Return no entities."""
         del entity_type, source
-        return Owned(0, iter(()))
+        return SourceEntities(0, iter(()))
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield nothing."""
         del group
         return iter(())
 
+    def consumers(self, features: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield nothing."""
+        del features
+        return iter(())
+
     def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return no dataset for any of `texts`."""
         return [() for _ in texts]
+
+    def metadata_tests(self) -> Iterator[list[str]]:
+        """Yield nothing."""
+        return iter(())
 
 
 class NoEvaluation(Evaluates):
@@ -180,31 +243,31 @@ class NoEvaluation(Evaluates):
         return Evaluation(not_evaluated=self._reason)
 
 
-class Catalog(Reads, Writes, Awaits, Protocol):
+class Catalog(Reads, Writes, RequestSide, Protocol):
     """A catalog. Nothing is contacted before `open`; safe to use from several threads after it."""
 
     @property
     def keeps(self) -> bool:
-        """Whether what is written can be read again, so that a later run can build on it."""
+        """True if a later run can read what was written, and build on it."""
         return True
 
     @property
     def address(self) -> str:
-        """What tells this catalog from others; state is kept under it. Nothing is contacted."""
+        """The identity of this catalog, under which state is kept. Nothing is contacted."""
         return ""
 
     @property
     def search(self) -> Searches:
-        """What searches the catalog.
+        """The search of the catalog.
 
         Raises:
-            ProtocolMismatchError: nothing does.
+            ProtocolMismatchError: it has none.
         """
         raise ProtocolMismatchError("the catalog cannot be searched")
 
     @property
     def evaluator(self) -> Evaluates:
-        """What evaluates the catalog's metadata tests."""
+        """The evaluator of the catalog's metadata tests."""
         return NoEvaluation("the catalog does not evaluate metadata tests")
 
     @property
@@ -233,6 +296,20 @@ class Catalog(Reads, Writes, Awaits, Protocol):
 
         With `write` an entity of the check's own is written and deleted again.
         """
+
+    def probe(self) -> Generator[ProbeResult | Finding]:
+        """Return a generator of the facts that runs rely on, each tried on probe entities.
+
+        These are deleted again, also where it is closed early. Nothing is contacted before the
+        first row.
+
+        Raises:
+            RecipeError: the catalog is no service.
+        """
+        raise RecipeError(
+            "--probe tries a catalog service, and the recipe's sink is none",
+            hint="give a sink of the type rest or embedded",
+        )
 
     @abstractmethod
     def close(self, *, complete: bool = True) -> None:

@@ -2,31 +2,55 @@
 
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mlcat_ingest.client import tasks
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Searches, StoredAspect
-from mlcat_ingest.client.capabilities import Capabilities, probe
-from mlcat_ingest.client.connection import Connection
-from mlcat_ingest.client.deletion import delete_entity
+from mlcat_ingest.client.connection import Capabilities, Connection, read_capabilities
 from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import ServiceEvaluator
-from mlcat_ingest.client.graphql import graphql
 from mlcat_ingest.client.reader import AspectReader
+from mlcat_ingest.client.responses import NO_SUCH_CALL, one_line, wrong_address
 from mlcat_ingest.client.search import Search
-from mlcat_ingest.core.awaiting import Awaited
-from mlcat_ingest.core.closing import Closing
-from mlcat_ingest.errors import AspectRejectedError, RecipeError
+from mlcat_ingest.core.findings import Finding, ProbeResult
+from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.resources import Closing
+from mlcat_ingest.errors import (
+    AspectRejectedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    CodecError,
+    ProtocolMismatchError,
+    RecipeError,
+)
+from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
+from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.session import HttpOptions
 
 _OURS: Final = frozenset(kind.entity_type for kind in KINDS.values() if kind.own)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """The status of a search-index task; `error` is set where it cannot be found or read.
+
+    `task` is ``<node id>:<task id>``; `run_time_ns` counts nanoseconds; `status` holds the
+    counters (total, updated, created, deleted, …) as the service gives them.
+    """
+
+    task: str
+    completed: bool = False
+    run_time_ns: int | None = None
+    status: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
 
 
 class CatalogClient(AspectReader, Emitter, Closing):
@@ -71,12 +95,12 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
     @property
     def search(self) -> Searches:
-        """What searches the service."""
+        """The search of the service."""
         return self._search
 
     @property
     def evaluator(self) -> ServiceEvaluator:
-        """What evaluates the service's metadata tests."""
+        """The evaluator of the service's metadata tests."""
         return self._evaluator
 
     @property
@@ -86,7 +110,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
     @property
     def address(self) -> str:
-        """What tells this catalog from others: its base address.
+        """The identity of this catalog: its base address.
 
         Raises:
             RecipeError: there is no usable address or token.
@@ -98,9 +122,9 @@ class CatalogClient(AspectReader, Emitter, Closing):
         """The address and token in use, and where they came from; its repr shows no token."""
         return self._connection.credentials
 
-    def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
-        return self._connection.awaited()
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer; see `RequestSide`."""
+        return self._connection.pending_request()
 
     @property
     def requests_made(self) -> int:
@@ -109,14 +133,14 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
     @property
     def clock_skew_s(self) -> float | None:
-        """How many seconds the service's clock is ahead of ours, None before it told the time."""
+        """Seconds that the service's clock is ahead of ours, None before its first answer."""
         return self._connection.clock_skew_s
 
     def connect(self) -> Capabilities:
-        """Return what the service is and can do; asked once. See `capabilities.probe`."""
+        """Return what the service is and can do; asked once. See `read_capabilities`."""
         with self._lock:
             if self._capabilities is None:
-                self._capabilities = probe(self._connection)
+                self._capabilities = read_capabilities(self._connection)
             return self._capabilities
 
     def open(self, *, read_only: bool = False) -> str:
@@ -128,7 +152,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         del read_only
         service = self.connect()
         if not service.is_supported:
-            log.warning("%s", service.unsupported())
+            log.warning("%s", service.upgrade_message())
         return f"{service.describe()} at {self.server}"
 
     def read_many(
@@ -171,8 +195,19 @@ class CatalogClient(AspectReader, Emitter, Closing):
                 )
 
     def delete_entity(self, urn: str) -> None:
-        """Delete an entity for good, its history too. See `deletion.delete_entity`."""
-        delete_entity(self._connection, urn)
+        """Delete an entity for good, with its history; one that does not exist is no error.
+
+        Raises:
+            CatalogRequestError: the service has no such call, or refused it.
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+
+        Source: DataHub's Rest.li resource ``/entities``, action ``delete``.
+        Cost: one request.
+        """
+        reply = self._connection.post("/entities?action=delete", dumps({"urn": urn}))
+        if not reply.ok:
+            raise self._connection.refusal(reply, what="the deletion", urn=urn)
 
     def graphql(
         self,
@@ -180,22 +215,151 @@ class CatalogClient(AspectReader, Emitter, Closing):
         variables: Mapping[str, Any] | None = None,
         operation_name: str | None = None,
     ) -> dict[str, Any]:
-        """Return a query's `data`. See `graphql.graphql`."""
-        return graphql(self._connection, query, variables, operation_name)
+        """Return the `data` of a GraphQL query, keyed by the root fields of `query`.
+
+        Raises:
+            CatalogRequestError: the query is refused or fails; its errors are in the message.
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+
+        Source: ``POST /api/graphql``; a failed query is a 200 with a list `errors`.
+        Cost: one request.
+        """
+        body: dict[str, Any] = {"query": query}
+        if variables:
+            body["variables"] = dict(variables)
+        if operation_name:
+            body["operationName"] = operation_name
+        reply = self._connection.post("/api/graphql", dumps(body))
+        if reply.status in NO_SUCH_CALL:
+            raise wrong_address(reply, self._connection.message(reply))
+        # A refused query may come with its errors in GraphQL's own shape.
+        answer = reply.json() if reply.ok or _is_json(reply.content) else None
+        errors = answer.get("errors") if isinstance(answer, dict) else None
+        if errors:
+            raise CatalogRequestError(
+                f"the query failed: {self._connection.mask(_error_messages(errors))}",
+                status=reply.status,
+            )
+        if not reply.ok:
+            raise self._connection.refusal(reply, what="the query")
+        data = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(data, dict):
+            raise ProtocolMismatchError(
+                f"{reply.peer} at {reply.url} answered a GraphQL query without data",
+                hint="is it a DataHub-compatible service?",
+            )
+        return data
 
     def task_status(
         self, task: str | None = None, *, node_id: str = "", task_id: int = 0
-    ) -> tasks.TaskStatus:
-        """Return the status of a search-index task. See `tasks.task_status`."""
-        return tasks.task_status(self._connection, task, node_id=node_id, task_id=task_id)
+    ) -> TaskStatus:
+        """Return the status of `task`, or of the task `task_id` of the node `node_id`.
 
-    def wait(self, task: str, *, timeout_s: float = 300.0, poll_s: float = 1.0) -> tasks.TaskStatus:
-        """Return the status of `task` once it has ended. See `tasks.wait_for_task`."""
-        return tasks.wait_for_task(
-            lambda: self.task_status(task), timeout_s=timeout_s, poll_s=poll_s
-        )
+        Raises:
+            CatalogRequestError: the service does not take the task's name.
+            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: as their names say.
+
+        Source: ``POST /operations?action=getEsTaskStatus``. The status is a JSON text in the
+        reply's `value`, and on DataHub a part of it is JSON text once more.
+        Cost: one request.
+        """
+        body = {"task": task} if task is not None else {"nodeId": node_id, "taskId": task_id}
+        reply = self._connection.post("/operations?action=getEsTaskStatus", dumps(body))
+        if reply.status in NO_SUCH_CALL:
+            raise wrong_address(reply, self._connection.message(reply))
+        if not reply.ok:
+            raise self._connection.refusal(reply, what="the status of a task")
+        return _status_of(reply, task if task is not None else f"{node_id}:{task_id}")
+
+    def wait(self, task: str, *, timeout_s: float = 300.0, poll_s: float = 1.0) -> TaskStatus:
+        """Return the status of `task` once it has ended; see `wait_for_task`."""
+        return wait_for_task(lambda: self.task_status(task), timeout_s=timeout_s, poll_s=poll_s)
+
+    def probe(self) -> Generator[ProbeResult | Finding]:
+        """Return a generator of the facts that runs rely on, tried on probe entities.
+
+        See `probes.run_probes`.
+        """
+        from mlcat_ingest.client.probes import run_probes  # it writes with a client of this class
+
+        return run_probes(self._connection)
 
     def close(self, *, complete: bool = True) -> None:
         """Close all connections; safe to call twice."""
         del complete  # what was written is acknowledged and stays
         self._connection.close()
+
+
+def _is_json(content: bytes) -> bool:
+    return content.lstrip()[:1] == b"{"
+
+
+def _error_messages(errors: object) -> str:
+    """Return the messages of GraphQL errors, in order, on one line."""
+    listed = errors if isinstance(errors, list) else [errors]
+    messages = [
+        str(error["message"]) if isinstance(error, dict) and "message" in error else str(error)
+        for error in listed
+    ]
+    return one_line("; ".join(dict.fromkeys(messages)))
+
+
+def wait_for_task(
+    read: Callable[[], TaskStatus],
+    *,
+    timeout_s: float = 300.0,
+    poll_s: float = 1.0,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> TaskStatus:
+    """Return the status that `read` gives once the task is complete or cannot be read.
+
+    `poll_s` lies between two requests; at least one is made, whatever `timeout_s` is.
+
+    Raises:
+        CatalogUnavailableError: the task was still at work after `timeout_s`.
+    """
+    end = clock() + timeout_s
+    while True:
+        status = read()
+        if status.completed or status.error is not None:
+            return status
+        left_s = end - clock()
+        if left_s <= 0:
+            raise CatalogUnavailableError(
+                f"task {status.task} is still at work after {timeout_s:g} s",
+                hint="ask again later, or wait longer",
+            )
+        sleep(min(poll_s, left_s))
+
+
+def _status_of(reply: Reply, task: str) -> TaskStatus:
+    body = reply.json()
+    answer = _decode(body["value"] if isinstance(body, dict) and "value" in body else body)
+    if not isinstance(answer, dict):
+        raise ProtocolMismatchError(
+            f"{reply.peer} at {reply.url} answered a task's status in an unknown shape",
+            hint="is it a DataHub-compatible service?",
+        )
+    if "error" in answer:
+        return TaskStatus(task, error=str(answer["error"]))
+    nanos = answer.get("runTimeNanos")
+    status = _decode(answer.get("status"))
+    return TaskStatus(
+        str(answer.get("taskId", task)),
+        completed=answer.get("completed") is True,
+        run_time_ns=nanos if isinstance(nanos, int) else None,
+        status=status if isinstance(status, dict) else {"status": status},
+    )
+
+
+def _decode(value: Any) -> Any:
+    """Return what a JSON text says; what is not JSON text stays as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return loads(value)
+    except CodecError:
+        return value

@@ -14,7 +14,7 @@ from pydantic import (
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import RecipeModel, ServiceUrl, none_if_empty
-from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
+from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
 
 _ALWAYS_SYNC = "is not needed: writes are always durable when they are acknowledged; delete it"
 _ALWAYS_RESTLI = "is not needed: the service is asked what it takes; delete it"
@@ -90,4 +90,4 @@ SINKS: Mapping[str, tuple[type[RecipeModel], str]] = {
 """Type in the recipe to its configuration and its class, the latter as `module:Class`."""
 
 SINK_ALIASES: Mapping[str, str] = {"datahub-rest": "rest"}
-"""What DataHub's recipes call a sink."""
+"""Names of sinks in DataHub's recipes."""

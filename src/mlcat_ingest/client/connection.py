@@ -1,15 +1,29 @@
 """One catalog service over HTTP: requests with the token on, refusals as errors without it."""
 
+import re
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from requests.auth import AuthBase, HTTPBasicAuth
 
 from mlcat_ingest.client.auth import Credentials
-from mlcat_ingest.client.responses import refusal, server_message
-from mlcat_ingest.core.awaiting import Awaited
-from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, MlcatError
+from mlcat_ingest.client.responses import ADDRESS_HINT, refusal, server_message, wrong_address
+from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    CatalogUnavailableError,
+    MlcatError,
+    ProtocolMismatchError,
+    RecipeError,
+)
+from mlcat_ingest.metadata.urn import FABRICS
+from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.http import Http, Reply
-from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.net.session import BearerAuth, HttpOptions
+from mlcat_ingest.recipe.connection import ConnectionConfig
 
 PEER = "the catalog service"
 
@@ -69,9 +83,9 @@ class Connection:
         """The base address, without a slash at its end."""
         return self.credentials.server
 
-    def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
-        return None if self._opened is None else self._opened.awaited()
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer; see `RequestSide`."""
+        return None if self._opened is None else self._opened.pending_request()
 
     @property
     def requests_made(self) -> int:
@@ -80,7 +94,7 @@ class Connection:
 
     @property
     def clock_skew_s(self) -> float | None:
-        """How many seconds the service's clock is ahead of ours, None before it told the time."""
+        """Seconds that the service's clock is ahead of ours, None before its first answer."""
         return None if self._opened is None else self._opened.clock_skew_s
 
     def get(self, path: str) -> Reply:
@@ -117,13 +131,13 @@ class Connection:
 
     def message(self, reply: Reply) -> str:
         """Return the service's words about a refusal, the token masked should it repeat it."""
-        return self.masked(server_message(reply))
+        return self.mask(server_message(reply))
 
     def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
         """Return the error for a reply that refuses `what`, to be raised by the caller."""
         return refusal(reply, self.message(reply), what=what, urn=urn)
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Return `text` without the token."""
         token = self.credentials.token
         return text.replace(token, "***") if token else text
@@ -132,3 +146,161 @@ class Connection:
         """Close all connections; safe to call twice."""
         if self._opened is not None:
             self._opened.close()
+
+
+def http_options(
+    config: ConnectionConfig, *, peer: str, connections: int, connect_timeout_s: float = 5.0
+) -> HttpOptions:
+    """Return how requests to `peer` are sent.
+
+    Raises:
+        RecipeError: a certificate file that is not there, or a user name without a password.
+    """
+    return HttpOptions(
+        auth=auth_of(config, peer),
+        headers={name: value.get_secret_value() for name, value in config.headers.items()},
+        trust=Trust(_verify(config), _cert(config)),
+        connect_timeout_s=connect_timeout_s,
+        read_timeout_s=config.timeout_s,
+        retries=config.retries,
+        connections=connections,
+    )
+
+
+def auth_of(config: ConnectionConfig, peer: str) -> AuthBase | None:
+    """Return what signs requests to `peer` in, None where nothing does.
+
+    Raises:
+        RecipeError: a user name without a password, or a password without a user name.
+    """
+    if config.token is not None:
+        return BearerAuth(config.token.get_secret_value().strip())
+    if config.username is None and config.password is None:
+        return None
+    if config.username is None or config.password is None:
+        missing = "username" if config.username is None else "password"
+        raise RecipeError(
+            f"{peer}'s `{missing}` is missing",
+            hint="basic authentication needs `username` and `password`",
+        )
+    # As bytes, since requests would spell a text in Latin-1 and servers read UTF-8.
+    password = config.password.get_secret_value()
+    return HTTPBasicAuth(config.username.encode(), password.encode())
+
+
+def _verify(config: ConnectionConfig) -> bool | str:
+    if config.verify is False:
+        return False
+    return True if config.ca_bundle is None else _existing(config.ca_bundle, "ca_bundle")
+
+
+def _cert(config: ConnectionConfig) -> str | tuple[str, str] | None:
+    if config.client_cert is None:
+        return None
+    cert = _existing(config.client_cert, "client_cert")
+    return cert if config.client_key is None else (cert, _existing(config.client_key, "client_key"))
+
+
+def _existing(path: Path, option: str) -> str:
+    if not path.exists():
+        raise RecipeError(f"{option}: there is no {path}")
+    return str(path)
+
+
+SMALLEST_RELEASE: Final = (1, 0)
+"""The oldest supported release of DataHub: older ones acknowledge some aspects of models, and drop
+them. Source: entity-registry.yml and MLModelProperties.pdl of v0.15 and v1.0."""
+
+_DATAHUB = "acryldata/datahub"
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+ENVIRONMENTS_SINCE: Final = {
+    "SANDBOX": (0, 15),
+    **dict.fromkeys(("PRD", "TST", "SIT", "SBX"), (1, 2)),
+    "CERT": (1, 7),
+}
+"""Releases of DataHub by the environments that they added. Source: `FabricType.pdl`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The answer of ``/config``: `datahub_version` is None for every service but DataHub."""
+
+    datahub: bool
+    datahub_version: str | None
+
+    @property
+    def release(self) -> tuple[int, int] | None:
+        """The release of DataHub, None where the version is not known."""
+        found = _VERSION.match(self.datahub_version or "")
+        return None if found is None else (int(found[1]), int(found[2]))
+
+    @property
+    def is_supported(self) -> bool:
+        """False for a release that is known to be older than the smallest supported one."""
+        return self.release is None or self.release >= SMALLEST_RELEASE
+
+    @property
+    def environments(self) -> frozenset[str]:
+        """The environments that entities may have; all where the version is not known."""
+        release = self.release
+        if release is None:
+            return FABRICS
+        return FABRICS - {env for env, since in ENVIRONMENTS_SINCE.items() if release < since}
+
+    def upgrade_message(self) -> str:
+        """Return the sentence for the user about a release that is not supported."""
+        smallest = ".".join(map(str, SMALLEST_RELEASE))
+        return (
+            f"{self.describe()} is older than v{smallest}.0, the oldest supported release: it "
+            "acknowledges some aspects of models and drops them"
+        )
+
+    def describe(self) -> str:
+        """Return a name for the service in a line for the user."""
+        if not self.datahub:
+            return "the catalog"
+        return f"DataHub {self.datahub_version}" if self.datahub_version else "DataHub"
+
+
+def read_capabilities(connection: Connection) -> Capabilities:
+    """Return what the service says it is.
+
+    Raises:
+        ProtocolMismatchError: what answers is not a catalog service.
+        AuthenticationError: a web page answers in its place.
+        CatalogUnavailableError: nothing answers.
+
+    Source: ``/config``, where ``noCode`` is the text "true" on every supported server.
+    Cost: one request.
+    """
+    try:
+        reply = connection.get("/config")
+    except AuthenticationError as error:
+        if error.context.get("status") == 401:
+            raise
+        raise AuthenticationError(
+            error.message,
+            hint="a login page, or DataHub's web address? then try it with /api/gms at its end",
+            context=error.context,
+        ) from error
+    if reply.status == 404:
+        raise wrong_address(reply, connection.message(reply))
+    if not reply.ok:
+        raise connection.refusal(reply, what="the request for its configuration")
+    config = reply.json()
+    if not isinstance(config, dict) or str(config.get("noCode")).lower() != "true":
+        raise ProtocolMismatchError(
+            f"{reply.peer} at {reply.url} does not describe itself as a catalog service",
+            hint=ADDRESS_HINT,
+        )
+    return _read_config(config)
+
+
+def _read_config(config: Mapping[str, Any]) -> Capabilities:
+    versions = config.get("versions")
+    entry = versions.get(_DATAHUB) if isinstance(versions, dict) else None
+    version = entry.get("version") if isinstance(entry, dict) else None
+    known = isinstance(version, str) and version not in {"", "null"}
+    return Capabilities(datahub=entry is not None, datahub_version=version if known else None)

@@ -1,27 +1,32 @@
 """The embedded catalog: its server is a child process on loopback, which ends with the run.
 
 The child gets the database and a one-run token by its standard input. That pipe stays open while
-the run lives, so the child also ends when the run is killed. Where a `catalog serve` is alive on
-the same file, that one is used instead.
+the run lives, so the child also ends when the run is killed. A `catalog serve` that is alive
+on the same file is used instead.
 """
 
+import json
 import os
 import re
 import secrets
+import subprocess
+import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final, Self, cast
 
 from mlcat_ingest.catalog.server.lock import Running, read_lock
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.child import CatalogChild
 from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.connection import PEER, Connection
-from mlcat_ingest.client.probe import probe
+from mlcat_ingest.client.rest import probe_writes
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
@@ -94,7 +99,7 @@ class EmbeddedCatalog(CatalogClient, Catalog):
 
     @property
     def search(self) -> Searches:
-        """What searches the catalog."""
+        """The search of the catalog."""
         return NoEntities() if self._absent else super().search
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
@@ -108,7 +113,7 @@ class EmbeddedCatalog(CatalogClient, Catalog):
             yield Finding("embedded catalog", "failed", error.message, error.hint)
             return
         if write:
-            yield from probe(self)
+            yield from probe_writes(self)
 
     def close(self, *, complete: bool = True) -> None:
         """Close connections and end the child, if it is ours; safe to call twice."""
@@ -117,11 +122,11 @@ class EmbeddedCatalog(CatalogClient, Catalog):
 
 
 class _Server:
-    """What serves a database: a child of ours, or the `catalog serve` that is alive on it."""
+    """The server of a database: a child of ours, or the `catalog serve` that is alive on it."""
 
     def __init__(self, db: str) -> None:
         """Keep the database's place."""
-        self.file = Path(_shown(db))
+        self.file = Path(_path_of(db))
         self._db = db
         self._child: CatalogChild | None = None
         self._credentials: Credentials | None = None
@@ -157,14 +162,14 @@ class _Server:
             raise CatalogUnavailableError("the embedded catalog is not open")
         return self._credentials
 
-    def explained(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
+    def with_cause(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
         """Return an error that names the file: nobody knows the address of our child."""
         child = self._child
         if child is None:
             return error
-        ended = child.ended(_LAST_BREATH_S)
-        if ended is not None:
-            return CatalogUnavailableError(ended)
+        exit_reason = child.exit_reason(_LAST_BREATH_S)
+        if exit_reason is not None:
+            return CatalogUnavailableError(exit_reason)
         words = re.sub(
             rf"{re.escape(PEER)} at {re.escape(child.url)}[^\s:]*",
             f"the catalog in {self.file}",
@@ -187,22 +192,22 @@ class _ServerConnection(Connection):
     def __init__(self, server: _Server) -> None:
         """Ask `server` for its address."""
         super().__init__(lambda: (server.credentials(), _OPTIONS))
-        self._explained = server.explained
+        self._with_cause = server.with_cause
 
     def request(self, method: str, path: str, body: bytes | None) -> Reply:
         """Return the reply to a request; see `Connection.request`."""
         try:
             return super().request(method, path, body)
         except CatalogUnavailableError as error:
-            explained = self._explained(error)
-            if explained is error:
+            with_cause = self._with_cause(error)
+            if with_cause is error:
                 raise
-            raise explained from error
+            raise with_cause from error
 
     def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
         """Return the error for a reply that refuses `what`; see `Connection.refusal`."""
         error = super().refusal(reply, what=what, urn=urn)
-        return self._explained(error) if isinstance(error, CatalogUnavailableError) else error
+        return self._with_cause(error) if isinstance(error, CatalogUnavailableError) else error
 
 
 def _alive(db: str) -> Running | None:
@@ -220,28 +225,29 @@ def _alive(db: str) -> Running | None:
             return running
         if waited_s > _STARTING_S:
             raise CatalogUnavailableError(
-                f"another catalog holds {_shown(db)} but does not answer",
+                f"another catalog holds {_path_of(db)} but does not answer",
                 hint=f"is process {running.pid} stuck?",
             )
         time.sleep(_PAUSE_S)
 
 
 def _credentials_of(db: str, running: Running) -> Credentials:
+    path = _path_of(db)
     if running.dies_with_parent:
         raise CatalogUnavailableError(
-            f"another run is writing to {_shown(db)} (its catalog is process {running.pid})",
-            hint=f"wait for it, or let both use one `mlcat-ingest catalog serve --db {_shown(db)}`",
+            f"another run is writing to {path} (its catalog is process {running.pid})",
+            hint=f"wait for it, or let both use one `mlcat-ingest catalog serve --db {path}`",
         )
     token = os.environ.get(TOKEN_VARIABLE, "") if running.needs_token else ""
     if running.needs_token and not token:
         raise AuthenticationError(
-            f"the catalog that serves {_shown(db)} at {running.url} asks for a token",
+            f"the catalog that serves {path} at {running.url} asks for a token",
             hint=f"set {TOKEN_VARIABLE} to it",
         )
     return resolve(running.url, token)
 
 
-def _shown(db: str) -> str:
+def _path_of(db: str) -> str:
     """Return the path of the database's file for a line to the user."""
     scheme, separator, rest = db.partition(":///")
     return rest.partition("?")[0] if separator and scheme.startswith("sqlite") else db
@@ -257,3 +263,124 @@ def _would_make(path: Path) -> Finding:
         f"cannot make {path}: no writable folder {folder}",
         "make the folder, or name another file in the sink's `db`",
     )
+
+
+# -P: a file in the working directory must not stand in for a module of the child.
+COMMAND: Final = (sys.executable, "-P", "-m", "mlcat_ingest.catalog.server.child")
+
+_LAST_LINES: Final = 5
+_LONGEST_LINE: Final = 300
+_START_S: Final = 60.0
+_STOP_S: Final = 15.0
+_DRAIN_S: Final = 1.0
+
+
+class CatalogChild:
+    """A child process that serves a catalog at `url`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """Watch over `process`; see `start`."""
+        self.url = ""
+        self._process = process
+        # All three are pipes: `start` asks for them.
+        self._orders = cast("IO[bytes]", process.stdin)
+        self._answers = cast("IO[bytes]", process.stdout)
+        self._words = cast("IO[bytes]", process.stderr)
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
+
+    @classmethod
+    def start(
+        cls,
+        database: str,
+        token: str,
+        *,
+        command: Sequence[str] = COMMAND,
+        start_s: float = _START_S,
+    ) -> Self:
+        """Return a child that serves `database` on a free loopback port to who has `token`.
+
+        Raises:
+            RecipeError: the database cannot be used.
+            CatalogUnavailableError: the child ended, or did not answer within `start_s`.
+        """
+        child = cls(
+            subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                # Ctrl-C is for us: what is under way is still to be written.
+                start_new_session=True,
+            )
+        )
+        with ExitStack() as on_failure:
+            on_failure.callback(child.stop)
+            child.url = child._order({"database": database, "token": token}, start_s)
+            on_failure.pop_all()
+        return child
+
+    def _order(self, order: dict[str, str], start_s: float) -> str:
+        watch = threading.Timer(start_s, self._process.kill)
+        watch.start()
+        try:
+            self._orders.write(json.dumps(order).encode() + b"\n")
+            self._orders.flush()
+            line = self._answers.readline()
+        except OSError:
+            line = b""  # it ended before it read its order
+        finally:
+            watch.cancel()
+        answer = _object(line)
+        if "error" in answer:
+            raise RecipeError(str(answer["error"]), hint=answer.get("hint"))
+        if not isinstance(answer.get("url"), str):
+            self._process.kill()
+            self._process.wait()
+            raise CatalogUnavailableError(
+                f"the embedded catalog did not start{self._stderr_tail()}"
+            )
+        return str(answer["url"])
+
+    def exit_reason(self, wait_s: float = 0.0) -> str | None:
+        """Return how the child ended and its last words; None while it lives.
+
+        A child that is just about to end is given `wait_s` for it.
+        """
+        try:
+            code = self._process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            return None
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return f"the embedded catalog ended with {how}{self._stderr_tail()}"
+
+    def stop(self) -> None:
+        """End the child, gently if it can be; safe to call twice."""
+        with suppress(OSError):  # it may be gone already, with its order still unread
+            self._orders.close()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._listening.join(_DRAIN_S)
+        self._answers.close()
+
+    def _listen(self) -> None:
+        with self._words:
+            for line in self._words:
+                self._last.append(line.decode("utf-8", "replace").rstrip()[:_LONGEST_LINE])
+
+    def _stderr_tail(self) -> str:
+        self._listening.join(_DRAIN_S)
+        words = "; ".join(line for line in self._last if line)
+        return f": {words}" if words else ""
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}

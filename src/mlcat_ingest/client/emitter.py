@@ -1,4 +1,4 @@
-"""Writing: proposals to the service's emit endpoints, one or many, each told apart on refusal.
+"""The emitter: sends proposals to the service, one or many, and names each that is refused.
 
 Every write asks for ``"async": "false"``, so that a reply means that the proposal is durable. URNs
 travel as UTF-8: the DataHub SDK's single emit spells non-ASCII characters as backslash escapes,
@@ -79,9 +79,8 @@ class Emitter:
     """Sends proposals. Safe to use from several threads; each call sends one request at a time.
 
     Neighbours of one URN are one unit: they go in one request, and are taken or refused together.
-    No URN is in two requests in flight, as long as it is not given to two threads. What alone
-    passes `max_proposals` or `max_bytes` is sent alone. `system_metadata` goes with each proposal
-    if given.
+    No URN is in two requests in flight, as long as it is not given to two threads. A unit that
+    passes `max_proposals` or `max_bytes` is sent alone. `system_metadata` goes with each proposal.
     """
 
     def __init__(
@@ -117,10 +116,10 @@ class Emitter:
 
         Cost: one request.
         """
-        body = b'{"proposal":' + self._encoded(proposal) + b',"async":"false"}'
+        body = b'{"proposal":' + self._encode(proposal) + b',"async":"false"}'
         reply = self._connection.post(_ONE, body)
         if reply.status in REFUSED_CONTENT:
-            raise next(self._refused([proposal], reply))
+            raise next(self._refusals([proposal], reply))
         self._accept(reply, what=f"{proposal.aspect_name}", urn=proposal.entity_urn)
 
     def write(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
@@ -146,29 +145,40 @@ class Emitter:
             neighbours = list(some)
             written = [one for one in neighbours if one.change_type != "DELETE"]
             try:
-                group = _EntityBatch(written, self._joined(written))
+                group = _EntityBatch(written, self._encode_all(written))
             except (CodecError, InvalidUrnError) as error:
-                rejected.extend(_rejected(neighbours, NOT_SENT, f"it was not sent: {error}"))
+                rejected.extend(_rejections(neighbours, NOT_SENT, f"it was not sent: {error}"))
                 continue
             refused = self._delete_aspects(neighbours)
             if refused is not None:
                 message = f"an aspect cannot be deleted: {self._connection.message(refused)}"
-                rejected.extend(_rejected(neighbours, refused.status, message))
+                rejected.extend(_rejections(neighbours, refused.status, message))
             elif written:
                 groups.append(group)
         for batch in self._batches(groups):
             rejected.extend(self._send(batch))
         return rejected
 
-    def _joined(self, proposals: Sequence[Proposal]) -> bytes:
+    def send(self, proposals: Sequence[Proposal]) -> Reply:
+        """Return the reply to one request with all of `proposals`, taken or refused.
+
+        Raises:
+            CodecError, InvalidUrnError: one cannot be sent at all.
+            CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as named.
+
+        Cost: one request.
+        """
+        return self._connection.post(_MANY, _HEAD + self._encode_all(proposals) + _TAIL)
+
+    def _encode_all(self, proposals: Sequence[Proposal]) -> bytes:
         # Copied: what orjson returns takes several times its length for as long as it is kept.
         data = bytearray()
         for one in proposals:
-            data += self._encoded(one)
+            data += self._encode(one)
             data += b","
         return bytes(data[:-1])
 
-    def _encoded(self, proposal: Proposal) -> bytes:
+    def _encode(self, proposal: Proposal) -> bytes:
         wire = proposal.wire()
         if self._system_metadata is not None:
             wire["systemMetadata"] = self._system_metadata
@@ -192,14 +202,14 @@ class Emitter:
     def _send(self, batch: Sequence[_EntityBatch]) -> Iterator[AspectRejectedError]:
         """Send a batch; halve it where it is refused, until what is at fault stands alone.
 
-        One record can also set off a fault of the service, which then takes the others. Where it
+        One record can also set off a fault of the service, which then takes the others. If it
         takes none of several, and has taken nothing before, the fault is its own.
         """
         waiting = deque([batch])
         suspects: list[tuple[Sequence[_EntityBatch], Reply]] = []
         while waiting:
             part = waiting.popleft()
-            reply = self._posted(part, whole=part is batch)
+            reply = self._post(part, whole=part is batch)
             is_fault = self._may_be_a_records_fault(reply)
             if not (is_fault or _refuses_content(reply) or self._denies_some(reply)):
                 self._accept_part(part, reply)
@@ -210,13 +220,13 @@ class Emitter:
                 suspects.extend([(refused, reply)] if refused else [])
             else:
                 waiting.extendleft(reversed(halves))
-                yield from self._refused(_proposals(refused), reply)
+                yield from self._refusals(_proposals(refused), reply)
         for part, reply in suspects:
             if len(batch) > 1 and not self._took:
                 self._accept_part(part, reply)
-            yield from self._refused(_proposals(part), reply)
+            yield from self._refusals(_proposals(part), reply)
 
-    def _posted(self, part: Sequence[_EntityBatch], *, whole: bool) -> Reply:
+    def _post(self, part: Sequence[_EntityBatch], *, whole: bool) -> Reply:
         """Return the reply to a part of a batch, which may be `whole`.
 
         Before v1.7 DataHub answers 500 once it has retried a transaction in vain, so that a fault
@@ -246,15 +256,15 @@ class Emitter:
         self._denials += not self._took
         return self._denials <= _DENIALS
 
-    def _refused(
+    def _refusals(
         self, proposals: Iterable[Proposal], reply: Reply
     ) -> Iterator[AspectRejectedError]:
         reason = self._connection.message(reply)
         if is_too_large(reply):
-            yield from _rejected_for_size(list(proposals), reply.status, reason)
+            yield from _rejections_for_size(list(proposals), reply.status, reason)
             return
         kind = AspectChangedError if is_conflict(reply) else AspectRejectedError
-        yield from _rejected(proposals, reply.status, reason, kind)
+        yield from _rejections(proposals, reply.status, reason, kind)
 
     def _accept_part(self, part: Sequence[_EntityBatch], reply: Reply) -> None:
         count = sum(len(group.proposals) for group in part)
@@ -331,7 +341,7 @@ def _proposals(groups: Sequence[_EntityBatch]) -> Iterator[Proposal]:
     return (one for group in groups for one in group.proposals)
 
 
-def _rejected(
+def _rejections(
     proposals: Iterable[Proposal],
     status: int,
     reason: str,
@@ -341,7 +351,7 @@ def _rejected(
         yield kind(urn=one.entity_urn, aspect=one.aspect_name, status=status, reason=reason)
 
 
-def _rejected_for_size(
+def _rejections_for_size(
     proposals: Sequence[Proposal], status: int, reason: str
 ) -> Iterator[AspectRejectedError]:
     """Yield the refusal of each proposal of an entity, and of which one for its size."""
@@ -349,4 +359,4 @@ def _rejected_for_size(
     large = max(named, key=lambda one: len(dumps(one.aspect)), default=None)
     for one in proposals:
         kind = AspectTooLargeError if one is large else AspectRejectedError
-        yield from _rejected([one], status, reason, kind)
+        yield from _rejections([one], status, reason, kind)

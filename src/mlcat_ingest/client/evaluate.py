@@ -30,7 +30,11 @@ NO_RESULTS: Final = "the service gave no results"
 
 
 class _StoppedError(Exception):
-    """The service does not evaluate; the text says why."""
+    """The service does not evaluate; the text says why, and whether it lacks the call."""
+
+    def __init__(self, reason: str, *, lacks_call: bool) -> None:
+        super().__init__(reason)
+        self.lacks_call = lacks_call
 
 
 class ServiceEvaluator:
@@ -45,7 +49,7 @@ class ServiceEvaluator:
         self._connection = connection
         self._reader = reader
         self._lock = threading.Lock()
-        self._stopped: str | None = None
+        self._stopped: _StoppedError | None = None
         self._batches = True
         self._push_checked = False
 
@@ -72,19 +76,19 @@ class ServiceEvaluator:
     def _run(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str], batches: bool
     ) -> Evaluation:
-        wishes: dict[str, Any] = {"shouldPush": should_push, "push": should_push}
+        options: dict[str, Any] = {"shouldPush": should_push, "push": should_push}
         if test_urns:
-            wishes |= {"testUrns": list(test_urns), "tests": list(test_urns)}
+            options |= {"testUrns": list(test_urns), "tests": list(test_urns)}
         outcomes: dict[str, TestOutcome] = {}
         refused: list[str] = []
         try:
             for chunk in chunks(list(dict.fromkeys(urns)), MAX_REQUEST_ITEMS):
-                told = self._chunk(chunk, wishes, refused, batches=batches)
+                results = self._chunk(chunk, options, refused, batches=batches)
                 if should_push:
-                    told = self._pushed(chunk, told)
-                outcomes.update(told)
+                    results = self._check_push(chunk, results)
+                outcomes.update(results)
         except _StoppedError as stopped:
-            return Evaluation(outcomes, not_evaluated=str(stopped))
+            return Evaluation(outcomes, not_evaluated=str(stopped), lacks_call=stopped.lacks_call)
         if urns and not outcomes:
             return Evaluation(not_evaluated=refused[0] if refused else NO_RESULTS)
         return Evaluation(outcomes)
@@ -92,51 +96,52 @@ class ServiceEvaluator:
     def _chunk(
         self,
         urns: Sequence[str],
-        wishes: Mapping[str, Any],
+        options: Mapping[str, Any],
         refused: list[str],
         *,
         batches: bool,
     ) -> dict[str, TestOutcome]:
         if batches and self._batches:
-            reply = self._ask("batchEvaluate", {"urns": list(urns), **wishes})
+            reply = self._ask("batchEvaluate", {"urns": list(urns), **options})
             if reply.ok:
                 return _outcomes_by_urn(reply)
             if reply.status not in NO_SUCH_CALL | REFUSED_CONTENT:
                 raise self._connection.refusal(reply, what="an evaluation of metadata tests")
             if reply.status in REFUSED_CONTENT and not _unknown_action(reply):
-                return self._halves(urns, wishes, refused)
+                return self._halves(urns, options, refused)
             self._batches = False
         with ThreadPoolExecutor(min(self._connection.connections, len(urns))) as pool:
-            answers = list(pool.map(lambda urn: self._single(urn, wishes, refused), urns))
+            answers = list(pool.map(lambda urn: self._single(urn, options, refused), urns))
         return {
             urn: outcome for urn, outcome in zip(urns, answers, strict=True) if outcome is not None
         }
 
     def _halves(
-        self, urns: Sequence[str], wishes: Mapping[str, Any], refused: list[str]
+        self, urns: Sequence[str], options: Mapping[str, Any], refused: list[str]
     ) -> dict[str, TestOutcome]:
         """Evaluate a batch that was refused in halves, until what is at fault stands alone."""
         if len(urns) == 1:
-            outcome = self._single(urns[0], wishes, refused)
+            outcome = self._single(urns[0], options, refused)
             return {} if outcome is None else {urns[0]: outcome}
         middle = len(urns) // 2
         found: dict[str, TestOutcome] = {}
         for half in (urns[:middle], urns[middle:]):
             found.update(
-                self._chunk(half, wishes, refused, batches=True)
+                self._chunk(half, options, refused, batches=True)
                 if len(half) > 1
-                else self._halves(half, wishes, refused)
+                else self._halves(half, options, refused)
             )
         return found
 
     def _single(
-        self, urn: str, wishes: Mapping[str, Any], refused: list[str]
+        self, urn: str, options: Mapping[str, Any], refused: list[str]
     ) -> TestOutcome | None:
-        reply = self._ask("evaluate", {"urn": urn, **wishes})
+        reply = self._ask("evaluate", {"urn": urn, **options})
         if reply.ok:
             return _outcome(_value(reply))
         if reply.status in NO_SUCH_CALL or _unknown_action(reply):
-            raise self._stop(f"the service has no metadata tests ({self._said(reply)})")
+            reason = f"the service has no metadata tests ({self._reason(reply)})"
+            raise self._stop(reason, lacks_call=True)
         error = self._connection.refusal(reply, what="an evaluation of metadata tests", urn=urn)
         if not isinstance(error, CatalogRequestError):
             raise error
@@ -146,43 +151,48 @@ class ServiceEvaluator:
 
     def _ask(self, action: str, body: Mapping[str, Any]) -> Reply:
         if self._stopped is not None:
-            raise _StoppedError(self._stopped)
+            raise _StoppedError(str(self._stopped), lacks_call=self._stopped.lacks_call)
         reply = self._connection.post(f"/test?action={action}", dumps(body))
         if reply.status == 403:
-            raise self._stop(f"the token may not evaluate metadata tests ({self._said(reply)})")
+            reason = f"the token may not evaluate metadata tests ({self._reason(reply)})"
+            raise self._stop(reason, lacks_call=False)
         return reply
 
-    def _stop(self, reason: str) -> _StoppedError:
-        self._stopped = reason
-        return _StoppedError(reason)
+    def _stop(self, reason: str, *, lacks_call: bool) -> _StoppedError:
+        self._stopped = _StoppedError(reason, lacks_call=lacks_call)
+        return self._stopped
 
-    def _said(self, reply: Reply) -> str:
+    def _reason(self, reply: Reply) -> str:
         return f"{reply.status}: {self._connection.message(reply)}"
 
-    def _pushed(
-        self, urns: Sequence[str], told: Mapping[str, TestOutcome]
+    def _check_push(
+        self, urns: Sequence[str], outcomes: Mapping[str, TestOutcome]
     ) -> dict[str, TestOutcome]:
         """Check the first push by reading it back; take silent services' results from there."""
-        silent = [urn for urn in urns if urn not in told]
-        spoken = next((u for u, outcome in told.items() if outcome != TestOutcome()), None)
+        silent = [urn for urn in urns if urn not in outcomes]
+        evaluated = next((u for u, outcome in outcomes.items() if outcome != TestOutcome()), None)
         with self._lock:
-            check = spoken is not None and not self._push_checked
+            check = evaluated is not None and not self._push_checked
             self._push_checked = self._push_checked or check
-        asked = [*silent, spoken] if check and spoken is not None else silent
-        if not asked:
-            return dict(told)
+        to_read = [*silent, evaluated] if check and evaluated is not None else silent
+        if not to_read:
+            return dict(outcomes)
         stored = {
             urn: _outcome(aspects[TEST_RESULTS].value)
-            for urn, aspects in self._reader.read_many(asked, [TEST_RESULTS]).items()
+            for urn, aspects in self._reader.read_many(to_read, [TEST_RESULTS]).items()
         }
-        if check and spoken is not None and not _holds(stored.get(spoken), told[spoken]):
-            log.warning("pushed results were not stored (of %s)", spoken)
-        found = {urn: outcome for urn in silent if (outcome := stored.get(urn)) is not None}
-        return {**told, **found}
+        if (
+            check
+            and evaluated is not None
+            and not _holds(stored.get(evaluated), outcomes[evaluated])
+        ):
+            log.warning("pushed results were not stored (of %s)", evaluated)
+        late = {urn: outcome for urn in silent if (outcome := stored.get(urn)) is not None}
+        return {**outcomes, **late}
 
 
 def _unknown_action(reply: Reply) -> bool:
-    """Whether a 400 says that the resource has no such action, as Rest.li answers."""
+    """Return whether a 400 says that the resource has no such action, as Rest.li answers."""
     return reply.status == 400 and any(
         word in reply.content for word in (b"not supported on resource", b"nknown action")
     )
@@ -218,9 +228,9 @@ def _tests(listed: object) -> tuple[str, ...]:
     )
 
 
-def _holds(stored: TestOutcome | None, told: TestOutcome) -> bool:
+def _holds(stored: TestOutcome | None, outcomes: TestOutcome) -> bool:
     return (
         stored is not None
-        and set(told.passing) <= set(stored.passing)
-        and set(told.failing) <= set(stored.failing)
+        and set(outcomes.passing) <= set(stored.passing)
+        and set(outcomes.failing) <= set(stored.failing)
     )

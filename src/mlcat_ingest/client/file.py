@@ -112,7 +112,7 @@ class FileCatalog(Catalog):
         try:
             self._file.write(before + between.join(lines))
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the file's folder can be written, changing nothing even with `write`."""
@@ -144,14 +144,14 @@ class FileCatalog(Catalog):
                 else:
                     log.warning("the run did not complete; its proposals are in %s", self._partial)
             except OSError as error:
-                raise self._failed(error) from error
+                raise self._write_error(error) from error
 
     def _end(self) -> bytes:
         if self._listed:
             return b"[]\n" if self._empty else b"\n]\n"
         return b"" if self._empty else b"\n"
 
-    def _failed(self, error: OSError) -> CatalogUnavailableError:
+    def _write_error(self, error: OSError) -> CatalogUnavailableError:
         return CatalogUnavailableError(
             f"cannot write {self._partial}: {error.strerror}", hint="is the disk full?"
         )

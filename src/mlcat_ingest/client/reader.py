@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.client.base import AspectWrite, StoredAspect
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.net.http import Reply
@@ -25,6 +25,9 @@ from mlcat_ingest.net.http import Reply
 log = logging.getLogger(__name__)
 
 _MAX_EDGES: Final = 1_000
+
+_NO_RUN: Final = "no-run-id-provided"
+"""The run id of a write that named none."""
 
 
 class AspectReader:
@@ -37,7 +40,7 @@ class AspectReader:
 
     @property
     def reads_in_batches(self) -> bool:
-        """Whether the service has not yet shown that it lacks the batch read."""
+        """False once the service has shown that it lacks the batch read."""
         return self._batch_get
 
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
@@ -92,6 +95,32 @@ class AspectReader:
                 found.update(self._read_chunk(entity_type, chunk, wanted))
         return {urn: stored for urn, stored in found.items() if stored}
 
+    def read_versions(self, urn: str, versions: Mapping[str, int]) -> dict[str, AspectWrite]:
+        """Return aspects of an entity in the `versions` named, 0 for the latest.
+
+        Those that are not kept are left out; all are where the service has no batch read.
+
+        Raises:
+            CatalogRequestError, CatalogUnavailableError, AuthenticationError,
+            NotAuthorizedError, ProtocolMismatchError: as their names say.
+
+        Source: the header `If-Version-Match` of DataHub's `batchGet` names a version to read.
+        Cost: one request.
+        """
+        if not (self._batch_get and versions):
+            return {}
+        wanted = {
+            name: {"headers": {IF_VERSION_MATCH: str(version)}}
+            for name, version in versions.items()
+        }
+        reply = self._batch_read(entity_type_of(urn), [{"urn": urn, **wanted}])
+        return {
+            name: _write_of(entity[name], reply)
+            for _, entity in self._entities_in(reply, [urn])
+            for name in versions
+            if entity.get(name) is not None
+        }
+
     def incoming(self, urn: str, relationship: str, after: str | None) -> dict[str, Any] | None:
         """Return a page of the edges that end in `urn`, behind the scroll id `after`.
 
@@ -128,24 +157,29 @@ class AspectReader:
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
         if self._batch_get:
             wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
-            reply = self._connection.post(
-                f"/openapi/v3/entity/{quote(entity_type, safe='')}/batchGet?systemMetadata=true",
-                dumps([{"urn": urn, **wanted} for urn in urns]),
-            )
+            reply = self._batch_read(entity_type, [{"urn": urn, **wanted} for urn in urns])
             if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
-                return self._from_batch(reply, urns, aspects)
+                return [
+                    (urn, _stored_aspects(entity, aspects, reply))
+                    for urn, entity in self._entities_in(reply, urns)
+                ]
             self._batch_get = False
             log.info("the service has no batch read (%d); reading one by one", reply.status)
         return self._one_by_one(urns, aspects)
+
+    def _batch_read(self, entity_type: str, items: Sequence[Mapping[str, Any]]) -> Reply:
+        kind = quote(entity_type, safe="")
+        path = f"/openapi/v3/entity/{kind}/batchGet?systemMetadata=true"
+        return self._connection.post(path, dumps(items))
 
     def _names(self, reply: Reply, entity_type: str) -> bool:
         """Return whether a refusal is about the entity type: the call itself is there."""
         words = self._connection.message(reply).lower()
         return entity_type.lower() in words and "batchget" not in words
 
-    def _from_batch(
-        self, reply: Reply, urns: Sequence[str], aspects: Sequence[str]
-    ) -> Iterator[tuple[str, dict[str, StoredAspect]]]:
+    def _entities_in(
+        self, reply: Reply, urns: Sequence[str]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not reply.ok:
             only = urns[0] if len(urns) == 1 else None
             what = f"reading {plural(len(urns), 'entity', 'entities')}"
@@ -156,7 +190,7 @@ class AspectReader:
         for entity in body:
             if not isinstance(entity, dict) or not isinstance(entity.get("urn"), str):
                 raise _unknown_shape(reply)
-            yield entity["urn"], _stored(entity, aspects, reply)
+            yield entity["urn"], entity
 
     def _one_by_one(
         self, urns: Sequence[str], aspects: Sequence[str]
@@ -175,14 +209,14 @@ class AspectReader:
         entity = body.get("aspects") if isinstance(body, dict) else None
         if not isinstance(entity, dict):
             raise _unknown_shape(reply)
-        stored = _stored(entity, aspects, reply)
+        stored = _stored_aspects(entity, aspects, reply)
         # This endpoint makes up the key aspect of entities that do not exist.
         if len(stored) == 1 and (name := next(iter(stored))).endswith("Key"):
             return stored if self.get_aspect(urn, name) is not None else {}
         return stored
 
 
-def _stored(
+def _stored_aspects(
     entity: Mapping[str, Any], aspects: Sequence[str], reply: Reply
 ) -> dict[str, StoredAspect]:
     stored: dict[str, StoredAspect] = {}
@@ -190,13 +224,41 @@ def _stored(
         envelope = entity.get(name)
         if envelope is None:
             continue
-        value = envelope.get("value") if isinstance(envelope, dict) else None
-        if not isinstance(value, dict):
-            raise _unknown_shape(reply)
-        system = envelope.get("systemMetadata")
-        version = system.get("version") if isinstance(system, dict) else None
+        value, system = _value_and_system(envelope, reply)
+        version = system.get("version")
         stored[name] = StoredAspect(value, None if version is None else str(version))
     return stored
+
+
+def _value_and_system(envelope: object, reply: Reply) -> tuple[Aspect, Mapping[str, Any]]:
+    value = envelope.get("value") if isinstance(envelope, dict) else None
+    if not isinstance(envelope, dict) or not isinstance(value, dict):
+        raise _unknown_shape(reply)
+    system = envelope.get("systemMetadata")
+    return value, system if isinstance(system, dict) else {}
+
+
+def _write_of(envelope: object, reply: Reply) -> AspectWrite:
+    value, system = _value_and_system(envelope, reply)
+    stamp = system.get("aspectModified")
+    stamp = stamp if isinstance(stamp, dict) else {}
+    properties = system.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    client = [properties.get("clientId") or properties.get("appSource")]
+    client.append(properties.get("clientVersion"))
+    run_id = _text(system.get("runId"))
+    at_ms = stamp.get("time", system.get("lastObserved"))
+    return AspectWrite(
+        value,
+        actor=_text(stamp.get("actor")),
+        at_ms=at_ms if isinstance(at_ms, int) else None,
+        run_id=None if run_id == _NO_RUN else run_id,
+        client=" ".join(filter(None, map(_text, client))) or None,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _unknown_shape(reply: Reply) -> ProtocolMismatchError:

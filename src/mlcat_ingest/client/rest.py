@@ -1,16 +1,34 @@
-"""A catalog service over HTTP, as a recipe names it: ours, or DataHub's."""
+"""The REST catalog that a recipe names, ours or DataHub's, and the doctor's checks of it.
 
-from collections.abc import Iterator
+The checks: the service is reached, lets us in, and permits what a run needs. A probe entity can be
+written, read back and deleted for good.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
+from http import HTTPStatus
+from typing import Final, Literal
 
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.checks import findings
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.connection import PEER, Connection
-from mlcat_ingest.client.options import http_options
+from mlcat_ingest.client.connection import PEER, Connection, http_options
+from mlcat_ingest.client.evaluate import NO_RESULTS
+from mlcat_ingest.client.probe_entities import (
+    PROBE_ASPECT,
+    delete_probe,
+    probe_properties,
+    probe_urn,
+)
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PROBE_KEY
+from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.net.reachability import Address, clock, reach
 from mlcat_ingest.net.session import HttpOptions
 
 
@@ -46,3 +64,208 @@ def _options(config: RestSinkConfig) -> HttpOptions:
         connections=config.connections,
         connect_timeout_s=config.connect_timeout_s,
     )
+
+
+_PROBE: Final = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,mlcat-ingest-check,PROD)"
+"""An entity that nobody has: reading and evaluating it shows what is permitted."""
+
+_NO_TEST: Final = "urn:li:test:mlcat-ingest-check"
+"""A metadata test that nobody has."""
+
+_NOBODY: Final = "mlcat-ingest:check:nobody"
+"""A source that nobody is, to be looked for."""
+
+
+def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Finding]:
+    """Yield the findings about a service; nothing is written without `write`.
+
+    Cost: at most five requests, two more for a service that does not evaluate metadata tests; six
+    more with `write`, or seven there.
+    """
+    try:
+        server = client.server
+    except MlcatError as error:
+        yield _finding_of("catalog service", error)
+        return
+    if not (yield from reach(Address("catalog", server, trust))):
+        return
+    try:
+        service = client.connect()
+    except MlcatError as error:
+        yield _finding_of("catalog service", error)
+        return
+    yield Finding("catalog service", "ok", f"{service.describe()} at {server}")
+    yield clock("catalog", client.clock_skew_s)
+    if service.datahub and service.datahub_version is None:
+        yield Finding("catalog version", "warning", "this DataHub does not tell its version")
+    if not service.is_supported:
+        hint = "upgrade DataHub: v1.5 or later is better than v1.0, v1.7 is best"
+        yield Finding("catalog version", "failed", service.upgrade_message(), hint)
+    yield from _read_findings(client)
+    yield from _search_findings(client)
+    evaluates = yield from _evaluation_findings(client)
+    if write:
+        yield from probe_writes(client, results=not evaluates)
+
+
+def _read_findings(client: CatalogClient) -> Iterator[Finding]:
+    what = "catalog permission: read aspects"
+    try:
+        client.read_many([_PROBE], [STATUS])
+    except MlcatError as error:
+        yield _finding_of(what, error)
+        return
+    yield Finding(what, "ok", client.credentials.token_origin())
+    if client.reads_in_batches:
+        yield Finding("catalog batch read", "ok", f"{MAX_REQUEST_ITEMS} entities a request")
+    else:
+        yield Finding(
+            "catalog batch read",
+            "warning",
+            "one request an entity: the service has no batch read",
+            "a newer DataHub answers /openapi/v3/entity/<type>/batchGet",
+        )
+
+
+def _search_findings(client: CatalogClient) -> Iterator[Finding]:
+    what = "catalog permission: search"
+    try:
+        client.search.entities_of_source("mlModel", _NOBODY)
+    except MlcatError as error:
+        hint = error.hint or "what a recipe owns is then told by its state alone"
+        yield Finding(what, "warning", error.message, hint)
+    else:
+        yield Finding(what, "ok", "GraphQL answers")
+
+
+def _evaluation_findings(client: CatalogClient) -> Generator[Finding, None, bool]:
+    """Yield who can evaluate metadata tests; return False where only the client can."""
+    what = "catalog permission: evaluate metadata tests"
+    try:
+        service = client.evaluator.evaluate_batch([_PROBE])
+    except MlcatError as error:
+        yield _finding_of(what, error, "warning")
+        return True
+    # An entity that nobody has has no results either.
+    if service.not_evaluated in {None, NO_RESULTS}:
+        yield Finding(what, "ok", "the service evaluates")
+    elif service.lacks_call:
+        yield Finding(what, "ok", f"a run evaluates: {service.not_evaluated}")
+        yield _readable_tests(client)
+        return False
+    else:
+        hint = "a run still writes everything; DataHub lets users evaluate that may manage tests"
+        yield Finding(what, "warning", str(service.not_evaluated), hint)
+    return True
+
+
+def _readable_tests(client: CatalogClient) -> Finding:
+    """Return whether the tests can be listed and read, which a run that evaluates has to."""
+    what = "catalog permission: read metadata tests"
+    try:
+        page = next(client.search.metadata_tests(), [])
+        client.read_many(page[:1] or [_NO_TEST], [TEST_INFO])
+    except MlcatError as error:
+        return _finding_of(what, error, "warning")
+    return Finding(what, "ok", "there are some" if page else "there are none yet")
+
+
+def _finding_of(
+    what: str, error: MlcatError, outcome: Literal["warning", "failed"] = "failed"
+) -> Finding:
+    return Finding(what, outcome, error.message, error.hint)
+
+
+_WRITE: Final = "catalog permission: write"
+_CONDITION: Final = "catalog conditional writes"
+_RESULTS: Final = "catalog permission: write test results"
+
+
+def probe_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Finding]:
+    """Yield what writing to the catalog shows; the entity is deleted again, whatever comes.
+
+    With `results` also whether results of metadata tests may be written.
+
+    Cost: six requests, one more with `results`.
+    """
+    urn = probe_urn()
+    written = _write_probe(client, urn, "1")
+    if written is not None and not _may_be_written(written):
+        yield _finding_of(_WRITE, written)
+        return
+    # A request without an answer may have been heard all the same.
+    try:
+        yield (
+            Finding(_WRITE, "ok", f"wrote {urn}")
+            if written is None
+            else _finding_of(_WRITE, written)
+        )
+        if written is None:
+            yield _read_back(client, urn)
+            yield _conditional_write(client, urn)
+            if results:
+                yield _write_results(client, urn)
+    finally:
+        gone = delete_probe(client, urn)
+    yield gone
+
+
+def _write_probe(
+    client: CatalogClient, urn: str, text: str, headers: Mapping[str, str] | None = None
+) -> MlcatError | None:
+    """Write the probe; return what refused that, or kept it from being known."""
+    try:
+        refused = client.write(
+            [Proposal(urn, PROBE_ASPECT, probe_properties(text), headers=headers)]
+        )
+    except MlcatError as error:
+        return error
+    return refused[0] if refused else None
+
+
+def _may_be_written(error: MlcatError) -> bool:
+    """Return whether what failed so may have been written all the same."""
+    if isinstance(error, AspectRejectedError):
+        return error.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, RetryableError)
+
+
+def _read_back(client: CatalogClient, urn: str) -> Finding:
+    what = "catalog read after write"
+    try:
+        stored = client.read_many([urn], [PROBE_ASPECT]).get(urn, {}).get(PROBE_ASPECT)
+    except MlcatError as error:
+        return _finding_of(what, error)
+    found = {} if stored is None else stored.value.get("customProperties", {})
+    if found.get(PROBE_KEY) == "1":
+        return Finding(what, "ok", "what is acknowledged is there")
+    return Finding(
+        what,
+        "failed",
+        "the probe was acknowledged and is not there",
+        "does something between here and the service write later on, or elsewhere?",
+    )
+
+
+def _conditional_write(client: CatalogClient, urn: str) -> Finding:
+    refused = _write_probe(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
+    if refused is not None:
+        if isinstance(refused, AspectRejectedError) and not _may_be_written(refused):
+            return Finding(_CONDITION, "ok", f"{IF_VERSION_MATCH} is enforced")
+        return _finding_of(_CONDITION, refused)
+    return Finding(
+        _CONDITION,
+        "warning",
+        f"{IF_VERSION_MATCH} is not enforced",
+        "a run finds by the version history what was written in between, and repairs it",
+    )
+
+
+def _write_results(client: CatalogClient, urn: str) -> Finding:
+    try:
+        refused = client.write([Proposal(urn, TEST_RESULTS, {"passing": [], "failing": []})])
+    except MlcatError as error:
+        return _finding_of(_RESULTS, error, "warning")
+    if refused:
+        return _finding_of(_RESULTS, refused[0], "warning")
+    return Finding(_RESULTS, "ok", "a run may store the results that it finds")

@@ -1,4 +1,4 @@
-"""Which entities the catalog holds: those of one source, the members of a group, similar names.
+"""Searches of the catalog: the entities of one source, members of a group, similar names, tests.
 
 Source: DataHub's GraphQL, `scrollAcrossEntities`, `search` and an entity's `relationships`;
 `SearchFlags.pdl` for the versions that a search leaves out by default, `GraphQueryBaseDAO.java` for
@@ -8,7 +8,8 @@ the end of its pages, `GenericRelationshipController.java` for the scroll that g
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.client.base import Owned
+from mlcat_ingest.client.base import SourceEntities
+from mlcat_ingest.client.reader import chunks
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.registry import ENTITIES
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -28,11 +29,11 @@ SEARCHABLE: Final[Mapping[str, str]] = {
 
 _PAGE: Final = 1_000
 _MAX_START: Final = 10_000
-"""Where the pages of relationships end on a DataHub server: the search engine's `from` + `size`."""
+"""The end of the pages of relationships on a DataHub server: `from` + `size` of its search."""
 _ALIKE: Final = 10
 
-_OWNED: Final = """
-query owned($input: ScrollAcrossEntitiesInput!) {
+_SCROLL: Final = """
+query scroll($input: ScrollAcrossEntitiesInput!) {
   scrollAcrossEntities(input: $input) {
     nextScrollId
     total
@@ -41,17 +42,32 @@ query owned($input: ScrollAcrossEntitiesInput!) {
 }
 """
 
-_MEMBERS: Final = """
-query members($urn: String!, $start: Int!, $count: Int!) {
-  mlModelGroup(urn: $urn) {
+_PAGE_OF_EDGES: Final = """
+query edges($urn: String!, $start: Int!, $count: Int!) {
+  %s(urn: $urn) {
     relationships(
-      input: {types: ["MemberOf"], direction: INCOMING, start: $start, count: $count}
+      input: {types: ["%s"], direction: INCOMING, start: $start, count: $count}
     ) {
       total
       relationships { entity { urn } }
     }
   }
 }
+"""
+
+_AT_ONCE: Final = 20
+"""Features whose first users one request asks for."""
+
+_FIRST: Final = 100
+"""Users of a feature that this request lists."""
+
+_USERS: Final = f"""
+fragment users on MLFeature {{
+  relationships(input: {{types: ["Consumes"], direction: INCOMING, start: 0, count: {_FIRST}}}) {{
+    total
+    relationships {{ entity {{ urn }} }}
+  }}
+}}
 """
 
 
@@ -66,8 +82,10 @@ class Search:
         self._query = query
         self._scroll = scroll
 
-    def owned(self, entity_type: str, source: str) -> Owned:
+    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         """Return the entities of a type whose custom property `mlcat.source` names `source`.
+
+        With None they are those that have the property, whatever it names.
 
         The total comes with the first page, so who needs no URN asks once.
 
@@ -77,8 +95,9 @@ class Search:
 
         Cost: one request for each 1,000.
         """
-        first = _scrolled(self._query, entity_type, source, None)
-        return Owned(_int(first.get("total")), _pages(self._query, entity_type, source, first))
+        wanted = _of_source(entity_type, source)
+        first = _scroll(self._query, wanted, None)
+        return SourceEntities(_int(first.get("total")), _pages(self._query, wanted, first))
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
@@ -89,25 +108,67 @@ class Search:
 
         Cost: one request for each 1,000; for a group of 10,000 and more, ten requests in addition.
         """
+        return self._incoming("mlModelGroup", "MemberOf", group)
+
+    def consumers(self, features: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each of `features` with the URNs of a page of what uses it; some come twice.
+
+        Raises:
+            ProtocolMismatchError: the reply has another shape, or the pages end before the users
+                do; and what the query raises.
+
+        Cost: one request for 20 features, and for one that more than 100 models use, one for each
+        1,000.
+        """
+        for some in chunks(features, _AT_ONCE):
+            wanted = ", ".join(f"$u{n}: String!" for n in range(len(some)))
+            fields = " ".join(
+                f"r{n}: mlFeature(urn: $u{n}) {{ ...users }}" for n in range(len(some))
+            )
+            text = f"query users({wanted}) {{ {fields} }} {_USERS}"
+            data = self._query(text, {f"u{n}": urn for n, urn in enumerate(some)})
+            for n, feature in enumerate(some):
+                listed = (data.get(f"r{n}") or {}).get("relationships") or {}
+                page = _urns(listed.get("relationships") or [])
+                if len(page) >= (listed.get("total") or 0):
+                    yield feature, page
+                    continue
+                for urns in self._incoming("mlFeature", "Consumes", feature):
+                    yield feature, urns
+
+    def _incoming(self, root: str, edge: str, urn: str) -> Iterator[list[str]]:
+        """Yield the ends of the edges into an entity; `root` is its type's field of a query."""
+        query = _PAGE_OF_EDGES % (root, edge)
         start = 0
         while True:
             # Behind this a DataHub server refuses; a service without the scroll may have no such
             # end.
-            if start == _MAX_START and (edges := self._scroll(group, "MemberOf", None)) is not None:
-                yield from _scrolled_members(self._scroll, group, edges)
+            if start == _MAX_START and (edges := self._scroll(urn, edge, None)) is not None:
+                yield from _scrolled_edges(self._scroll, urn, edge, edges)
                 return
-            data = self._query(_MEMBERS, {"urn": group, "start": start, "count": _PAGE})
-            listed = (data.get("mlModelGroup") or {}).get("relationships") or {}
+            data = self._query(query, {"urn": urn, "start": start, "count": _PAGE})
+            listed = (data.get(root) or {}).get("relationships") or {}
             page = _urns(listed.get("relationships") or [])
             if not page:
                 if start < (listed.get("total") or 0):
                     raise ProtocolMismatchError(
                         f"the catalog service listed {start:,} of the {listed['total']:,} models "
-                        f"of {group}, and no more"
+                        f"of {urn}, and no more"
                     )
                 return
             yield page
             start += len(page)
+
+    def metadata_tests(self) -> Iterator[list[str]]:
+        """Yield the URNs of the live metadata tests, in pages.
+
+        Raises:
+            ProtocolMismatchError: the reply has another shape; and what the query raises.
+
+        Cost: one request for each 1,000.
+        """
+        wanted = {"types": [ENTITIES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
+        return _pages(self._query, wanted, _scroll(self._query, wanted, None))
 
     def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
         """Return for each of `texts` the URNs of a few datasets that a search for it finds.
@@ -131,22 +192,25 @@ class Search:
         return [_urns((data.get(f"r{n}") or {}).get("searchResults") or []) for n in asked]
 
 
-def _scrolled_members(scroll: Scroll, group: str, edges: Mapping[str, Any]) -> Iterator[list[str]]:
+def _scrolled_edges(
+    scroll: Scroll, urn: str, edge: str, edges: Mapping[str, Any]
+) -> Iterator[list[str]]:
     found: Mapping[str, Any] | None = edges
     while found is not None:
         try:
-            page = [str(edge["source"]["urn"]) for edge in found["results"]]
+            page = [str(one["source"]["urn"]) for one in found["results"]]
         except (KeyError, TypeError):
             raise _unknown_shape() from None
         if page:
             yield page
         after = found.get("scrollId")
-        found = scroll(group, "MemberOf", after) if after and page else None
+        found = scroll(urn, edge, after) if after and page else None
 
 
-def _pages(
-    query: Query, entity_type: str, source: str, page: Mapping[str, Any]
-) -> Iterator[list[str]]:
+_LIVE: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"], "negated": True}
+
+
+def _pages(query: Query, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> Iterator[list[str]]:
     while True:
         found = _urns(page.get("searchResults") or [])
         if found:
@@ -154,27 +218,37 @@ def _pages(
         after = page.get("nextScrollId")
         if not after or not found:
             return
-        page = _scrolled(query, entity_type, source, after)
+        page = _scroll(query, wanted, after)
 
 
-def _scrolled(query: Query, entity_type: str, source: str, after: str | None) -> Mapping[str, Any]:
-    live = {"field": "removed", "condition": "EQUAL", "values": ["true"], "negated": True}
-    named = {"field": "customProperties", "values": [f"{SOURCE_KEY}={source}"]}
-    # Where several sources are joined in the property, the catalog may not split them.
-    among = {"field": "customProperties", "values": [f",{source}"], "condition": "CONTAIN"}
-    wanted = {
-        "types": [SEARCHABLE[entity_type]],
-        "query": "*",
-        "scrollId": after,
-        "count": _PAGE,
-        "orFilters": [{"and": [{**named, "condition": "EQUAL"}, live]}, {"and": [among, live]}],
-        # Without it only the latest version of each registered model is found and counted.
-        "searchFlags": {"filterNonLatestVersions": False},
-    }
-    found = query(_OWNED, {"input": wanted}).get("scrollAcrossEntities")
+def _scroll(query: Query, wanted: Mapping[str, Any], after: str | None) -> Mapping[str, Any]:
+    """Return a page of the entities of the types and filters that are `wanted`."""
+    page = {"query": "*", "scrollId": after, "count": _PAGE}
+    found = query(_SCROLL, {"input": {**wanted, **page}}).get("scrollAcrossEntities")
     if not isinstance(found, dict):
         raise _unknown_shape()
     return found
+
+
+def _of_source(entity_type: str, source: str | None) -> Mapping[str, Any]:
+    """Return the filter of the live entities of `source`, or of any source if it is None.
+
+    A catalog may not split several sources that are joined in the property.
+    """
+    conditions = (
+        [("START_WITH", f"{SOURCE_KEY}=")]
+        if source is None
+        else [("EQUAL", f"{SOURCE_KEY}={source}"), ("CONTAIN", f",{source}")]
+    )
+    return {
+        "types": [SEARCHABLE[entity_type]],
+        "orFilters": [
+            {"and": [{"field": "customProperties", "values": [text], "condition": kind}, _LIVE]}
+            for kind, text in conditions
+        ],
+        # Without it only the latest version of each registered model is found and counted.
+        "searchFlags": {"filterNonLatestVersions": False},
+    }
 
 
 def _urns(results: list[Any]) -> list[str]:

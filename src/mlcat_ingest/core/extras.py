@@ -1,6 +1,6 @@
 """The extras of the distribution: which modules each brings, and the check that they are there.
 
-What counts is the module: another distribution may have brought it.
+A module counts whatever distribution brought it.
 """
 
 from collections.abc import Mapping
@@ -24,6 +24,13 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests": ("re2",),
 }
 """The modules of each extra. Airflow is not among them: it is what imports us."""
+
+
+def package_version() -> str:
+    """Return the version of this distribution as it is installed."""
+    from importlib.metadata import version
+
+    return version("mlcat-ingest")
 
 
 def require_extra(extra: str, what: str) -> None:

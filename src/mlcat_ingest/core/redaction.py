@@ -1,4 +1,4 @@
-"""Addresses without the credentials in them. Standard library only: training processes use it."""
+"""Redaction of addresses: no credentials in them. Standard library only, for training processes."""
 
 import re
 from typing import Final
@@ -18,8 +18,8 @@ _IN_OTHER_URL: Final = re.compile(r"([^/?#]*//)((?!\[)[^/?#:]*:.*|[^/?#]*)@", re
 
 def redact_url(url: str) -> str:
     """Return `url` without user name, password, query and fragment."""
-    found = _user_info(url)
-    bare = url if found is None else found[1] + url[found.end() :]
+    match = _user_info(url)
+    bare = url if match is None else match[1] + url[match.end() :]
     try:
         parts = urlsplit(bare)
     except ValueError:
@@ -37,8 +37,8 @@ def redact_urls(text: str, mask: str = "") -> str:
 
 def user_info(url: str) -> tuple[str, str | None]:
     """Return user name and password in `url`, percent-encoded as they are there."""
-    found = _user_info(url)
-    user, colon, password = found[2].partition(":") if found else ("", "", "")
+    match = _user_info(url)
+    user, colon, password = match[2].partition(":") if match else ("", "", "")
     return user, password if colon else None
 
 

@@ -1,10 +1,10 @@
-"""`python -m mlcat_ingest.hooks.background`: the drain that a sender starts, and nobody watches.
+"""`python -m mlcat_ingest.hooks.background`: the drain process that a sender starts.
 
-    background TURN SPOOL RECIPE SERVER
+    background LEASE SPOOL RECIPE SERVER
 
-TURN is the open file that says that no other one is started; it is let go of before the last look
-at the spool, so that an event is either seen by that, or its process can start the next drain. What
-is said goes to the spool's `sender.log`.
+LEASE is the open file that says that no other one is started. It is closed before the last look at
+the spool, so that an event is either seen by that, or its process can start the next drain. The
+log goes to the spool's `sender.log`.
 """
 
 import logging
@@ -22,32 +22,32 @@ NICE: Final = 5
 
 def main(arguments: list[str]) -> int:
     """Drain, and return 0 if all of it is done, 1 if there is a reason to try again."""
-    turn: int | None = int(arguments[0])
+    lease: int | None = int(arguments[0])
     spool = EventSpool(Path(arguments[1]))
     if spool.is_draining():
         return 1
     os.nice(NICE)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    while turn is not None:
+    while lease is not None:
         before = set(spool.waiting())
         try:
-            if not _drained(spool, *arguments[2:]):
+            if not _drain(spool, *arguments[2:]):
                 return 1
         finally:
-            os.close(turn)
-        turn = spool.turn() if set(spool.waiting()) - before else None
+            os.close(lease)
+        lease = spool.lease() if set(spool.waiting()) - before else None
     return 0
 
 
-def _drained(spool: EventSpool, recipe: str, server: str) -> bool:
-    from mlcat_ingest.hooks.hasty import drain_all
+def _drain(spool: EventSpool, recipe: str, server: str) -> bool:
+    from mlcat_ingest.hooks.drain import drain_all  # not the standard library alone
 
     why = drain_all(spool, recipe, server)
     if why is None:
-        spool.resume()
+        spool.backoff.reset()
         return not spool.is_draining()  # by somebody else, who may be after other events
     log.error("%s", why)
-    spool.pause(why)
+    spool.backoff.record_failure(why)
     return False
 
 

@@ -1,48 +1,58 @@
-"""The drain: the runs that a spool's events name are read from MLflow and brought to the catalog.
+"""The drain: ingests the MLflow runs that a spool's events name, at least once each.
 
 It goes through the stages of a recipe's run, under the recipe's name, so that what is ours on an
 entity stays the same whoever was first. It takes no recipe's lock and keeps no state, so it can be
-beside a scheduled run; one spool has one drain at a time. An event goes once the catalog has taken
-all that was written with it, so its run may be brought in twice, which changes nothing.
+beside a scheduled run; one spool has one drain at a time. An event is deleted once the catalog has
+taken all that was written with it. A run may be ingested twice, which changes nothing.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final, Protocol
+from typing import Final, TypeVar
 
-from mlcat_ingest.errors import StateUnavailableError
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import ClaimedEvent, EventSpool
+from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.errors import MlcatError, StateUnavailableError
+from mlcat_ingest.hooks.sender import URI_VARIABLE
+from mlcat_ingest.hooks.spool import ClaimedEvent, Event, EventSpool
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
-from mlcat_ingest.sources.mlflow.values.uris import normalised
-from mlcat_ingest.workflows.ingest import Pipeline
-from mlcat_ingest.workflows.named_runs import Brought
-from mlcat_ingest.workflows.resolve import Resolved
+from mlcat_ingest.recipe.connection import ConnectionConfig
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
+from mlcat_ingest.workflows.changes import ChangeLog
+from mlcat_ingest.workflows.ingest import NamedRunsResult, Pipeline
+from mlcat_ingest.workflows.resolve import (
+    ResolvedRecipe,
+    ResolvedSink,
+    ResolvedSource,
+    load_resolved,
+    resolve,
+)
 
 log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 """Events that one pass over MLflow is about."""
+TIMEOUT_S: Final = 10.0
+RETRIES: Final = 1
+REST_S: Final = 2.0
+"""Between two passes, so that where runs end all the time they come in batches."""
 
-Wanted = Callable[[Event], bool]
+SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 
-
-class NamedRuns(Protocol):
-    """What brings runs into the catalog: `Pipeline.run_named`."""
-
-    def __call__(self, run_ids: Sequence[str]) -> Brought:
-        """Return what came of these runs."""
-        ...
+EventFilter = Callable[[Event], bool]
+IngestRuns = Callable[[Sequence[str]], NamedRunsResult]
+"""Ingests the runs of these ids, as `Pipeline.run_named` does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """What came of a drain.
+class DrainResult:
+    """The outcome of a drain.
 
-    The catalog was told of `events`, that named `runs`; `elsewhere` of these are none of the
+    The catalog acknowledged `events`, that named `runs`; `elsewhere` of these are none of the
     recipe's. `left` events of the recipe wait on. `report` is of what did not go well. A `busy`
     spool has another drain at work.
     """
@@ -61,43 +71,61 @@ class Drained:
 
     def summary(self) -> HooksSummary:
         """Return what the report of a run says of the drain."""
-        return HooksSummary(
-            exit_code=self.exit_code,
-            events=self.events,
-            runs=self.runs,
-            elsewhere=self.elsewhere,
-            left=self.left,
-            busy=self.busy,
-            failure=None if self.report is None else self.report.failure,
-            dead_letter_file=None if self.report is None else self.report.dead_letter_file,
+        summary = HooksSummary(
+            self.exit_code, self.events, self.runs, self.elsewhere, self.left, self.busy
         )
+        if self.report is None:
+            return summary
+        letters = self.report.dead_letter_file
+        return replace(summary, failure=self.report.failure, dead_letter_file=letters)
 
 
-def wanted_by(resolved: Resolved, recipe: str) -> Wanted:
-    """Return which events are for the recipe at path `recipe`, or for an address without one.
+def event_filter(resolved: ResolvedRecipe, recipe: str) -> EventFilter:
+    """Return a filter of the events for the recipe at path `recipe`, or for an address without one.
 
     An event that names no recipe is for whichever reads its tracking server.
     """
     uris = {
-        normalised(uri)
+        normalise_uri(uri)
         for source in resolved.sources
         if isinstance(uri := getattr(source.config, "tracking_uri", None), str)
     }
 
-    def wanted(event: Event) -> bool:
+    def accepts(event: Event) -> bool:
         if event.recipe:
             return event.is_for(recipe)
-        return normalised(event.tracking_uri) in uris
+        return normalise_uri(event.tracking_uri) in uris
 
-    return wanted
+    return accepts
+
+
+def drain_spool(
+    resolved: ResolvedRecipe, spool: EventSpool, recipe: str, changes: ChangeLog | None = None
+) -> DrainResult:
+    """Drain the events for `recipe`; a spool that is not there is an empty one.
+
+    `changes` takes each change that the catalog acknowledged.
+
+    Raises:
+        MlcatError: the spool cannot be used, or the recipe has no sink.
+    """
+    if not spool.pending():
+        return DrainResult()
+    result = drain_into(resolved, spool, recipe, changes=changes)
+    if result.report is None and not result.busy:
+        spool.backoff.reset()
+    return result
 
 
 def drain_into(
-    resolved: Resolved, spool: EventSpool, wanted: Wanted, *, rest_s: float = 0.0
-) -> Drained:
-    """Drain with the recipe `resolved`; what the catalog refused is kept in the spool's folder.
-
-    See `drain` for `rest_s`.
+    resolved: ResolvedRecipe,
+    spool: EventSpool,
+    recipe: str,
+    *,
+    rest_s: float = 0.0,
+    changes: ChangeLog | None = None,
+) -> DrainResult:
+    """Drain the events for `recipe`; what the catalog refused is kept in the spool's folder.
 
     Raises:
         RecipeError: the recipe does not say where to write.
@@ -105,33 +133,37 @@ def drain_into(
     """
     pipeline, passes = Pipeline(resolved), count()
 
-    def bring(run_ids: Sequence[str]) -> Brought:
-        return pipeline.run_named(run_ids, dead_letters=spool.refused_file, more=next(passes) > 0)
+    def ingest(run_ids: Sequence[str]) -> NamedRunsResult:
+        more = next(passes) > 0
+        letters = spool.refused_file
+        return pipeline.run_named(run_ids, dead_letters=letters, more=more, changes=changes)
 
-    return drain(spool, wanted, bring, rest_s=rest_s)
+    return drain(spool, event_filter(resolved, recipe), ingest, rest_s=rest_s)
 
 
-def drain(spool: EventSpool, wanted: Wanted, bring: NamedRuns, *, rest_s: float = 0.0) -> Drained:
-    """Bring in the runs of all events that are `wanted`, and return what came of it.
+def drain(
+    spool: EventSpool, accepts: EventFilter, ingest: IngestRuns, *, rest_s: float = 0.0
+) -> DrainResult:
+    """Ingest the runs of all events that the filter `accepts`.
 
-    What ends a pass early keeps its events, and ends the drain; what was refused keeps those of
-    its runs, and the drain goes on. Events written meanwhile are taken too, after `rest_s` seconds
-    in which more of them can come together.
+    A failure keeps the events of its pass, and ends the drain. A refusal keeps the events of its
+    run, and the drain goes on. Events written meanwhile are taken too, after `rest_s` seconds in
+    which more of them can come together.
 
     Raises:
         StateUnavailableError: the spool cannot be written.
 
-    Cost: a pass over MLflow for each 500 events; see `NamedReading`.
+    Cost: a pass over MLflow for each 500 events; see `RunsByIdReading`.
     """
-    work = _Drain(spool, wanted, bring)
+    work = _Drain(spool, accepts, ingest)
     try:
         while True:
-            with spool.draining() as mine:
-                if mine:
+            with spool.drain_lock() as acquired:
+                if acquired:
                     work.take_all()
             # Who wrote an event while the drain was at work left it to the drain: so look again.
-            if not mine or work.ended or spool.count(wanted) <= len(work.kept):
-                return work.result(busy=not mine)
+            if not acquired or work.ended or work.remaining() <= len(work.kept):
+                return work.result(busy=not acquired)
             time.sleep(rest_s)
     except OSError as error:
         raise StateUnavailableError(
@@ -143,27 +175,30 @@ def drain(spool: EventSpool, wanted: Wanted, bring: NamedRuns, *, rest_s: float 
 class _Drain:
     """One drain under way."""
 
-    def __init__(self, spool: EventSpool, wanted: Wanted, bring: NamedRuns) -> None:
-        self._spool, self._wanted, self._bring = spool, wanted, bring
+    def __init__(self, spool: EventSpool, accepts: EventFilter, ingest: IngestRuns) -> None:
+        self._spool, self._accepts, self._ingest = spool, accepts, ingest
         self.kept: set[str] = set()
         self._events = self._runs = self._elsewhere = 0
         self._bad: Report | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether a side failed, so that the next pass would fail as well."""
+        """True if a side failed, so that the next pass would fail as well."""
         return self._bad is not None and (self._bad.failure is not None or self._bad.interrupted)
+
+    def remaining(self) -> int:
+        return sum(map(self._accepts, self._spool.events()))
 
     def take_all(self) -> None:
         while not self.ended:
-            claimed = self._spool.claim(BATCH, self._wanted, frozenset(self.kept))
+            claimed = self._spool.claim(BATCH, self._accepts, frozenset(self.kept))
             if not claimed:
                 return
             done: frozenset[str] = frozenset()
             try:
                 done = self._take(claimed)
             finally:
-                self._spool.done([one.name for one in claimed if one.event.run_id in done])
+                self._spool.delete([one.name for one in claimed if one.event.run_id in done])
                 kept = [one.name for one in claimed if one.event.run_id not in done]
                 self._spool.release(kept)
                 self.kept.update(kept)
@@ -171,26 +206,27 @@ class _Drain:
                 return
 
     def _take(self, claimed: Sequence[ClaimedEvent]) -> frozenset[str]:
-        """Bring in the runs of these events, and return the ids of those that have arrived."""
+        """Ingest the runs of these events, and return the ids of those that have arrived."""
         ids = list(dict.fromkeys(one.event.run_id for one in claimed))
-        brought = self._bring(ids)
-        if brought.report.exit_code != EXIT_OK:
-            self._bad = brought.report
+        outcome = self._ingest(ids)
+        if outcome.report.exit_code != EXIT_OK:
+            self._bad = outcome.report
         if self.ended:
             return frozenset()
-        done = frozenset(ids) - brought.refused
+        done = frozenset(ids) - outcome.refused
         self._events += sum(1 for one in claimed if one.event.run_id in done)
         self._runs += len(done)
-        self._elsewhere += len(brought.unknown)
-        _tell_unknown(claimed, brought.unknown)
+        self._elsewhere += len(outcome.unknown)
+        _log_unknown(claimed, outcome.unknown)
         return done
 
-    def result(self, *, busy: bool) -> Drained:
-        left = self._spool.count(self._wanted)
-        return Drained(self._events, self._runs, self._elsewhere, left, self._bad, busy)
+    def result(self, *, busy: bool) -> DrainResult:
+        return DrainResult(
+            self._events, self._runs, self._elsewhere, self.remaining(), self._bad, busy
+        )
 
 
-def _tell_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
+def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
     if unknown:
         places = sorted({one.event.tracking_uri for one in claimed if one.event.run_id in unknown})
         log.info(
@@ -199,3 +235,56 @@ def _tell_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> No
             unknown[0],
             ", ".join(places[:3]),
         )
+
+
+def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
+    """Drain the events for the recipe, or without one those of each tracking server, failing fast.
+
+    Return why events are left, None if none are.
+    """
+    with_credentials = os.environ.pop(URI_VARIABLE, "")
+    why = None
+    nameless = {event.tracking_uri for event in spool.events() if not event.recipe}
+    for place in [recipe] if recipe else sorted(nameless - {""}):
+        try:
+            if recipe:
+                resolved = load_resolved(recipe)
+            else:
+                # Of the store that it was started for it knows the credentials.
+                known = redact_url(with_credentials) == place
+                uri = with_credentials if known else place
+                resolved = resolve(Recipe.for_tracking_uri(uri, server))
+            why = _drain_fast(resolved, spool, place) or why
+        except MlcatError as error:
+            why = str(error)
+    return why
+
+
+def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str | None:
+    result = drain_into(fail_fast(resolved), spool, place, rest_s=REST_S)
+    log.info("%d events of %d runs, %d left", result.events, result.runs, result.left)
+    report = result.report
+    if report is None:
+        return None
+    if report.failure is None and not report.interrupted:
+        # Another try would be refused as well: the next drain takes it along.
+        log.error("something was refused, see %s", report.dead_letter_file)
+        return None
+    return str(report.failure or "interrupted")
+
+
+def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:
+    """Return a recipe with short timeouts and few retries: another drain costs nothing."""
+    sink = resolved.sink
+    return replace(
+        resolved,
+        sources=tuple(map(_fail_fast_side, resolved.sources)),
+        sink=None if sink is None else _fail_fast_side(sink),
+    )
+
+
+def _fail_fast_side(side: SideT) -> SideT:
+    if not isinstance(side.config, ConnectionConfig):
+        return side
+    update = {"timeout_s": TIMEOUT_S, "retries": RETRIES}
+    return replace(side, config=side.config.model_copy(update=update))

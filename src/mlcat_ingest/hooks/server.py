@@ -1,20 +1,19 @@
 """MLflow's own server with the hook: `mlflow server --app-name mlcat`, or `mlcat-basic-auth`.
 
 It hears of runs from every client in every language. The applications are MLflow's; only the stores
-behind them are listened to. Where this MLflow is not known, its server starts all the same.
+behind them are listened to. An MLflow that is not known starts its server all the same.
 """
 
 import os
 from typing import Any
 
-from mlcat_ingest.hooks.enabling import warn
-from mlcat_ingest.hooks.listening import Listener, attach, guarded, listen
+from mlcat_ingest.hooks.listener import Listener, attach, listen, run_guarded, warn
 from mlcat_ingest.hooks.settings import HookSettings
 
 
 def create_app() -> Any:
     """Return MLflow's application, listened to."""
-    guarded(_listen)
+    run_guarded(_listen)
     if _serves_asgi():
         from mlflow.server.fastapi_app import app as asgi
 
@@ -26,7 +25,7 @@ def create_app() -> Any:
 
 def create_app_with_auth() -> Any:
     """Return MLflow's application with basic authentication, listened to."""
-    guarded(_listen)
+    run_guarded(_listen)
     from mlflow.server.auth import create_app as with_auth
 
     return with_auth()

@@ -1,23 +1,118 @@
-"""What a hook is told: by the environment, or by `enable`. Standard library only."""
+"""Settings of a hook, from the environment or from `enable`. Standard library only."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import Any, Final, Literal, Self, TypedDict
 
-from mlcat_ingest.hooks.config import LONGEST_S
+from mlcat_ingest.errors import RecipeError
 
-_RANKS = (
-    *("RANK", "LOCAL_RANK", "SLURM_PROCID"),
-    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
-)
+LONGEST_S: Final = 3_600.0
+"""The longest wait that a setting may ask for."""
+
+
+class HookConfig(TypedDict, total=False):
+    """Settings of a hook as code gives them; the environment gives those that are left out.
+
+    One of `recipe` and `server` is needed, from either place. A wait is in seconds.
+    """
+
+    recipe: "str | PathLike[str]"
+    """File of the recipe that brings runs in."""
+    server: str
+    """Address of the catalog, where there is no recipe."""
+    token: str
+    """Token for `server`."""
+    spool: "str | PathLike[str]"
+    """Folder of the spool."""
+    send: bool
+    """True if this process starts drains; without, events wait for one."""
+    ranks: Literal["first", "all"]
+    """Ranks of a job that start drains."""
+    debounce_s: float
+    """Wait from an event to its drain."""
+    flush_s: float
+    """Longest wait for a drain at the end of the process."""
+
+
+VARIABLES: Final = {
+    "recipe": "MLCAT_RECIPE",
+    "server": "MLCAT_SERVER",
+    "token": "MLCAT_TOKEN",
+    "spool": "MLCAT_SPOOL",
+    "send": "MLCAT_HOOK_SEND",
+    "ranks": "MLCAT_HOOK_RANKS",
+    "debounce_s": "MLCAT_HOOK_DEBOUNCE_S",
+    "flush_s": "MLCAT_HOOK_FLUSH_S",
+}
+"""Names of a config, and the variables that say the same."""
+
+_PATHS: Final = ("recipe", "spool")
+_TEXTS: Final = ("server", "token")
+
+
+def with_config(config: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with the settings of `config`, and the others of `environ`.
+
+    An empty value or None counts as left out. A recipe or a server wins over both of `environ`.
+
+    Raises:
+        RecipeError: a name is unknown, or a value not of its type; it tells all, and no value.
+    """
+    given = {name: value for name, value in config.items() if value is not None and value != ""}
+    problems = "; ".join(_problems(given))
+    if problems:
+        raise RecipeError(f"the config cannot be used: {problems}")
+    overrides = {VARIABLES[name]: _text(value) for name, value in given.items()}
+    places = {VARIABLES["recipe"], VARIABLES["server"]}
+    hidden = places if places & overrides.keys() else set()
+    return {**{name: value for name, value in environ.items() if name not in hidden}, **overrides}
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _problems(given: Mapping[Any, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        if name not in VARIABLES:
+            yield f"{name!r} is unknown{_nearest(name)}"
+        elif expected := _expected_type(name, value):
+            yield f"{name!r} has to be {expected}, not {type(value).__name__}"
+    if given.get("recipe") and given.get("server"):
+        yield "'recipe' and 'server' cannot both be given"
+
+
+def _expected_type(name: str, value: Any) -> str:
+    """Return what the value has to be, in words; nothing for one that is so."""
+    if name in _PATHS:
+        return "" if isinstance(value, str | PathLike) else "a path"
+    if name in _TEXTS:
+        return "" if isinstance(value, str) else "a text"
+    if name == "send":
+        return "" if isinstance(value, bool) else "true or false"
+    if name == "ranks":
+        return "" if value in {"first", "all"} else "'first' or 'all'"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "" if number and 0 <= value <= LONGEST_S else f"seconds from 0 to {LONGEST_S:.0f}"
+
+
+def _nearest(name: Any) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name), VARIABLES, 1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+_RANKS = ["RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"]
 """Variables that number the processes of one job."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """Where events go, and who sends them.
+    """The spool of events, and the recipe or catalog that they are for.
 
     Events are kept in `spool`. They are for `recipe`, or without one for the catalog `server`.
     Without `sends` they wait there for a drain. Waits are in seconds.
@@ -51,7 +146,7 @@ class HookSettings:
 
     @property
     def missing_recipe(self) -> str | None:
-        """What to warn of where this process should send by a recipe that it does not have."""
+        """A warning if this process should send by a recipe that it does not have."""
         if self.sends and self.recipe and not os.path.isfile(self.recipe):  # noqa: PTH113 - never raises
             return f"there is no recipe {self.recipe}"
         return None

@@ -2,7 +2,7 @@
 
     new/<moment>-<process>-<random>.json    events that wait, oldest first
     claimed/                                events that the one drain at work has taken
-    dropped.jsonl                           events that were let go of unsent, and why
+    dropped.jsonl                           events that were dropped unsent, and why
     drain.lock                              held by the drain at work, and gone with it
     busy.lock                               held beside it, for who only looks: that may not hinder
     sender.lock                             held for a background drain, from before its start
@@ -10,7 +10,7 @@
     sender.log, refused.jsonl               what background drains said, and what was refused
 
 A file is written elsewhere and renamed, so it is whole or not there, and claimed by renaming, so
-nobody takes it twice. The catalog is told of each event at least once. Standard library only.
+nobody takes it twice. The catalog gets each event at least once. Standard library only.
 """
 
 import fcntl
@@ -21,11 +21,52 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path, PurePath
+from typing import Any, Final, Self
 
-from mlcat_ingest.hooks.event import MAX_BYTES, Event
+MAX_BYTES = 64_000
+"""The most that a file may hold to be read as an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """That a run has ended: a hint, for whoever brings it into the catalog reads it from MLflow.
+
+    `tracking_uri` is without credentials, `workspace` empty where none was set. `recipe` is the
+    path of the recipe that was named, empty where only a catalog was.
+    """
+
+    run_id: str
+    status: str = ""
+    tracking_uri: str = ""
+    workspace: str = ""
+    recipe: str = ""
+    at_ms: int = 0
+
+    def is_for(self, recipe: str) -> bool:
+        """Return whether it is for a recipe, by the name of the file, for paths differ by host."""
+        return PurePath(self.recipe).name == PurePath(recipe).name
+
+    def to_json(self) -> bytes:
+        """Return it as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self | None:
+        """Return the event that `text` is, None for anything else."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(found, dict):
+            return None
+        known = {one.name: found[one.name] for one in fields(cls) if one.name in found}
+        texts = [value for name, value in known.items() if name != "at_ms"]
+        if not known.get("run_id") or not all(isinstance(value, str) for value in texts):
+            return None
+        return cls(**known) if isinstance(known.get("at_ms", 0), int) else None
+
 
 MAX_EVENTS: Final = 10_000
 """Events that may wait; further ones are dropped, and counted, until some are drained."""
@@ -48,6 +89,48 @@ class ClaimedEvent:
     event: Event
 
 
+class Backoff:
+    """The pause after drains that failed, longer each time; kept in the spool's `pause.json`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the pause of the spool in `folder`."""
+        self._folder = folder
+        self._path = folder / "pause.json"
+
+    def record_failure(self, why: str) -> None:
+        """Take note that a drain failed: who begins one by itself waits, longer each time."""
+        failures = self._read().get("failures", 0) + 1
+        jitter = random.uniform(0.5, 1)  # noqa: S311 - no secret
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10)) * jitter
+        until_ms = int((time.time() + pause_s) * 1000)
+        pause = {"failures": failures, "until_ms": until_ms, "why": why}
+        _write_whole(self._path, self._folder, json.dumps(pause).encode())
+
+    def reset(self) -> None:
+        """Take note that a drain succeeded."""
+        self._path.unlink(missing_ok=True)
+
+    def remaining_s(self) -> float:
+        """Return for how many seconds more nobody need try."""
+        left_s: float = self._read().get("until_ms", 0) / 1000 - time.time()
+        return min(max(left_s, 0.0), _LONGEST_PAUSE_S)
+
+    def reason(self) -> str | None:
+        """Return why the last drain failed, None if it did not."""
+        why = self._read().get("why")
+        return why if isinstance(why, str) else None
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            pause = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        whole = isinstance(pause, dict) and all(
+            isinstance(pause.get(name), int) for name in ("failures", "until_ms")
+        )
+        return pause if whole else {}
+
+
 class EventSpool:
     """A spool in `folder`, which is made by the first event."""
 
@@ -57,6 +140,8 @@ class EventSpool:
         """Keep the place; nothing is touched."""
         self.folder = folder
         self.refused_file = folder / "refused.jsonl"
+        self.dropped_file = folder / "dropped.jsonl"
+        self.backoff = Backoff(folder)
         self._new, self._claimed = folder / "new", folder / "claimed"
         self._max_events, self._max_age_s = max_events, max_age_s
         self._written = 0
@@ -76,17 +161,12 @@ class EventSpool:
             self._drop(event, "the spool is full")
             return False
         name = f"{time.time_ns() // 1_000_000:013d}-{os.getpid()}-{secrets.token_hex(6)}.json"
-        temporary = self.folder / f".{name}"
+        content = event.to_json()
         try:
-            _write_whole(temporary, event.to_json())
+            _write_whole(self._new / name, self.folder, content)
         except FileNotFoundError:
             self._new.mkdir(parents=True, exist_ok=True)
-            _write_whole(temporary, event.to_json())
-        try:
-            temporary.rename(self._new / name)
-        except FileNotFoundError:
-            self._new.mkdir(parents=True, exist_ok=True)
-            temporary.rename(self._new / name)
+            _write_whole(self._new / name, self.folder, content)
         return True
 
     def _is_full(self) -> bool:
@@ -107,22 +187,10 @@ class EventSpool:
         """Return how many events there are, those that a drain has claimed among them."""
         return len(self.waiting()) + len(_names(self._claimed))
 
-    def count(self, wanted: Callable[[Event], bool]) -> int:
-        """Return how many of the events that nobody has claimed are `wanted`."""
-        return sum(1 for event in self._events() if wanted(event))
-
-    def has(self, wanted: Callable[[Event], bool]) -> bool:
-        """Return whether an event that nobody has claimed is `wanted`."""
-        return any(wanted(event) for event in self._events())
-
-    def places(self) -> list[str]:
-        """Return the tracking URIs of the events that wait and name no recipe."""
-        nameless = (one for one in self._events() if not one.recipe)
-        return sorted({one.tracking_uri for one in nameless if one.tracking_uri})
-
-    def _events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event]:
+        """Return the events that nobody has claimed, oldest first; skip files that hold none."""
         found = (_read(self._new / name) for name in self.waiting())
-        return (one for one in found if one is not None)
+        return (event for event in found if event is not None)
 
     def oldest_ms(self) -> int | None:
         """Return when the oldest event was written, in epoch milliseconds."""
@@ -130,10 +198,10 @@ class EventSpool:
         return _moment(names[0]) if names else None
 
     @contextmanager
-    def draining(self) -> Iterator[bool]:
-        """Give whether this process may drain, which only one does at a time.
+    def drain_lock(self) -> Iterator[bool]:
+        """Hold the lock of the one drain at a time; give False where another process has it.
 
-        What an earlier one left claimed, since it was killed, waits again.
+        Events that an earlier drain left claimed, since it was killed, wait again.
 
         Raises:
             OSError: the folder cannot be written, or its file system has no locks.
@@ -154,10 +222,10 @@ class EventSpool:
             self._sweep()
             yield True
 
-    def turn(self) -> int | None:
-        """Take the turn to start a background drain, None where another process has it.
+    def lease(self) -> int | None:
+        """Take the lease to start a background drain; None where another process has it.
 
-        What is returned is an open file: whoever has it open, or a copy of it, has the turn.
+        The result is an open file: whoever has it open, or a copy of it, has the lease.
 
         Raises:
             OSError: the folder cannot be written, or its file system has no locks.
@@ -184,36 +252,36 @@ class EventSpool:
         return False
 
     def claim(
-        self, most: int, wanted: Callable[[Event], bool], passed: frozenset[str] = frozenset()
+        self, most: int, accepts: Callable[[Event], bool], skip: frozenset[str] = frozenset()
     ) -> list[ClaimedEvent]:
-        """Take the oldest `most` events that are `wanted`, except files of the names `passed`.
+        """Take the oldest `most` events that the filter `accepts`, but no file named in `skip`.
 
-        What is too old, or no event at all, is dropped on the way, and counted.
+        Files that are too old, or hold no event at all, are dropped on the way, and counted.
         """
         found: list[ClaimedEvent] = []
         oldest_ms = time.time() * 1000 - self._max_age_s * 1000
         for name in self.waiting():
             if len(found) >= most:
                 break
-            if name in passed:
+            if name in skip:
                 continue
             event = _read(self._new / name)
-            if event is not None and not wanted(event):
+            if event is not None and not accepts(event):
                 continue
             try:
                 (self._new / name).rename(self._claimed / name)
             except FileNotFoundError:
                 continue  # another process has it
             if event is None:
-                self._let_go(name, Event("?"), "it is not an event")
+                self._discard(name, Event("?"), "it is not an event")
             elif _moment(name) < oldest_ms:
-                self._let_go(name, event, "it became too old")
+                self._discard(name, event, "it became too old")
             else:
                 found.append(ClaimedEvent(name, event))
         return found
 
-    def done(self, names: Sequence[str]) -> None:
-        """Let go of claimed events that the catalog has been told of."""
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete claimed events, which the catalog has acknowledged."""
         for name in names:
             (self._claimed / name).unlink(missing_ok=True)
 
@@ -223,56 +291,13 @@ class EventSpool:
             with suppress(FileNotFoundError):
                 (self._claimed / name).rename(self._new / name)
 
-    def pause(self, why: str) -> None:
-        """Take note that a drain failed: who begins one by itself waits, longer each time."""
-        failures = self._paused().get("failures", 0) + 1
-        jitter = random.uniform(0.5, 1)  # noqa: S311 - no secret
-        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10)) * jitter
-        said = {"failures": failures, "until_ms": int((time.time() + pause_s) * 1000), "why": why}
-        temporary = self.folder / f".{secrets.token_hex(6)}.json"
-        _write_whole(temporary, json.dumps(said).encode())
-        temporary.rename(self.folder / "pause.json")
-
-    def resume(self) -> None:
-        """Take note that a drain succeeded."""
-        (self.folder / "pause.json").unlink(missing_ok=True)
-
-    def pause_s(self) -> float:
-        """Return for how many seconds more nobody need try."""
-        left_s: float = self._paused().get("until_ms", 0) / 1000 - time.time()
-        return min(max(left_s, 0.0), _LONGEST_PAUSE_S)
-
-    def why_paused(self) -> str | None:
-        """Return why the last drain failed, None if it did not."""
-        why = self._paused().get("why")
-        return why if isinstance(why, str) else None
-
-    def _paused(self) -> dict[str, Any]:
-        try:
-            found = json.loads((self.folder / "pause.json").read_bytes())
-        except (OSError, ValueError):
-            return {}
-        whole = isinstance(found, dict) and all(
-            isinstance(found.get(name), int) for name in ("failures", "until_ms")
-        )
-        return found if whole else {}
-
-    def dropped(self) -> list[str]:
-        """Return a line for each event that was dropped, the oldest first."""
-        return _lines(self.folder / "dropped.jsonl")
-
-    def refused(self) -> list[str]:
-        """Return a line for each proposal and record that did not arrive by the last drain."""
-        return _lines(self.refused_file)
-
-    def _let_go(self, name: str, event: Event, why: str) -> None:
+    def _discard(self, name: str, event: Event, why: str) -> None:
         self._drop(event, why)
-        self.done([name])
+        self.delete([name])
 
     def _drop(self, event: Event, why: str) -> None:
         line = json.dumps({"run_id": event.run_id, "why": why, "at_ms": int(time.time() * 1000)})
-        path = self.folder / "dropped.jsonl"
-        with path.open("ab") as handle:
+        with self.dropped_file.open("ab") as handle:
             if handle.tell() < _DROPPED_BYTES:
                 handle.write(f"{line}\n".encode())
 
@@ -292,7 +317,8 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _lines(path: Path) -> list[str]:
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file of the spool, the oldest first; none where there is no file."""
     try:
         return path.read_text(errors="replace").splitlines()
     except OSError:
@@ -312,9 +338,10 @@ def _read(path: Path) -> Event | None:
         return None
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a new file down to the disk; nothing is left of it where that fails."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+def _write_whole(path: Path, folder: Path, content: bytes) -> None:
+    """Write a file down to the disk, first as a temporary one in `folder`; all of it or nothing."""
+    temporary = folder / f".{secrets.token_hex(8)}.json"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         try:
             while content:  # a disk that is nearly full takes a part
@@ -322,6 +349,7 @@ def _write_whole(path: Path, content: bytes) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+        temporary.rename(path)
     except OSError:
-        path.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

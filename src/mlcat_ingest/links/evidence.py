@@ -26,7 +26,7 @@ _MORE: Final = "..."
 
 @dataclass(frozen=True, slots=True)
 class FeastTags:
-    """What Feast wrote on a run when it was asked for features; the last time it was.
+    """The tags of Feast on a run, from the last time that it was asked for features.
 
     `refs` are the references that are whole. They are not all of them if `is_cut`: a tag holds
     4,990 characters, a parameter of older versions less.
@@ -41,15 +41,15 @@ class FeastTags:
 
     @property
     def names_features(self) -> bool:
-        """Whether they say anything about features at all."""
+        """True if they say anything about features at all."""
         return bool(self.refs or self.is_cut or self.service)
 
 
 def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags | None:
-    """Return what Feast wrote among the tags, or else among the parameters, of a run.
+    """Return Feast's tags on a run, from its tags or else from its parameters.
 
-    What ends in `...` was cut there; what holds fewer references than were counted, too, and then
-    nobody knows whether its last one is whole.
+    A text that ends in `...` was cut there. So was one with fewer references than were counted;
+    then nobody knows whether its last one is whole.
     """
     found = tags if FEAST_REFS in tags or FEAST_SERVICE in tags else params
     if FEAST_REFS not in found and FEAST_SERVICE not in found:
@@ -100,7 +100,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """What a recipe says about links.
+    """The settings of a recipe for links.
 
     `instance` and `namespace_prefix` are those of tables that no feature source of the recipe
     reads; `project` is that of references which name none.
@@ -129,10 +129,10 @@ def _elsewhere(instance: str | None, prefix: str | None) -> Naming:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidenced(Entity):
-    """A model whose features have still to be found, from `evidence` and as `options` say.
+class UnlinkedModel(Entity):
+    """A model that is not linked to its features yet: `evidence` and `options` tell them.
 
-    Its aspects leave `mlFeatures` open: where nobody finds them, what is stored stays.
+    Its aspects leave `mlFeatures` open: if they are not found, the stored ones stay.
     """
 
     evidence: Evidence = field(default_factory=Evidence)

@@ -1,11 +1,18 @@
-"""The index of what one feature store holds: tables, features, keys and sets, by their names."""
+"""The index of the feature stores of a recipe, which tells the feature that a reference means.
 
-from collections.abc import Iterable, Iterator, Mapping
+A `FeatureIndex` holds the tables, features, keys and sets of one store; `Features` looks a
+reference up in those of all stores.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.links.refs import Ref
+from mlcat_ingest.links.references import Ref
 from mlcat_ingest.metadata.naming import Name, Naming
+from mlcat_ingest.metadata.urn import parse, raw_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +64,13 @@ class IndexedSet:
 
 
 class FeatureIndex:
-    """What one store holds, filled while it is read. Not safe for threads that write.
+    """The features of one store, added while it is read. Not safe for threads that write.
 
     Cost: memory for the names of all features, about 20 MB for 100,000 of them.
     """
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Begin an index without tables, of a store that is read from now on."""
         self.complete = True
         self._tables: dict[tuple[str | None, str], IndexedTable] = {}
         self._full: dict[str, IndexedTable] = {}
@@ -94,16 +101,16 @@ class FeatureIndex:
             return
         earlier = self._tables.get((namespace, table))
         kept = frozenset(features) | (earlier.features if earlier else frozenset())
-        found = IndexedTable(
-            *(namespace, table, naming, name, kept, frozenset(keys), labels, complete),
-            frozenset(sources),
+        not_inputs, origins = frozenset(keys), frozenset(sources)
+        indexed = IndexedTable(
+            namespace, table, naming, name, kept, not_inputs, labels, complete, origins
         )
-        self._tables[namespace, table] = found
+        self._tables[namespace, table] = indexed
         self._namings.setdefault(namespace, naming)
-        self._full[name.name] = found
-        self._full[table if namespace is None else f"{namespace}.{table}"] = found
+        self._full[name.name] = indexed
+        self._full[table if namespace is None else f"{namespace}.{table}"] = indexed
         same = [one for one in self._bare.get(table, ()) if one.namespace != namespace]
-        self._bare[table] = [*same, found]
+        self._bare[table] = [*same, indexed]
 
     def add_set(
         self,
@@ -137,21 +144,149 @@ class FeatureIndex:
         does, and any set of the namespace where there is no table of the name.
         """
         if ref.namespace is None:
-            found = self._full.get(ref.table)
-            yield from [found] if found else self._bare.get(ref.table, ())
+            by_full_name = self._full.get(ref.table)
+            yield from [by_full_name] if by_full_name else self._bare.get(ref.table, ())
             return
-        table = self._tables.get((ref.namespace, ref.table))
-        if table is not None:
+        if table := self._tables.get((ref.namespace, ref.table)):
             yield table
-        asked = self.feature_set(ref.namespace, feature_set) if feature_set else None
-        bases = {asked.aliases[ref.table]} if asked and ref.table in asked.aliases else set()
+        origin = self.feature_set(ref.namespace, feature_set) if feature_set else None
+        bases = {origin.aliases[ref.table]} if origin and ref.table in origin.aliases else set()
         if table is None and not bases:
             bases = self._aliases.get((ref.namespace, ref.table), set())
         for base in sorted(bases):
-            aliased = self._tables.get((ref.namespace, base))
-            if aliased is not None:
+            if aliased := self._tables.get((ref.namespace, base)):
                 yield aliased
 
     def feature_set(self, namespace: str | None, name: str) -> IndexedSet | None:
         """Return a set of features, None where there is none."""
         return self._sets.get((namespace, name))
+
+
+State = Literal["held", "to_ask", "unknown", "ambiguous", "no_input"]
+
+
+class FeatureMatch(NamedTuple):
+    """A feature that a run names, and what is known of it.
+
+    `held`: a store of the recipe has it. `to_ask`: only the catalog can tell. `unknown`: its store
+    has no such feature; the URN it would have is given where there is one. `ambiguous`: it may be
+    one of several. `no_input`: a key or a label.
+    """
+
+    text: str
+    state: State
+    urn: str | None = None
+    ref: Ref | None = None
+
+
+class Features:
+    """Looks references up in the indexes of all stores. Pure."""
+
+    def __init__(self, indexes: Sequence[FeatureIndex] = ()) -> None:
+        """Look up in `indexes`, whose order does not matter."""
+        self._indexes = indexes
+
+    def only_namespace(self) -> str | None:
+        """Return the one namespace that there is; None where there is none, or another one."""
+        found = {name for index in self._indexes for name in index.namespaces}
+        return found.pop() if len(found) == 1 else None
+
+    def look_up(self, ref: Ref, elsewhere: Naming, feature_set: str | None = None) -> FeatureMatch:
+        """Return the feature that `ref` means.
+
+        `elsewhere` names features of namespaces that no store of the recipe has. `feature_set`
+        is the set that the reference may have come from.
+        """
+        tables = [one for index in self._indexes for one in index.tables_of(ref, feature_set)]
+        if not tables:
+            return _match(ref, "to_ask", self._urns_elsewhere(ref, elsewhere))
+        if any(one.is_no_input(ref.feature) for one in tables):
+            return FeatureMatch(str(ref), "no_input", None, ref)
+        if holding := [one for one in tables if ref.feature in one.features]:
+            return _match(ref, "held", _urns(holding, ref.feature))
+        if partly_read := [one for one in tables if not one.complete]:
+            return _match(ref, "to_ask", _urns(partly_read, ref.feature))
+        return _match(ref, "unknown", _urns(tables, ref.feature))
+
+    def look_up_urn(self, urn: str) -> FeatureMatch:
+        """Return the feature of this URN; the text stays as it is."""
+        try:
+            table, _ = raw_parts(urn)
+            feature = parse(urn).parts[1]
+        except (InvalidUrnError, ValueError):
+            return FeatureMatch(urn, "unknown")
+        ref = Ref(table, feature)
+        tables = [one for index in self._indexes for one in index.tables_of(ref)]
+        if any(one.is_no_input(feature) for one in tables):
+            return FeatureMatch(urn, "no_input")
+        held = any(feature in one.features for one in tables)
+        return FeatureMatch(urn, "held" if held else "to_ask", urn)
+
+    def _urns_elsewhere(self, ref: Ref, elsewhere: Naming) -> Iterator[str]:
+        namings = [
+            index.namespaces[ref.namespace]
+            for index in self._indexes
+            if ref.namespace in index.namespaces
+        ]
+        for naming in namings or [elsewhere]:
+            try:
+                table = naming.feature_table(ref.namespace, ref.table)
+                yield naming.feature(table, ref.feature).urn
+            except InvalidUrnError:
+                continue
+
+    def sets(self, namespace: str | None, name: str) -> list[IndexedSet]:
+        """Return the sets of this name, one for each store that has it."""
+        found = (index.feature_set(namespace, name) for index in self._indexes)
+        return [one for one in found if one is not None]
+
+    def knows_all_of(self, namespace: str | None) -> bool:
+        """Return whether what the stores do not have of a namespace is not there at all."""
+        holding = [index for index in self._indexes if namespace in index.namespaces]
+        return bool(holding) and all(index.complete for index in holding)
+
+    def with_column(self, column: str) -> Sequence[IndexedTable]:
+        """Return the tables that have a feature of this name.
+
+        Cost: an index of all features by name, made when first asked for.
+        """
+        return self._by_column.get(column, ())
+
+    def with_source(self, dataset: str) -> Sequence[IndexedTable]:
+        """Return the tables that are made from the dataset of this URN.
+
+        Cost: an index of all tables by source, made when first asked for.
+        """
+        return self._by_source.get(dataset, ())
+
+    @cached_property
+    def _by_column(self) -> Mapping[str, list[IndexedTable]]:
+        return self._group_tables(lambda table: table.features)
+
+    @cached_property
+    def _by_source(self) -> Mapping[str, list[IndexedTable]]:
+        return self._group_tables(lambda table: table.sources)
+
+    def _group_tables(
+        self, names: Callable[[IndexedTable], Iterable[str]]
+    ) -> dict[str, list[IndexedTable]]:
+        groups: dict[str, list[IndexedTable]] = {}
+        for table in (one for index in self._indexes for one in index.tables() if not one.labels):
+            for name in names(table):
+                groups.setdefault(name, []).append(table)
+        return groups
+
+
+def _urns(tables: Iterable[IndexedTable], feature: str) -> Iterator[str]:
+    for table in tables:
+        try:
+            yield table.urn(feature)
+        except InvalidUrnError:
+            continue
+
+
+def _match(ref: Ref, state: State, urns: Iterable[str]) -> FeatureMatch:
+    found = set(urns)
+    if len(found) != 1:
+        return FeatureMatch(str(ref), "ambiguous" if found else "unknown", None, ref)
+    return FeatureMatch(str(ref), state, found.pop(), ref)

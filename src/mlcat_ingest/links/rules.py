@@ -1,4 +1,7 @@
-"""The rules: each looks at one kind of evidence, and says which features it names, if any."""
+"""The rules that link models to features, and the check of the candidate in the catalog.
+
+Each rule looks at one kind of evidence. The first that names any features gives the candidate.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +15,17 @@ from mlcat_ingest.links.evidence import (
     FeastTags,
     LinkOptions,
 )
-from mlcat_ingest.links.features import Features, Wanted
-from mlcat_ingest.links.files import UnreadableFileError, listed_features, spec_features
-from mlcat_ingest.links.refs import Ref, entries, feast_ref, is_feature_urn, table_ref
+from mlcat_ingest.links.index import FeatureMatch, Features
+from mlcat_ingest.links.references import (
+    Ref,
+    UnreadableFileError,
+    entries,
+    feast_ref,
+    is_feature_urn,
+    listed_features,
+    spec_features,
+    table_ref,
+)
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 
 DECLARED: Final = FEATURES_TAG
@@ -23,29 +34,29 @@ DATASET_MATCH: Final = "dataset_match"
 SIGNATURE_NAMES: Final = "signature_names"
 
 
-class Claim(NamedTuple):
-    """What a rule found: features that the run names.
+class Candidate(NamedTuple):
+    """The features that a rule found the run to name.
 
-    `approximate` says why they may be others than the run used. A claim that is not `complete`
+    `approximate` says why they may be others than the run used. A candidate that is not `complete`
     could not be looked up as a whole, so nothing follows from what is not in it.
     """
 
     rule: str
-    wanted: tuple[Wanted, ...]
+    matches: tuple[FeatureMatch, ...]
     approximate: str = ""
     complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One model: its evidence, and where to look it up; `problems` takes what is of no use."""
+    """One model: its evidence, and where to look it up; `problems` lists unreadable files."""
 
     evidence: Evidence
     features: Features
     options: LinkOptions
     problems: list[str] = field(default_factory=list)
 
-    def look_up(self, refs: Iterable[Ref], feature_set: str | None = None) -> list[Wanted]:
+    def look_up(self, refs: Iterable[Ref], feature_set: str | None = None) -> list[FeatureMatch]:
         """Return what each of `refs` means."""
         elsewhere = self.options.elsewhere
         return [self.features.look_up(ref, elsewhere, feature_set) for ref in refs]
@@ -56,28 +67,28 @@ class Case:
         return named or self.options.project or self.features.only_namespace()
 
 
-Rule = Callable[[Case], Claim | None]
+Rule = Callable[[Case], Candidate | None]
 """Returns None where its evidence says nothing."""
 
 
-def declared(case: Case) -> Claim | None:
+def declared_features(case: Case) -> Candidate | None:
     """Features that people named, by the tag `mlcat.features`."""
     texts = list(entries(case.evidence.declared or ""))
-    return Claim(DECLARED, tuple(_declared(case, texts))) if texts else None
+    return Candidate(DECLARED, tuple(_declared_matches(case, texts))) if texts else None
 
 
-def _declared(case: Case, texts: Iterable[str]) -> Iterator[Wanted]:
+def _declared_matches(case: Case, texts: Iterable[str]) -> Iterator[FeatureMatch]:
     for text in texts:
         ref = table_ref(text)
         if is_feature_urn(text):
             yield case.features.look_up_urn(text)
         elif ref is None or text.startswith("urn:"):
-            yield Wanted(text, "unknown")
+            yield FeatureMatch(text, "unknown")
         else:
             yield from case.look_up([ref])
 
 
-def feature_spec(case: Case) -> Claim | None:
+def feature_spec(case: Case) -> Candidate | None:
     """Features that Databricks packaged with the model, which looks them up itself."""
     refs: list[Ref] = []
     for text in case.evidence.feature_specs:
@@ -85,18 +96,18 @@ def feature_spec(case: Case) -> Claim | None:
             refs += spec_features(text)
         except UnreadableFileError as error:
             case.problems.append(f"{FEATURE_SPEC}: {error}")
-    return Claim(FEATURE_SPEC, tuple(case.look_up(refs))) if refs else None
+    return Candidate(FEATURE_SPEC, tuple(case.look_up(refs))) if refs else None
 
 
-def feast_refs(case: Case) -> Claim | None:
+def feast_refs(case: Case) -> Candidate | None:
     """The references that Feast wrote when features were last asked for, if they are whole."""
     feast = _training(case)
     if feast is None or feast.is_cut or not feast.refs:
         return None
-    return _of_feast(case, feast, FEAST_REFS, feast.refs)
+    return _feast_candidate(case, feast, FEAST_REFS, feast.refs)
 
 
-def feast_file(case: Case) -> Claim | None:
+def feast_file(case: Case) -> Candidate | None:
     """The file that Feast logs beside a model, if it holds as many references as were counted."""
     text, training = case.evidence.features_file, _training(case)
     if text is None:
@@ -109,10 +120,10 @@ def feast_file(case: Case) -> Claim | None:
     expected = None if training is None else training.count
     if not listed or expected not in {None, len(listed)} or listed[-1].endswith("..."):
         return None  # it is made from the tag, and so cut where the tag is
-    return _of_feast(case, case.evidence.feast or FeastTags(), FEAST_FILE, listed)
+    return _feast_candidate(case, case.evidence.feast or FeastTags(), FEAST_FILE, listed)
 
 
-def feast_service(case: Case) -> Claim | None:
+def feast_service(case: Case) -> Candidate | None:
     """The features of the service today, where the references are missing or cut.
 
     Feast guesses the service: it takes the smallest that has all features asked for. So one with
@@ -123,35 +134,35 @@ def feast_service(case: Case) -> Claim | None:
         return None
     project = case.project(feast)
     if project is None:
-        return _unresolved(FEAST_SERVICE, feast.service, ambiguous=True)
+        return Candidate(FEAST_SERVICE, (FeatureMatch(feast.service, "ambiguous"),))
     found, name = case.features.sets(project, feast.service), f"{project}.{feast.service}"
     if len(found) != 1:
-        known = bool(found) or case.features.knows_all_of(project)
-        claim = _unresolved(FEAST_SERVICE, name, ambiguous=bool(found), complete=known)
-        return None if feast.is_cut else claim
+        match = FeatureMatch(name, "ambiguous" if found else "unknown")
+        complete = bool(found) or case.features.knows_all_of(project)
+        return None if feast.is_cut else Candidate(FEAST_SERVICE, (match,), complete=complete)
     refs = list(found[0].refs(project))
     if feast.is_cut and not _covers(case, feast, refs):
         return None
     why = "its references are cut" if feast.is_cut else "it has no references"
     text = f"{why}, so they are those of the service {feast.service} today"
-    return Claim(FEAST_SERVICE, _narrowed(case, case.look_up(refs)), text)
+    return Candidate(FEAST_SERVICE, _narrow_to_inputs(case, case.look_up(refs)), text)
 
 
 def _covers(case: Case, feast: FeastTags, refs: Sequence[Ref]) -> bool:
-    held = {wanted.urn for wanted in case.look_up(refs)}
+    held = {match.urn for match in case.look_up(refs)}
     asked = case.look_up(_refs(feast.refs, case.project(feast)), feast.service)
     return {one.urn for one in asked} <= held and feast.count in {None, len(refs)}
 
 
-def feast_refs_cut(case: Case) -> Claim | None:
+def feast_refs_cut(case: Case) -> Candidate | None:
     """The references that were not cut away, where nothing says what the others were."""
     feast = _training(case)
     if feast is None or not feast.is_cut:
         return None
     of = "" if feast.count is None else f" of {feast.count}"
     text = f"its references are cut: {len(feast.refs)}{of} are known"
-    claim = _of_feast(case, feast, FEAST_REFS, feast.refs)
-    return claim._replace(approximate=text)
+    candidate = _feast_candidate(case, feast, FEAST_REFS, feast.refs)
+    return candidate._replace(approximate=text)
 
 
 def _training(case: Case) -> FeastTags | None:
@@ -160,14 +171,15 @@ def _training(case: Case) -> FeastTags | None:
     return feast if feast is not None and feast.retrieval in {None, "historical"} else None
 
 
-def _of_feast(case: Case, feast: FeastTags, rule: str, texts: Sequence[str]) -> Claim:
+def _feast_candidate(case: Case, feast: FeastTags, rule: str, texts: Sequence[str]) -> Candidate:
     project = case.project(feast)
     if project is None:
         # Views of one name may be in several projects, and none is named.
-        return Claim(rule, tuple(Wanted(text, "ambiguous") for text in texts))
-    unreadable = [Wanted(text, "unknown") for text in texts if feast_ref(text, project) is None]
+        return Candidate(rule, tuple(FeatureMatch(text, "ambiguous") for text in texts))
+    unreadable = (text for text in texts if feast_ref(text, project) is None)
+    unknown = (FeatureMatch(text, "unknown") for text in unreadable)
     found = case.look_up(_refs(texts, project), feast.service)
-    return Claim(rule, (*_narrowed(case, found), *unreadable))
+    return Candidate(rule, (*_narrow_to_inputs(case, found), *unknown))
 
 
 def _refs(texts: Iterable[str], project: str | None) -> Iterator[Ref]:
@@ -175,27 +187,20 @@ def _refs(texts: Iterable[str], project: str | None) -> Iterator[Ref]:
     return (ref for ref in found if ref is not None)
 
 
-def _unresolved(rule: str, text: str, *, ambiguous: bool = False, complete: bool = True) -> Claim:
-    wanted = Wanted(text, "ambiguous" if ambiguous else "unknown")
-    return Claim(rule, (wanted,), complete=complete)
+def _narrow_to_inputs(case: Case, found: Sequence[FeatureMatch]) -> tuple[FeatureMatch, ...]:
+    """Return those of `found` that the model has as inputs, all of them where names do not match.
 
-
-def _narrowed(case: Case, found: Sequence[Wanted]) -> tuple[Wanted, ...]:
-    """Return what of `found` the model has as an input, all of it where names do not match.
-
-    What was asked for and not used is left out; a signature adds nothing.
+    Features that were asked for and not used are left out; a signature adds none.
     """
     columns = case.evidence.columns
     inputs = [one for one in found if one.state != "no_input"]
     if columns is None:
         return tuple(inputs)
-    used = [
-        one for one in inputs if one.ref is not None and not columns.isdisjoint(one.ref.columns)
-    ]
+    used = [one for one in inputs if one.ref and not columns.isdisjoint(one.ref.columns)]
     return tuple(used or inputs)
 
 
-def dataset_match(case: Case) -> Claim | None:
+def dataset_match(case: Case) -> Candidate | None:
     """Features of tables that are made from a dataset of the run, by the names of its columns."""
     if not case.options.dataset_match or not case.evidence.datasets:
         return None
@@ -206,10 +211,10 @@ def dataset_match(case: Case) -> Claim | None:
         for table in case.features.with_source(dataset.urn) if names else ():
             for name in names & table.features:
                 found.setdefault(name, []).append(table.ref(name))
-    return _guessed(case, DATASET_MATCH, found, "matched by the columns of a dataset")
+    return _guess(case, DATASET_MATCH, found, "matched by the columns of a dataset")
 
 
-def signature_names(case: Case) -> Claim | None:
+def signature_names(case: Case) -> Candidate | None:
     """Features that are named as an input of the model is, `feature` or `table__feature`."""
     if not case.options.signature_names or not case.evidence.columns:
         return None
@@ -224,15 +229,96 @@ def signature_names(case: Case) -> Claim | None:
         ]
         if refs:
             found[column] = refs
-    return _guessed(case, SIGNATURE_NAMES, found, "matched by the names of inputs alone")
+    return _guess(case, SIGNATURE_NAMES, found, "matched by the names of inputs alone")
 
 
-def _guessed(case: Case, rule: str, found: dict[str, list[Ref]], why: str) -> Claim | None:
-    wanted: list[Wanted] = []
+def _guess(case: Case, rule: str, found: dict[str, list[Ref]], why: str) -> Candidate | None:
+    matches: list[FeatureMatch] = []
     for column, refs in found.items():
         meant = {one.urn: one for one in case.look_up(refs) if one.state == "held"}
         if len(meant) > 1:
-            wanted.append(Wanted(column, "ambiguous"))
+            matches.append(FeatureMatch(column, "ambiguous"))
         else:
-            wanted.extend(meant.values())
-    return Claim(rule, tuple(wanted), why) if wanted else None
+            matches.extend(meant.values())
+    return Candidate(rule, tuple(matches), why) if matches else None
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    declared_features,
+    feature_spec,
+    feast_refs,
+    feast_file,
+    feast_service,
+    feast_refs_cut,
+    dataset_match,
+    signature_names,
+)
+"""In the order of trust: first the features that people named, last those that are guessed."""
+
+NO_CANDIDATE: Final = Candidate("", ())
+
+Exists = Callable[[str], bool | None]
+"""Returns True if the catalog has a feature; None where it could not be asked."""
+
+
+def resolve(
+    evidence: Evidence, features: Features, options: LinkOptions
+) -> tuple[Candidate, list[str]]:
+    """Return the candidate of the first rule that has one, and the problems with the evidence.
+
+    It is `NO_CANDIDATE` where no rule has one.
+    """
+    case = Case(evidence, features, options)
+    candidates = (rule(case) for rule in RULES)
+    first = next((one for one in candidates if one is not None), NO_CANDIDATE)
+    return first, case.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The features of one model: `urns`, sorted, each once.
+
+    `unknown` and `ambiguous` are references without a link, as they were spelled. They are not
+    `complete` if something could not be looked up; then the stored links must stay.
+    """
+
+    rule: str = ""
+    urns: tuple[str, ...] = ()
+    approximate: str = ""
+    unknown: tuple[str, ...] = ()
+    ambiguous: tuple[str, ...] = ()
+    complete: bool = True
+
+
+def verify(candidate: Candidate, exists: Exists, *, dangling: bool) -> Links:
+    """Return the links of `candidate` to features that exist, and to others only if `dangling`."""
+    there: set[str] = set()
+    unknown: list[FeatureMatch] = []
+    complete = candidate.complete
+    for one in candidate.matches:
+        if one.state not in {"held", "to_ask"} or one.urn is None:
+            unknown.append(one)
+            continue
+        answer = exists(one.urn)
+        if answer or (answer is None and one.state == "held"):
+            there.add(one.urn)
+        elif answer is None:
+            complete = False
+        else:
+            unknown.append(one)
+    lacking = [one for one in unknown if one.state not in {"ambiguous", "no_input"}]
+    if dangling:
+        there.update(one.urn for one in lacking if one.urn is not None)
+        lacking = [one for one in lacking if one.urn is None]
+    return Links(
+        rule=candidate.rule,
+        urns=tuple(sorted(there)),
+        approximate=candidate.approximate,
+        unknown=_texts(lacking),
+        ambiguous=_texts(one for one in unknown if one.state == "ambiguous"),
+        complete=complete,
+    )
+
+
+def _texts(some: Iterable[FeatureMatch]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.text for one in some))

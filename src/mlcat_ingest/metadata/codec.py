@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import orjson
@@ -23,18 +23,21 @@ _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETI
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
 
+JsonObject: TypeAlias = dict[str, Any]
+"""A decoded JSON object; its values are checked where they are read."""
 
-def dumps(value: Any) -> bytes:
+
+def dumps(value: object) -> bytes:
     """Return `value` as compact UTF-8 JSON, keys in their own order.
 
     Raises:
         CodecError: `value` holds NaN, an infinity, an integer beyond 64 bits, a key that is not a
-            string, half a surrogate pair, more than 250 levels, or something that is not JSON.
+            string, a lone surrogate, more than 250 levels, or something that is not JSON.
     """
     return _dumps(value, _PLAIN)
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """Return `value` as JSON with sorted keys: equal values give equal bytes.
 
     Raises:
@@ -43,7 +46,7 @@ def canonical(value: Any) -> bytes:
     return _dumps(value, _PLAIN | orjson.OPT_SORT_KEYS)
 
 
-def content_hash(value: Any) -> str:
+def content_hash(value: object) -> str:
     """Return 32 hex digits of SHA-256 over the canonical JSON of `value`.
 
     Raises:
@@ -52,7 +55,7 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
 
-def _dumps(value: Any, option: int) -> bytes:
+def _dumps(value: object, option: int) -> bytes:
     try:
         data = orjson.dumps(value, option=option)
     except TypeError as error:
@@ -63,7 +66,7 @@ def _dumps(value: Any, option: int) -> bytes:
     return data
 
 
-def _complaint(value: Any) -> str | None:
+def _complaint(value: object) -> str | None:
     """Return what in `value` has no JSON form, and where, or None if that cannot be said."""
     try:
         fault = _fault(value)
@@ -75,7 +78,7 @@ def _complaint(value: Any) -> str | None:
     return f"no faithful JSON form: {what} at ${path}"
 
 
-def _fault(value: Any) -> tuple[str, str] | None:
+def _fault(value: object) -> tuple[str, str] | None:
     """Return the path to the first thing that has no JSON form, and what it is."""
     if isinstance(value, dict):
         return _fault_in_object(value)
@@ -88,12 +91,12 @@ def _fault(value: Any) -> tuple[str, str] | None:
     return None if what is None else ("", what)
 
 
-def _fault_of_scalar(value: Any) -> str | None:
+def _fault_of_scalar(value: object) -> str | None:
     match value:
         case None:
             return None
         case str():
-            return None if _encodable(value) else "half a surrogate pair"
+            return None if _encodable(value) else "a lone surrogate"
         case float():
             return None if math.isfinite(value) else str(value)
         case int():
@@ -104,12 +107,12 @@ def _fault_of_scalar(value: Any) -> str | None:
             return f"a {type(value).__name__}"
 
 
-def _fault_in_object(value: dict[Any, Any]) -> tuple[str, str] | None:
+def _fault_in_object(value: dict[object, object]) -> tuple[str, str] | None:
     for key, item in value.items():
         if not isinstance(key, str):
             return "", f"a key that is not text ({key!r})"
         if not _encodable(key):
-            return "", f"half a surrogate pair in a key ({key!r})"
+            return "", f"a lone surrogate in a key ({key!r})"
         if (fault := _fault(item)) is not None:
             return f".{key}{fault[0]}", fault[1]
     return None
@@ -128,7 +131,7 @@ def loads(data: bytes | str) -> Any:
 
     Raises:
         CodecError: the text is not JSON in UTF-8, or holds NaN, an infinity, a number too large
-            for a float, an integer of more than 4300 digits, half a surrogate pair, or more than
+            for a float, an integer of more than 4300 digits, a lone surrogate, or more than
             1000 levels.
     """
     try:

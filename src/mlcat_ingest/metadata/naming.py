@@ -17,6 +17,7 @@ from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import (
     FABRICS,
     MAX_URN_BYTES,
+    build,
     data_platform,
     data_platform_instance,
     encode_own,
@@ -241,27 +242,27 @@ class Naming:
         """Return the name of a run's model.
 
         Raises:
-            InvalidUrnError: `run_id` is empty, or holds half a surrogate pair.
+            InvalidUrnError: `run_id` is empty, or holds a lone surrogate.
         """
-        text = f"{self._run_before}{_filled(run_id)}{self._run_after}"
+        text = f"{self._run_before}{_fill(run_id)}{self._run_after}"
         return self._model.name(self._owner_spelled + encode_own(text), self._owner + text)
 
     def group(self, experiment: str) -> Name:
         """Return the name of an experiment's group.
 
         Raises:
-            InvalidUrnError: `experiment` is empty, or holds half a surrogate pair.
+            InvalidUrnError: `experiment` is empty, or holds a lone surrogate.
         """
-        text = self.templates.group.format(experiment=_filled(experiment))
+        text = self.templates.group.format(experiment=_fill(experiment))
         return self._group_name(text, encode_own(text), reserved=self._group_is_reserved)
 
     def registered_group(self, name: str) -> Name:
         """Return the name of a registered model's group.
 
         Raises:
-            InvalidUrnError: `name` is empty, or holds half a surrogate pair.
+            InvalidUrnError: `name` is empty, or holds a lone surrogate.
         """
-        text = self.templates.registered_group.format(name=_filled(name))
+        text = self.templates.registered_group.format(name=_fill(name))
         spelled = self._encode_registered(text)
         return self._group_name(text, spelled, reserved=not self._group_is_reserved)
 
@@ -269,9 +270,9 @@ class Naming:
         """Return the name of the model of a version.
 
         Raises:
-            InvalidUrnError: a part is empty, or holds half a surrogate pair.
+            InvalidUrnError: a part is empty, or holds a lone surrogate.
         """
-        text = self.templates.version.format(name=_filled(name), version=_filled(version))
+        text = self.templates.version.format(name=_fill(name), version=_fill(version))
         spelled = self._encode_registered(text)
         return self._model.name(self._owner_spelled + spelled, self._owner + text)
 
@@ -281,28 +282,28 @@ class Naming:
         A store without projects, None, has tables of one name part only.
 
         Raises:
-            InvalidUrnError: a part is empty, or holds half a surrogate pair.
+            InvalidUrnError: a part is empty, or holds a lone surrogate.
         """
-        spelled, full = encode_own(_filled(view)), view
+        spelled, full = encode_own(_fill(view)), view
         if project is not None:
-            spelled, full = f"{_encode_dotless(_filled(project))}.{spelled}", f"{project}.{view}"
+            spelled, full = f"{_encode_dotless(_fill(project))}.{spelled}", f"{project}.{view}"
         return self._table.name(self._owner_spelled + spelled, self._owner + full)
 
     def feature(self, table: Name, feature: str) -> Name:
         """Return the name of a feature of `table`, as `feature_table` gave it.
 
         Raises:
-            InvalidUrnError: `feature` is empty, or holds half a surrogate pair.
+            InvalidUrnError: `feature` is empty, or holds a lone surrogate.
         """
-        return _column_frame("mlFeature", table.name).name(encode_own(_filled(feature)), feature)
+        return _column_frame("mlFeature", table.name).name(encode_own(_fill(feature)), feature)
 
     def primary_key(self, table: Name, key: str) -> Name:
         """Return the name of a key of `table`, as `feature_table` gave it.
 
         Raises:
-            InvalidUrnError: `key` is empty, or holds half a surrogate pair.
+            InvalidUrnError: `key` is empty, or holds a lone surrogate.
         """
-        return _column_frame("mlPrimaryKey", table.name).name(encode_own(_filled(key)), key)
+        return _column_frame("mlPrimaryKey", table.name).name(encode_own(_fill(key)), key)
 
     def _group_name(self, text: str, spelled: str, *, reserved: bool) -> Name:
         lead = self._reserved
@@ -312,7 +313,7 @@ class Naming:
         return self._group.name(self._owner_spelled + spelled, self._owner + text)
 
 
-def _filled(text: str) -> str:
+def _fill(text: str) -> str:
     if not text:
         raise InvalidUrnError("an entity without a name has no URN")
     return text
@@ -325,3 +326,13 @@ def _encode_dotless(text: str) -> str:
 @lru_cache(maxsize=64)
 def _column_frame(entity_type: str, table: str) -> _Frame:
     return _Frame.around(f"urn:li:{entity_type}:({table},", ")")
+
+
+def airflow_job(dag_id: str, task_id: str, cluster: str, instance: str = "") -> str:
+    """Return the URN of a task, as DataHub's plugin for Airflow names it.
+
+    Raises:
+        InvalidUrnError: it would be too long.
+    """
+    flow = f"{instance}.{dag_id}" if instance else dag_id
+    return build("dataJob", build("dataFlow", "airflow", flow, cluster), task_id)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.codec import JsonObject, dumps
 from mlcat_ingest.metadata.urn import entity_type_of
 
 Aspect = Mapping[str, Any]
@@ -34,9 +34,9 @@ class Proposal:
     aspect: Aspect
     change_type: ChangeType = "UPSERT"
     headers: Mapping[str, str] | None = None
-    patch: Sequence[Mapping[str, Any]] = ()
+    patch: Sequence[Mapping[str, object]] = ()
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> JsonObject:
         """Return the proposal as the service's emit endpoints take it.
 
         The aspect travels as a JSON text inside the JSON; non-ASCII text stays UTF-8.
@@ -48,7 +48,7 @@ class Proposal:
         Source: `MetadataChangeProposal`, wire protocol of DataHub's Rest.li `/aspects` resource.
         """
         content_type = "application/json-patch+json" if self.change_type == "PATCH" else _JSON
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "entityType": entity_type_of(self.entity_urn),
             "entityUrn": self.entity_urn,
             "changeType": self.change_type,
@@ -59,12 +59,12 @@ class Proposal:
             body["headers"] = dict(self.headers)
         return body
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Return the proposal as a line of a file, the aspect in the open.
 
         Source: the file sink and source of DataHub.
         """
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "entityType": entity_type_of(self.entity_urn),
             "entityUrn": self.entity_urn,
             "changeType": self.change_type,
@@ -88,7 +88,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What a source says about one entity in this pass.
+    """The statement of a source about one entity in this pass.
 
     `aspects` maps aspect names to values, in the order they are written. Per field, a value is
     either complete or left out. Complete: the source has exactly this, and null or an empty

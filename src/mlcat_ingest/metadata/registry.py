@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from mlcat_ingest.metadata.aspects import (
     assets,
@@ -23,6 +23,7 @@ from mlcat_ingest.metadata.aspects import (
 )
 from mlcat_ingest.metadata.aspects.declaration import AspectSpec
 from mlcat_ingest.metadata.aspects.markers import Default
+from mlcat_ingest.metadata.codec import JsonObject
 from mlcat_ingest.metadata.shapes import edge_finders, fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
 
@@ -257,17 +258,16 @@ _CHECKED: Final = (
 )
 
 _UNNAMED: Final = (
-    "dataHubAction dataHubFile dataHubOpenAPISchema dataHubPageModule "
-    "dataHubPageTemplate dataHubPersona dataHubRetention dataHubSecret dataHubStepState "
-    "dataHubUpgrade dataProcess globalSettings inviteToken "
-    "platformResource subscription telemetry"
+    "dataHubAction dataHubFile dataHubOpenAPISchema dataHubPageModule dataHubPageTemplate "
+    "dataHubPersona dataHubRetention dataHubSecret dataHubStepState dataHubUpgrade "
+    "dataProcess globalSettings inviteToken platformResource subscription telemetry"
 )
 
 # Entity types that DataHub's clients write, and whose aspects are kept whole, unchecked.
 _OPEN: Final = (
-    EntityType("application", enum="APPLICATION", sought=True),
-    EntityType("assertion", enum="ASSERTION"),
-    EntityType("businessAttribute", enum="BUSINESS_ATTRIBUTE"),
+    EntityType("application", type_name="Application", enum="APPLICATION", sought=True),
+    EntityType("assertion", type_name="Assertion", enum="ASSERTION"),
+    EntityType("businessAttribute", type_name="BusinessAttribute", enum="BUSINESS_ATTRIBUTE"),
     EntityType("chart", untyped.CHART_INFO, type_name="Chart", enum="CHART", sought=True),
     EntityType("dataContract", enum="DATA_CONTRACT"),
     EntityType("dataHubAccessToken", enum="ACCESS_TOKEN"),
@@ -276,19 +276,31 @@ _OPEN: Final = (
     EntityType("dataHubExecutionRequest", enum="EXECUTION_REQUEST", label="Ingestion run"),
     EntityType("dataHubPolicy", enum="DATAHUB_POLICY"),
     EntityType("dataHubRole", enum="DATAHUB_ROLE"),
-    EntityType("dataHubView", enum="DATAHUB_VIEW"),
-    EntityType("dataProduct", enum="DATA_PRODUCT", sought=True),
-    EntityType("dataType", enum="DATA_TYPE"),
-    EntityType("entityType", enum="ENTITY_TYPE"),
+    EntityType("dataHubView", type_name="DataHubView", enum="DATAHUB_VIEW"),
+    EntityType(
+        "dataProduct",
+        untyped.DATA_PRODUCT_PROPERTIES,
+        type_name="DataProduct",
+        enum="DATA_PRODUCT",
+        sought=True,
+    ),
+    EntityType("dataType", type_name="DataTypeEntity", enum="DATA_TYPE"),
+    EntityType("entityType", type_name="EntityTypeEntity", enum="ENTITY_TYPE"),
     EntityType("erModelRelationship", enum="ER_MODEL_RELATIONSHIP"),
     EntityType("form", untyped.FORM_INFO, type_name="Form", enum="FORM"),
-    EntityType("glossaryNode", enum="GLOSSARY_NODE", sought=True),
-    EntityType("incident", enum="INCIDENT"),
+    EntityType(
+        "glossaryNode",
+        untyped.GLOSSARY_NODE_INFO,
+        type_name="GlossaryNode",
+        enum="GLOSSARY_NODE",
+        sought=True,
+    ),
+    EntityType("incident", type_name="Incident", enum="INCIDENT"),
     EntityType("notebook", enum="NOTEBOOK", sought=True),
     EntityType("post", enum="POST"),
-    EntityType("query", enum="QUERY"),
+    EntityType("query", type_name="QueryEntity", enum="QUERY"),
     EntityType("role", enum="ROLE"),
-    EntityType("schemaField", enum="SCHEMA_FIELD"),
+    EntityType("schemaField", type_name="SchemaFieldEntity", enum="SCHEMA_FIELD"),
     EntityType(
         "dashboard", untyped.DASHBOARD_INFO, type_name="Dashboard", enum="DASHBOARD", sought=True
     ),
@@ -345,7 +357,7 @@ def key_aspect_name(entity_type: str) -> str:
     return f"{entity_type}Key" if kind is None else kind.key
 
 
-def key_aspect(urn: str) -> tuple[str, dict[str, Any]]:
+def key_aspect(urn: str) -> tuple[str, dict[str, str]]:
     """Return the name and the value of the key aspect that `urn` stands for.
 
     Parts are spelled as in the URN. Open types have the whole id as `id`.
@@ -361,7 +373,7 @@ def key_aspect(urn: str) -> tuple[str, dict[str, Any]]:
     return name, dict(zip(fields(ASPECTS[name].type), parts, strict=True))
 
 
-def defaults(aspect_name: str) -> dict[str, Any]:
+def defaults(aspect_name: str) -> JsonObject:
     """Return what the service fills in where an aspect leaves a field out, as a fresh value."""
     spec = ASPECTS.get(aspect_name)
     if spec is None or spec.type is None:
@@ -374,7 +386,7 @@ def defaults(aspect_name: str) -> dict[str, Any]:
     }
 
 
-def edges(aspect_name: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def edges(aspect_name: str, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield the relationship and the destination URN of every edge in an aspect, each once.
 
     Values that are not of the declared shape are passed over.
@@ -382,9 +394,4 @@ def edges(aspect_name: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str
     spec = ASPECTS.get(aspect_name)
     if spec is None or spec.type is None:
         return
-    seen: set[tuple[str, str]] = set()
-    for find in edge_finders(spec.type):
-        for edge in find(value):
-            if edge not in seen:
-                seen.add(edge)
-                yield edge
+    yield from dict.fromkeys(edge for find in edge_finders(spec.type) for edge in find(value))

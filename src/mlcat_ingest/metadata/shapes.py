@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import (
     Annotated,
-    Any,
     NotRequired,
     Required,
     TypeAlias,
@@ -23,35 +22,37 @@ class Field:
 
     name: str
     required: bool
-    hint: Any
+    hint: object
     markers: tuple[object, ...] = ()
 
 
-def bare(hint: Any) -> tuple[Any, tuple[object, ...]]:
+def bare(hint: object) -> tuple[object, tuple[object, ...]]:
     """Return `hint` without `Required`, `NotRequired` and `Annotated`, and the markers it had."""
     markers: tuple[object, ...] = ()
-    while (origin := get_origin(hint)) in (Annotated, Required, NotRequired):
-        if origin is Annotated:
-            markers = (*hint.__metadata__, *markers)
-        hint = get_args(hint)[0]
+    while get_origin(hint) in (Annotated, Required, NotRequired):
+        hint, *added = get_args(hint)
+        markers = (*added, *markers)
     return hint, markers
 
 
+def required_keys(record: object) -> frozenset[str] | None:
+    """Return the keys that a `TypedDict` class requires, None for any other type."""
+    return getattr(record, "__required_keys__", None)
+
+
 @cache
-def fields(record: Any) -> Mapping[str, Field]:
+def fields(record: object) -> Mapping[str, Field]:
     """Return the fields of the `TypedDict` class `record`, in the order they are declared."""
     hints = get_type_hints(record, include_extras=True)
-    return {
-        name: Field(name, name in record.__required_keys__, *bare(hint))
-        for name, hint in hints.items()
-    }
+    required = required_keys(record) or frozenset()
+    return {name: Field(name, name in required, *bare(hint)) for name, hint in hints.items()}
 
 
-EdgeFinder: TypeAlias = Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]]
+EdgeFinder: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, str]]]
 
 
 @cache
-def edge_finders(record: Any) -> tuple[EdgeFinder, ...]:
+def edge_finders(record: object) -> tuple[EdgeFinder, ...]:
     """Return what finds the edges in a value of `record`, each as relationship and URN."""
     found: list[EdgeFinder] = []
     for field in fields(record).values():
@@ -64,7 +65,7 @@ def edge_finders(record: Any) -> tuple[EdgeFinder, ...]:
     return tuple(found)
 
 
-def edge_markers(record: Any) -> Iterator[Edge]:
+def edge_markers(record: object) -> Iterator[Edge]:
     """Yield the edges that `record` declares, those of nested records included."""
     for field in fields(record).values():
         yield from (marker for marker in field.markers if isinstance(marker, Edge))
@@ -73,18 +74,18 @@ def edge_markers(record: Any) -> Iterator[Edge]:
             yield from edge_markers(nested)
 
 
-def _nested_record(hint: Any) -> Any:
+def _nested_record(hint: object) -> object:
     """Return the record class behind a field, or behind the items of its list."""
-    item = hint.__args__[0] if getattr(hint, "__origin__", None) is list else hint
-    return item if hasattr(item, "__required_keys__") else None
+    item = get_args(hint)[0] if get_origin(hint) is list else hint
+    return None if required_keys(item) is None else item
 
 
-def _items(value: Any) -> list[Any]:
+def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
 def _edge_finder(name: str, marker: Edge) -> EdgeFinder:
-    def find(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def find(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         for item in _items(value.get(name)):
             held = item
             if marker.at is not None:
@@ -97,7 +98,7 @@ def _edge_finder(name: str, marker: Edge) -> EdgeFinder:
 
 
 def _nested_finder(name: str, inner: tuple[EdgeFinder, ...]) -> EdgeFinder:
-    def find(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def find(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         for item in _items(value.get(name)):
             if isinstance(item, Mapping):
                 for finder in inner:

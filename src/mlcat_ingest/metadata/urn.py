@@ -45,7 +45,7 @@ _FOREIGN_ESCAPES = re.compile("%2C|%28|%29|%E2%90%9F")
 
 
 class UrnPart(Enum):
-    """What one part of a URN holds."""
+    """The content of one part of a URN."""
 
     NAME = "name"
     FABRIC = "environment"
@@ -125,12 +125,12 @@ def encoded_bytes(text: str) -> int:
     Encoders differ over ``~``, ``*`` and the space; each of them counts as three bytes here.
 
     Raises:
-        InvalidUrnError: `text` holds half a surrogate pair.
+        InvalidUrnError: `text` holds a lone surrogate.
     """
     try:
         raw = text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidUrnError(f"{text!r} holds half a surrogate pair") from error
+        raise InvalidUrnError(f"{text!r} holds a lone surrogate") from error
     return len(raw) + 2 * len(raw.translate(None, _UNRESERVED))
 
 
@@ -177,7 +177,7 @@ def check(urn: str, *, reference: bool = False) -> tuple[str, ...]:
         _check_whole(urn)
         return raw
     if len(raw) != len(kind.parts) or (len(raw) == 1 and urn.endswith(f":({raw[0]})")):
-        raise InvalidUrnError(f"{_shown(urn)} does not have {len(kind.parts)} parts")
+        raise InvalidUrnError(f"{_quote(urn)} does not have {len(kind.parts)} parts")
     _check_parts(urn, kind, raw, unsafe)
     return raw
 
@@ -190,7 +190,7 @@ def entity_type_of(urn: str) -> str:
     """
     found = _SHAPE.match(urn)
     if found is None:
-        raise InvalidUrnError(f"{_shown(urn)} is not a URN", hint="urn:li:<entity type>:<id>")
+        raise InvalidUrnError(f"{_quote(urn)} is not a URN", hint="urn:li:<entity type>:<id>")
     return found[1]
 
 
@@ -201,12 +201,12 @@ def raw_parts(urn: str) -> tuple[str, ...]:
         InvalidUrnError: `urn` is not a URN, is too long, or its parentheses do not match.
     """
     if len(urn) > MAX_URN_BYTES:
-        raise InvalidUrnError(f"{_shown(urn)} has more than {MAX_URN_BYTES} bytes")
+        raise InvalidUrnError(f"{_quote(urn)} has more than {MAX_URN_BYTES} bytes")
     body = urn[len(PREFIX) + len(entity_type_of(urn)) + 1 :]
     if not body.startswith("("):
         return (body,)
     if not body.endswith(")"):
-        raise InvalidUrnError(f"{_shown(urn)} has unbalanced parentheses")
+        raise InvalidUrnError(f"{_quote(urn)} has unbalanced parentheses")
     inner = body[1:-1]
     if "(" not in inner and ")" not in inner:
         return tuple(inner.split(","))
@@ -223,7 +223,7 @@ def _split_nested(urn: str, inner: str) -> tuple[str, ...]:
         if char == "," and depth == 0:
             cuts.append(at)
     if depth:
-        raise InvalidUrnError(f"{_shown(urn)} has unbalanced parentheses")
+        raise InvalidUrnError(f"{_quote(urn)} has unbalanced parentheses")
     ends = [*cuts[1:], len(inner)]
     return tuple(inner[cut + 1 : end] for cut, end in zip(cuts, ends, strict=True))
 
@@ -262,13 +262,13 @@ def _check_parts(
 ) -> None:
     for role, part in zip(kind.parts, raw, strict=True):
         if not part:
-            raise InvalidUrnError(f"{_shown(urn)} has an empty part")
+            raise InvalidUrnError(f"{_quote(urn)} has an empty part")
         if role is UrnPart.NAME:
             _check_name(urn, part, unsafe)
         elif role is UrnPart.FABRIC:
             if part not in FABRICS:
                 hint = f"one of {', '.join(sorted(FABRICS))}"
-                raise InvalidUrnError(f"{_shown(part)} is not an environment", hint=hint)
+                raise InvalidUrnError(f"{_quote(part)} is not an environment", hint=hint)
         else:
             _check_nested(part, role.value)
     _check_whole(urn)
@@ -276,25 +276,25 @@ def _check_parts(
 
 def _check_name(urn: str, part: str, unsafe: re.Pattern[str]) -> None:
     if unsafe.search(part) is not None:
-        raise InvalidUrnError(f"{_shown(urn)} holds a reserved character: {part!r}")
+        raise InvalidUrnError(f"{_quote(urn)} holds a reserved character: {part!r}")
 
 
 @lru_cache(maxsize=256)
 def _check_nested(urn: str, entity_type: str) -> None:
     if entity_type_of(urn) != entity_type:
-        raise InvalidUrnError(f"{_shown(urn)} is not a URN of a {entity_type}")
+        raise InvalidUrnError(f"{_quote(urn)} is not a URN of a {entity_type}")
     check(urn)
 
 
 def _check_whole(urn: str) -> None:
     # Java trims control characters too, Python other kinds of white space.
     if urn[-1] <= " " or urn[-1].isspace():
-        raise InvalidUrnError(f"{_shown(urn)} ends with white space")
+        raise InvalidUrnError(f"{_quote(urn)} ends with white space")
     if (len(urn) * 3 > MAX_URN_BYTES or not urn.isascii()) and encoded_bytes(urn) > MAX_URN_BYTES:
-        raise InvalidUrnError(f"{_shown(urn)} has more than {MAX_URN_BYTES} bytes URL-encoded")
+        raise InvalidUrnError(f"{_quote(urn)} has more than {MAX_URN_BYTES} bytes URL-encoded")
 
 
-def _shown(urn: str) -> str:
+def _quote(urn: str) -> str:
     return repr(urn) if len(urn) <= MAX_URN_BYTES else f"{urn[:80]!r}…"
 
 

@@ -7,16 +7,16 @@ declaration does not know are kept: newer servers and other tools write them.
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
-from mlcat_ingest.metadata.shapes import Field, bare, fields
+from mlcat_ingest.metadata.shapes import Field, bare, fields, required_keys
 from mlcat_ingest.metadata.urn import MAX_URN_BYTES, check, entity_type_of
 
 MAX_PROBLEMS: Final = 20
-"""How many problems of one aspect are told; any further ones are left out."""
+"""The most problems that are reported of one aspect; any further ones are left out."""
 
 _SHOWN_CHARS = 60
 
@@ -36,8 +36,8 @@ class AspectProblem(NamedTuple):
 
 
 _Problems: TypeAlias = list[AspectProblem] | None
-_Check: TypeAlias = Callable[[Any], _Problems]
-_Fit: TypeAlias = Callable[[Sequence[Any]], bool]
+_Check: TypeAlias = Callable[[object], _Problems]
+_Fit: TypeAlias = Callable[[Sequence[object]], bool]
 _Markers: TypeAlias = tuple[object, ...]
 
 
@@ -51,7 +51,7 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[A
     Cost: about 1 µs a nested record.
     """
     if not allows(entity_type, aspect_name):
-        return [AspectProblem("", f"{entity_type} has no aspect {_shown(aspect_name)}")]
+        return [AspectProblem("", f"{entity_type} has no aspect {_quote(aspect_name)}")]
     spec = ASPECTS.get(aspect_name)
     if entity_type not in ENTITIES or spec is None or spec.type is None:
         return _check_object(value) or []
@@ -62,7 +62,7 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[A
 
 
 @cache
-def _record(record: Any, edge: Edge | None = None) -> _Check:
+def _record(record: object, edge: Edge | None = None) -> _Check:
     """Return the check of a record; `edge` says what the URN in its field `edge.at` has to be."""
     declared = fields(record).values()
     checks = {
@@ -71,7 +71,7 @@ def _record(record: Any, edge: Edge | None = None) -> _Check:
     }
     required = tuple(field.name for field in declared if field.required)
 
-    def check_record(value: Any) -> _Problems:
+    def check_record(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _wrong("an object", value)
         problems: _Problems = None
@@ -92,16 +92,16 @@ def _field(field: Field, more: _Markers) -> _Check:
     if field.required or any(isinstance(marker, Default) for marker in field.markers):
         return check_value
 
-    def check_nullable(value: Any) -> _Problems:
+    def check_nullable(value: object) -> _Problems:
         return None if value is None else check_value(value)
 
     return check_nullable
 
 
-def _compile(hint: Any, markers: _Markers) -> _Check:
+def _compile(hint: object, markers: _Markers) -> _Check:
     if OneOf in markers:
         return _union(hint)
-    if hasattr(hint, "__required_keys__"):
+    if required_keys(hint) is not None:
         return _record(hint, next((m for m in markers if isinstance(m, Edge) and m.at), None))
     origin = get_origin(hint)
     if origin is Literal:
@@ -114,7 +114,7 @@ def _compile(hint: Any, markers: _Markers) -> _Check:
     return _scalar(hint, markers)
 
 
-def _scalar(hint: Any, markers: _Markers) -> _Check:
+def _scalar(hint: object, markers: _Markers) -> _Check:
     for marker in markers:
         if isinstance(marker, Edge | UrnOf):
             return _urn(frozenset(marker.kinds))
@@ -124,7 +124,7 @@ def _scalar(hint: Any, markers: _Markers) -> _Check:
 
 
 def _array(check_item: _Check, fit: _Fit) -> _Check:
-    def check_array(value: Any) -> _Problems:
+    def check_array(value: object) -> _Problems:
         if not isinstance(value, list):
             return _wrong("an array", value)
         if fit(value):
@@ -141,13 +141,13 @@ def _array(check_item: _Check, fit: _Fit) -> _Check:
 
 
 def _map(check_item: _Check) -> _Check:
-    def check_map(value: Any) -> _Problems:
+    def check_map(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _wrong("an object", value)
         problems: _Problems = None
         for key, item in value.items():
             if (found := check_item(item)) is not None:
-                problems = _add(problems, f"[{_shown(key)}]", found)
+                problems = _add(problems, f"[{_quote(key)}]", found)
                 if len(problems) >= MAX_PROBLEMS:
                     break
         return problems
@@ -155,11 +155,11 @@ def _map(check_item: _Check) -> _Check:
     return check_map
 
 
-def _union(record: Any) -> _Check:
+def _union(record: object) -> _Check:
     checks = {field.name: _compile(field.hint, field.markers) for field in fields(record).values()}
     names = ", ".join(checks)
 
-    def check_union(value: Any) -> _Problems:
+    def check_union(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _wrong("an object", value)
         keys = [key for key in value if key != _DISCRIMINATOR]
@@ -174,14 +174,14 @@ def _union(record: Any) -> _Check:
 # --- checks of many values at once ---------------------------------------------------------------
 
 # Most values are in long lists of records alike, of metrics and of parameters. That such a list is
-# right as a whole is told by column in half the time; what is not told so is looked at one by one.
+# right as a whole is decided by column in half the time; any other is looked at one by one.
 
 
-def _fit(hint: Any, markers: _Markers) -> _Fit:
+def _fit(hint: object, markers: _Markers) -> _Fit:
     """Return what says of many values that all are right; of others each has to be looked at."""
     if any(marker is OneOf or isinstance(marker, Edge | UrnOf) for marker in markers):
         return _unknown
-    if hasattr(hint, "__required_keys__"):
+    if required_keys(hint) is not None:
         return _records(hint)
     if hint is str:
         return _texts
@@ -191,37 +191,41 @@ def _fit(hint: Any, markers: _Markers) -> _Fit:
 
 
 @cache
-def _records(record: Any) -> _Fit:
+def _records(record: object) -> _Fit:
     fits = {field.name: _fit(field.hint, field.markers) for field in fields(record).values()}
     required = frozenset(field.name for field in fields(record).values() if field.required)
 
-    def records(values: Sequence[Any]) -> bool:
+    def records(values: Sequence[object]) -> bool:
         if {*map(type, values)} != {dict}:
             return False
-        keys = values[0].keys()
-        if {*map(len, values)} != {len(keys)} or not required <= keys <= fits.keys():
+        rows = cast("Sequence[dict[str, object]]", values)
+        keys = rows[0].keys()
+        if {*map(len, rows)} != {len(keys)} or not required <= keys <= fits.keys():
             return False
         try:
-            return all(fits[key]([*map(itemgetter(key), values)]) for key in keys)
+            return all(fits[key]([*map(itemgetter(key), rows)]) for key in keys)
         except KeyError:
             return False
 
     return records
 
 
-def _unknown(_values: Sequence[Any]) -> bool:
+def _unknown(_values: Sequence[object]) -> bool:
     return False
 
 
-def _texts(values: Sequence[Any]) -> bool:
+def _texts(values: Sequence[object]) -> bool:
     return {*map(type, values)} == {str}
 
 
 def _integers(width: int) -> _Fit:
-    most = 2 ** (width - 1)
+    most: int = 2 ** (width - 1)
 
-    def integers(values: Sequence[Any]) -> bool:
-        return {*map(type, values)} == {int} and -most <= min(values) <= max(values) < most
+    def integers(values: Sequence[object]) -> bool:
+        if {*map(type, values)} != {int}:
+            return False
+        numbers = cast("Sequence[int]", values)
+        return -most <= min(numbers) <= max(numbers) < most
 
     return integers
 
@@ -229,19 +233,19 @@ def _integers(width: int) -> _Fit:
 # --- checks of single values ---------------------------------------------------------------------
 
 
-def _check_object(value: Any) -> _Problems:
+def _check_object(value: object) -> _Problems:
     return None if isinstance(value, dict) else _wrong("an object", value)
 
 
-def _check_string(value: Any) -> _Problems:
+def _check_string(value: object) -> _Problems:
     return None if isinstance(value, str) else _wrong("a string", value)
 
 
-def _check_boolean(value: Any) -> _Problems:
+def _check_boolean(value: object) -> _Problems:
     return None if isinstance(value, bool) else _wrong("a boolean", value)
 
 
-def _check_number(value: Any) -> _Problems:
+def _check_number(value: object) -> _Problems:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None
     return _wrong("a number", value)
@@ -250,7 +254,7 @@ def _check_number(value: Any) -> _Problems:
 def _integer(width: int) -> _Check:
     most = 2 ** (width - 1)
 
-    def check_integer(value: Any) -> _Problems:
+    def check_integer(value: object) -> _Problems:
         if not isinstance(value, int) or isinstance(value, bool):
             return _wrong("an integer", value)
         if -most <= value < most:
@@ -260,7 +264,7 @@ def _integer(width: int) -> _Check:
     return check_integer
 
 
-_SCALARS: Final[dict[Any, _Check]] = {
+_SCALARS: Final[dict[object, _Check]] = {
     str: _check_string,
     bool: _check_boolean,
     int: _integer(64),
@@ -269,18 +273,18 @@ _SCALARS: Final[dict[Any, _Check]] = {
 
 
 def _enum(symbols: frozenset[str]) -> _Check:
-    def check_enum(value: Any) -> _Problems:
+    def check_enum(value: object) -> _Problems:
         if not isinstance(value, str):
             return _wrong("a string", value)
         if value in symbols:
             return None
-        return [AspectProblem("", f"is {_shown(value)}, not one of {', '.join(sorted(symbols))}")]
+        return [AspectProblem("", f"is {_quote(value)}, not one of {', '.join(sorted(symbols))}")]
 
     return check_enum
 
 
 def _urn(kinds: frozenset[str]) -> _Check:
-    def check_urn(value: Any) -> _Problems:
+    def check_urn(value: object) -> _Problems:
         if not isinstance(value, str):
             return _wrong("a URN", value)
         if len(value) > MAX_URN_BYTES:
@@ -335,5 +339,5 @@ def _kind_of(value: object) -> str:
             return "an object"
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")

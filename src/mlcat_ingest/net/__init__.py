@@ -1,1 +1,1 @@
-"""HTTP: requests, sessions, certificates, and why an address does not answer."""
+"""HTTP: requests with retries, sessions, certificates, and reachability of a service."""

@@ -1,4 +1,4 @@
-"""TLS certificates as the doctor shows them: for whom they are, until when, and who signed."""
+"""TLS certificates as the doctor shows them: their names, end and signer."""
 
 import math
 import os
@@ -20,7 +20,7 @@ _MAX_NAMES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whose certificates are accepted, and which is shown, in the terms of `http.Http`."""
+    """The certificates that are accepted, and the one that is shown, as requests takes them."""
 
     verify: bool | str = True
     cert: str | tuple[str, str] | None = None
@@ -37,7 +37,7 @@ class Trust:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         else:
-            bundle = self.verify if isinstance(self.verify, str) else _bundle()
+            bundle = self.verify if isinstance(self.verify, str) else _default_bundle()
             folder = Path(bundle).is_dir()
             context.load_verify_locations(
                 None if folder else bundle, capath=bundle if folder else None
@@ -48,7 +48,7 @@ class Trust:
         return context
 
 
-def _bundle() -> str:
+def _default_bundle() -> str:
     """Return the authorities that requests trusts."""
     named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
     return named or str(DEFAULT_CA_BUNDLE_PATH)
@@ -56,7 +56,7 @@ def _bundle() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a server's certificate says: the names it is for, its end, and who signed it."""
+    """A server's certificate: the names it is for, its end, and its signer."""
 
     names: tuple[str, ...]
     issuer: str
@@ -81,21 +81,21 @@ class Certificate:
         """Return what `SSLSocket.getpeercert()` says, None where it says nothing."""
         if not facts.get("notAfter"):
             return None
-        subject = _distinguished(facts.get("subject", ()))
+        subject = _common_name(facts.get("subject", ()))
         names = tuple(str(value) for _, value in facts.get("subjectAltName", ()))
         return cls(
             names or ((subject,) if subject else ()),
-            _distinguished(facts.get("issuer", ())) or "nobody",
+            _common_name(facts.get("issuer", ())) or "nobody",
             float(ssl.cert_time_to_seconds(facts["notAfter"])),
         )
 
 
-def _distinguished(name: Any) -> str:
+def _common_name(name: Any) -> str:
     parts = {key: value for group in name for key, value in group}
     return str(parts.get("commonName") or parts.get("organizationName") or "")
 
 
-def unverified(host: str, port: int, patience_s: float) -> Certificate | None:
+def fetch_certificate(host: str, port: int, patience_s: float) -> Certificate | None:
     """Return the certificate that a server shows, whether or not it may be trusted.
 
     The ssl module takes apart only what it could verify; so the certificate is first fetched, and

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
@@ -18,9 +19,9 @@ import requests
 import urllib3
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from mlcat_ingest.core.awaiting import Awaited
-from mlcat_ingest.core.closing import Closing
+from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import (
     AuthenticationError,
     CodecError,
@@ -31,7 +32,7 @@ from mlcat_ingest.errors import (
     RetryableError,
 )
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.net.failures import no_answer_of, wants_tls
+from mlcat_ingest.net.reachability import no_answer_of, wants_tls
 from mlcat_ingest.net.session import (
     MAX_BACKOFF_S,
     BudgetedAdapter,
@@ -72,12 +73,12 @@ class Reply:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is below 400."""
+        """Tell whether the status is below 400."""
         return self.status < 400
 
     @property
     def is_page(self) -> bool:
-        """Whether the body is a web page: by its header, and by how it begins."""
+        """Tell whether the body is a web page: by its header, and by how it begins."""
         kind = self.headers.get("Content-Type", "").lower()
         # MLflow's own /version calls its plain text HTML.
         return kind.startswith("text/html") and self.content.lstrip()[:1] == b"<"
@@ -118,7 +119,7 @@ class Http(Closing):
         options: HttpOptions | None = None,
         backoff_s: float = 0.3,
     ) -> None:
-        """Prepare the session; nothing is contacted yet."""
+        """Prepare the session of one service, with its credentials, retries and proxies."""
         options = options or HttpOptions()
         self.base_url, user_auth = _without_user_info(base_url.rstrip("/"))
         self.peer = peer
@@ -129,7 +130,7 @@ class Http(Closing):
         self._lock = threading.Lock()
         self._requests_made = 0
         self._pending: dict[int, PendingRequest] = {}
-        self._said: tuple[str, float, float] | None = None
+        self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession()
         self._session.auth = options.auth or user_auth or NoAuth()
         self._session.headers.update({"Accept": "application/json", **options.headers})
@@ -150,8 +151,8 @@ class Http(Closing):
 
     @property
     def clock_skew_s(self) -> float | None:
-        """How many seconds the server's clock is ahead of ours; None before it told the time."""
-        return None if self._said is None else skew_s(*self._said)
+        """How many seconds the server's clock is ahead of ours; None before a reply has a date."""
+        return None if self._server_date is None else skew_s(*self._server_date)
 
     def request(
         self,
@@ -180,21 +181,21 @@ class Http(Closing):
         with self._lock:
             self._pending[id(pending)] = pending
         try:
-            return self._answered(pending, method, params, body, headers or {})
+            return self._send_with_retries(pending, method, params, body, headers or {})
         finally:
             with self._lock:
                 del self._pending[id(pending)]
 
-    def awaited(self) -> Awaited | None:
+    def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer, None where there is none."""
         with self._lock:
-            oldest = min(self._pending.values(), key=lambda one: one.began_s, default=None)
+            oldest = min(self._pending.values(), key=attrgetter("began_s"), default=None)
         if oldest is None:
             return None
         seconds = time.monotonic() - oldest.began_s
-        return Awaited(redact_url(oldest.url), seconds, is_retried=oldest.failures > 0)
+        return UnansweredRequest(redact_url(oldest.url), seconds, is_retried=oldest.failures > 0)
 
-    def _answered(
+    def _send_with_retries(
         self,
         pending: PendingRequest,
         method: str,
@@ -223,15 +224,10 @@ class Http(Closing):
                 # The causes of a RecipeError repeat the address or header, secrets included.
                 raise failure from None if isinstance(failure, RecipeError) else error
             else:
-                return self._judged(
-                    Reply(
-                        response.status_code,
-                        response.headers,
-                        response.content,
-                        self.peer,
-                        redact_url(url),
-                    )
-                )
+                status, content = response.status_code, response.content
+                reply = Reply(status, response.headers, content, self.peer, redact_url(url))
+                self._check(reply)
+                return reply
 
     def _send(
         self,
@@ -259,9 +255,9 @@ class Http(Closing):
         except requests.RequestException:
             self._count(self._adapter.failures())
             raise
-        if told := response.headers.get("Date"):
-            self._said = told, sent_s, time.time()
-        attempts = sum(attempts_of(one) for one in (response, *response.history))
+        if date := response.headers.get("Date"):
+            self._server_date = date, sent_s, time.time()
+        attempts = sum(map(attempts_of, (response, *response.history)))
         self._count(attempts)
         try:
             _ = response.content
@@ -274,7 +270,7 @@ class Http(Closing):
         with self._lock:
             self._requests_made += attempts
 
-    def _judged(self, reply: Reply) -> Reply:
+    def _check(self, reply: Reply) -> None:
         if reply.status == 401:
             raise AuthenticationError(
                 f"{self.peer} at {reply.url} refused the credentials (401)",
@@ -298,16 +294,15 @@ class Http(Closing):
                 hint="try again later, or use fewer connections",
             )
         if 300 <= reply.status < 400:
-            raise self._redirected(reply)
-        return reply
+            raise self._redirect_error(reply)
 
-    def _redirected(self, reply: Reply) -> MlcatError:
+    def _redirect_error(self, reply: Reply) -> MlcatError:
         target = redact_url(urljoin(reply.url, reply.headers.get("Location", "")))
-        said = f"{self.peer} at {reply.url} redirects to {target}"
+        sentence = f"{self.peer} at {reply.url} redirects to {target}"
         if urlsplit(target).path.rstrip("/") == urlsplit(reply.url).path.rstrip("/"):
-            return ProtocolMismatchError(said, hint="use that address")
+            return ProtocolMismatchError(sentence, hint="use that address")
         return AuthenticationError(
-            said,
+            sentence,
             hint="a login page in front of the service? give credentials that it accepts",
             context={"status": reply.status},
         )
@@ -327,10 +322,10 @@ class Http(Closing):
 
     def _no_answer(self, url: str, error: Exception) -> RetryableError:
         # After a redirect it is another address than ours that does not answer.
-        asked = getattr(getattr(error, "request", None), "url", None) or url
-        failure = no_answer_of(error, asked)
+        url = getattr(getattr(error, "request", None), "url", None) or url
+        failure = no_answer_of(error, url)
         return self._unavailable(
-            f"{self.peer} at {redact_url(asked)} {failure.what}", hint=failure.hint
+            f"{self.peer} at {redact_url(url)} {failure.what}", hint=failure.hint
         )
 
     def close(self) -> None:

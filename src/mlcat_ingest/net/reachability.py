@@ -1,23 +1,25 @@
-"""Whether an address can be reached, step by step: DNS, connection, TLS; and how its clock goes.
+"""Reachability of a service: findings of the doctor step by step, and why a request got no answer.
 
-What the doctor looks at before it asks a service for anything: each step says by itself what is
-wrong, and each is over within seconds, also where nothing answers.
+The doctor looks at DNS, connection, TLS and clock before it sends a request. Each step says by
+itself what is wrong, and each is over within seconds, also where nothing answers.
 """
 
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+import requests
 from requests.utils import get_environ_proxies, select_proxy
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.redaction import redact_url
-from mlcat_ingest.core.threads import start
-from mlcat_ingest.net.certificates import Certificate, Trust, unverified
+from mlcat_ingest.core.redaction import redact_url, redact_urls
+from mlcat_ingest.core.resources import start_thread
+from mlcat_ingest.net.certificates import Certificate, Trust, fetch_certificate
 from mlcat_ingest.net.session import loopback_without_proxy
 
 PATIENCE_S: Final = 5.0
@@ -52,23 +54,19 @@ def reach(address: Address) -> Generator[Finding, None, bool]:
     if proxy is not None:
         yield Finding(f"{name} proxy", "ok", f"requests go through {redact_url(proxy)}")
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    found, addresses = _resolved(name, parts)
-    yield found
-    if found.outcome == "failed":
-        return False
-    found = _connected(name, parts, addresses)
-    yield found
-    if found.outcome == "failed":
-        return False
-    if proxy is not None or parts.scheme != "https":
-        return True
-    found = _shaken(name, parts, address.trust)
-    yield found
-    return found.outcome != "failed"
+    finding, addresses = _resolve(name, parts)
+    yield finding
+    if finding.outcome != "failed":
+        finding = _connect(name, parts, addresses)
+        yield finding
+    if finding.outcome != "failed" and proxy is None and parts.scheme == "https":
+        finding = _shake_hands(name, parts, address.trust)
+        yield finding
+    return finding.outcome != "failed"
 
 
 def clock(name: str, skew_s: float | None) -> Finding:
-    """Return what is to be said of a server's clock, `skew_s` seconds ahead of ours."""
+    """Return the finding about a server's clock, `skew_s` seconds ahead of ours."""
     what = f"{name} clock"
     if skew_s is None:
         return Finding(what, "warning", "the server does not tell the time")
@@ -95,24 +93,24 @@ def _port(parts: SplitResult) -> int:
 
 
 def _addresses(parts: SplitResult) -> list[str]:
-    found = socket.getaddrinfo(parts.hostname, _port(parts), type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    rows = socket.getaddrinfo(parts.hostname, _port(parts), type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
-def _resolved(name: str, parts: SplitResult) -> tuple[Finding, list[str]]:
+def _resolve(name: str, parts: SplitResult) -> tuple[Finding, list[str]]:
     what, host = f"{name} DNS", parts.hostname or ""
     hint = "is the address right, and does this machine's DNS know the host?"
     if _is_ip(host):
         return Finding(what, "ok", f"{host} is an IP address"), [host]
     try:
         # The system's resolver takes no time limit, so it is left alone when it takes too long.
-        found = start(lambda: _addresses(parts), "dns").result(PATIENCE_S)
+        addresses = start_thread(lambda: _addresses(parts), "dns").result(PATIENCE_S)
     except TimeoutError:
-        told = f"no answer about {host} within {PATIENCE_S:.0f} s"
-        return Finding(what, "failed", told, hint), []
+        detail = f"no answer about {host} within {PATIENCE_S:.0f} s"
+        return Finding(what, "failed", detail, hint), []
     except (OSError, UnicodeError):
         return Finding(what, "failed", f"there is no host of the name {host}", hint), []
-    shown = found[:_MAX_ADDRESSES]
+    shown = addresses[:_MAX_ADDRESSES]
     return Finding(what, "ok", f"{host} is {', '.join(shown)}"), shown
 
 
@@ -124,24 +122,24 @@ def _is_ip(host: str) -> bool:
     return True
 
 
-def _connected(name: str, parts: SplitResult, addresses: list[str]) -> Finding:
+def _connect(name: str, parts: SplitResult, addresses: list[str]) -> Finding:
     what, port = f"{name} connection", _port(parts)
-    told = ""
+    detail = ""
     for address in addresses:
         try:
             socket.create_connection((address, port), PATIENCE_S).close()
         except TimeoutError:
-            told = f"no answer from {address} port {port} within {PATIENCE_S:.0f} s"
+            detail = f"no answer from {address} port {port} within {PATIENCE_S:.0f} s"
         except OSError as error:
-            told = f"{address} port {port}: {error.strerror or error}"
+            detail = f"{address} port {port}: {error.strerror or error}"
         else:
             return Finding(what, "ok", f"{address} port {port} answers")
     return Finding(
-        what, "failed", told, "is it running, is the port right, does a firewall stand between?"
+        what, "failed", detail, "is it running, is the port right, does a firewall stand between?"
     )
 
 
-def _shaken(name: str, parts: SplitResult, trust: Trust) -> Finding:
+def _shake_hands(name: str, parts: SplitResult, trust: Trust) -> Finding:
     what, host, port = f"{name} TLS", parts.hostname or "", _port(parts)
     try:
         context = trust.context()
@@ -155,31 +153,129 @@ def _shaken(name: str, parts: SplitResult, trust: Trust) -> Finding:
         ):
             facts, version = secured.getpeercert(), secured.version() or "TLS"
     except ssl.SSLCertVerificationError as error:
-        return _refused(what, error, unverified(host, port, PATIENCE_S))
+        return _refusal(what, error, fetch_certificate(host, port, PATIENCE_S))
     except (OSError, ssl.SSLError) as error:
-        told = f"the handshake failed: {getattr(error, 'reason', None) or error}"
-        return Finding(what, "failed", told, "is https right, and not http?")
+        detail = f"the handshake failed: {getattr(error, 'reason', None) or error}"
+        return Finding(what, "failed", detail, "is https right, and not http?")
     if trust.verify is False:
-        return _accepted(what, version, trust, unverified(host, port, PATIENCE_S))
-    return _accepted(what, version, trust, Certificate.of(facts or {}))
+        shown = fetch_certificate(host, port, PATIENCE_S)
+    else:
+        shown = Certificate.of(facts or {})
+    detail = version if shown is None else f"{version}, certificate {shown}"
+    if trust.verify is False:
+        hint = "trust its authority instead of any certificate"
+        return Finding(what, "warning", f"{detail}; it is not checked", hint)
+    if shown is not None and shown.days_left < _SOON_DAYS:
+        return Finding(what, "warning", f"{detail}, soon", "renew the certificate")
+    return Finding(what, "ok", detail)
 
 
-def _refused(what: str, error: ssl.SSLCertVerificationError, shown: Certificate | None) -> Finding:
+def _refusal(what: str, error: ssl.SSLCertVerificationError, shown: Certificate | None) -> Finding:
     certificate = f"; it is {shown}" if shown is not None else ""
     reason = error.verify_message or str(error)
-    hint = "name the authority that signed it in the config's PEM file, or mend the certificate"
-    if "expired" in reason or "not yet valid" in reason:
-        hint = "renew the certificate, or set this machine's clock"
-    elif "mismatch" in reason:
-        hint = "use the name that the certificate is for"
+    hint = _certificate_hint(reason) or (
+        "name the authority that signed it in the config's PEM file, or mend the certificate"
+    )
     return Finding(what, "failed", f"the certificate is refused: {reason}{certificate}", hint)
 
 
-def _accepted(what: str, version: str, trust: Trust, shown: Certificate | None) -> Finding:
-    told = version if shown is None else f"{version}, certificate {shown}"
-    if trust.verify is False:
-        hint = "trust its authority instead of any certificate"
-        return Finding(what, "warning", f"{told}; it is not checked", hint)
-    if shown is not None and shown.days_left < _SOON_DAYS:
-        return Finding(what, "warning", f"{told}, soon", "renew the certificate")
-    return Finding(what, "ok", told)
+_PROBE_S: Final = 2.0
+_SPEAKS_TLS: Final = (
+    b"plain HTTP request was sent to HTTPS port",
+    b"HTTP request to an HTTPS server",
+    b"speaking plain HTTP to an SSL-enabled server port",
+)
+"""The answers of nginx, Go's server and Apache to http on a port of https."""
+
+
+class NoAnswer(NamedTuple):
+    """The failure of a service to answer, as the rest of a sentence about it; and the cure."""
+
+    what: str
+    hint: str
+
+
+def no_answer_of(error: BaseException, url: str) -> NoAnswer:
+    """Return why a request to `url` got no answer.
+
+    Cost: one connection where http was spoken to a port that hung up.
+    """
+    cause = _cause(error)
+    if isinstance(error, requests.TooManyRedirects):
+        return NoAnswer(
+            f"redirects in a circle: {cause}", "is it the address of the service itself?"
+        )
+    if isinstance(error, requests.exceptions.ProxyError):
+        proxy, variable = _proxy(url)
+        return NoAnswer(
+            f"cannot be reached through the proxy {proxy} of {variable}: {cause}",
+            f"correct {variable}, or add the host to NO_PROXY",
+        )
+    if "CERTIFICATE_VERIFY_FAILED" in cause:
+        hint = _certificate_hint(cause) or (
+            "name the PEM file of the authority that signed the certificate as `ca_bundle`"
+        )
+        return NoAnswer(f"does not answer: {cause}", hint)
+    if "WRONG_VERSION_NUMBER" in cause:
+        return NoAnswer(
+            f"does not speak https: {cause}", "write http:// in the address, or name another port"
+        )
+    if isinstance(error, requests.ConnectionError) and _hung_up_on_http(error, url):
+        return NoAnswer(
+            f"does not speak http: {cause}", "write https:// in the address, or name another port"
+        )
+    return NoAnswer(f"does not answer: {cause}", "is it running, and is the address right?")
+
+
+def wants_tls(status: int, content: bytes) -> bool:
+    """Return whether a reply to http says that the port speaks https."""
+    return status == 400 and any(words in content for words in _SPEAKS_TLS)
+
+
+def _certificate_hint(reason: str) -> str | None:
+    if "expired" in reason or "not yet valid" in reason:
+        return "renew the certificate, or set this machine's clock"
+    if "mismatch" in reason or "not valid for" in reason:
+        return "use the name that the certificate is for"
+    return None
+
+
+def _hung_up_on_http(error: requests.ConnectionError, url: str) -> bool:
+    """Return whether a port that hung up on http speaks TLS."""
+    parts = urlsplit(url)
+    hung_up = any(isinstance(one, ConnectionError) for one in _chain(error))
+    if parts.scheme != "http" or not hung_up or "refused" in str(error):
+        return False
+    return fetch_certificate(parts.hostname or "", parts.port or 80, _PROBE_S) is not None
+
+
+def _proxy(url: str) -> tuple[str, str]:
+    """Return the proxy that a request to `url` goes through, and the variable that names it."""
+    proxy = str(select_proxy(url, get_environ_proxies(url)) or "")
+    names = (f"{urlsplit(url).scheme}_proxy", "all_proxy")
+    variables = [case(name) for name in names for case in (str.upper, str)]
+    variable = next((name for name in variables if os.environ.get(name) == proxy), variables[0])
+    return redact_url(proxy), variable
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an error and the errors that it wraps, the innermost last."""
+    chain = [error]
+    while True:
+        inner: Any = getattr(chain[-1], "reason", None)
+        if not isinstance(inner, BaseException):
+            inner = next((arg for arg in chain[-1].args if isinstance(arg, BaseException)), None)
+        if inner is None:
+            return chain
+        chain.append(inner)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of a chain of wrapped network errors, as a short sentence."""
+    reason = _chain(error)[-1]
+    text = str(reason) or type(reason).__name__
+    text = text.split(": ", 1)[1] if "object at 0x" in text and ": " in text else text
+    # The name in the address says it better than urllib3's wording of a failed look-up.
+    if "Name or service not known" in text or "Failed to resolve" in text:
+        text = "there is no host of that name"
+    return redact_urls(text)

@@ -1,4 +1,4 @@
-"""The requests session behind `http.py`: whose credentials, which proxies, how often again."""
+"""The requests session behind `http.py`: its credentials, proxies and retries."""
 
 import ipaddress
 import logging
@@ -119,17 +119,15 @@ class CountedRetry(Retry):
 
     def get_retry_after(self, response: Any) -> float | None:
         """Return the seconds that the server asks for, capped."""
-        asked = super().get_retry_after(response)
-        return None if asked is None else min(asked, MAX_RETRY_AFTER_S)
+        wait_s = super().get_retry_after(response)
+        return None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S)
 
     def sleep_for_retry(self, response: Any) -> bool:
         """Wait as long as the server asks for, and say so where that is long."""
-        asked = self.get_retry_after(response) or 0
-        if asked >= LONG_WAIT_S:
-            peer = self.failures.peer
-            log.warning(
-                "%s answers %d and asks to be left alone for %d s", peer, response.status, asked
-            )
+        wait_s = self.get_retry_after(response) or 0
+        if wait_s >= LONG_WAIT_S:
+            sentence = "%s answers %d and asks to be left alone for %d s"
+            log.warning(sentence, self.failures.peer, response.status, wait_s)
         return super().sleep_for_retry(response)
 
 
@@ -159,7 +157,7 @@ class BudgetedAdapter(HTTPAdapter):
 
     @property
     def max_retries(self) -> Retry:
-        """What is left of this thread's budget."""
+        """The retries left in this thread's budget."""
         return CountedRetry(
             total=getattr(self._budget, "attempts", 0),
             status_forcelist=RETRIED_STATUSES,
@@ -183,17 +181,17 @@ def attempts_of(response: requests.Response) -> int:
     return 1 + (len(retries.history) if retries is not None else 0)
 
 
-def skew_s(told: str, sent_s: float, heard_s: float) -> float | None:
-    """Return how far ahead of ours a clock is that said `told` between two moments of ours.
+def skew_s(date: str, sent_s: float, received_s: float) -> float | None:
+    """Return how far ahead of ours a clock is that showed `date` between two moments of ours.
 
-    It says whole seconds, and somewhere between the two; what that may explain is no skew. None
-    for a text that is no time.
+    A date has whole seconds, and its moment lies between the two; a difference that this may
+    explain is no skew. None for a text that is no date.
     """
     try:
-        said_s = parsedate_to_datetime(told).timestamp()
+        server_s = parsedate_to_datetime(date).timestamp()
     except ValueError:
         return None
-    least, most = said_s - heard_s, said_s + 1 - sent_s
+    least, most = server_s - received_s, server_s + 1 - sent_s
     return least if least > 0 else min(most, 0.0)
 
 

@@ -19,35 +19,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.core import threads
-from mlcat_ingest.core.awaiting import longest_awaited
+from mlcat_ingest.core.pending import longest_pending_request
+from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.ending import Ending
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
-from mlcat_ingest.pipeline.evaluate.gate import GateOptions, MetadataGate
-from mlcat_ingest.pipeline.flow.queues import Channel, Gate, InFlight, StoppedError
-from mlcat_ingest.pipeline.merge import UNION, Merge, MergeRules, merge_entity
-from mlcat_ingest.pipeline.merging import Merger, NewEntityLimit
-from mlcat_ingest.pipeline.read.clashes import refuse_clashes
+from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
+from mlcat_ingest.pipeline.flow.queues import Cancellation, Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
+from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.pipeline.read.enrich import Enricher
+from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_collisions
 from mlcat_ingest.pipeline.read.lineage import LineageCheck
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
-from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
-from mlcat_ingest.pipeline.removal import Removal, Withheld
-from mlcat_ingest.pipeline.removal.rename import Copier
+from mlcat_ingest.pipeline.removal.rename import GroupCopier
+from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.report.catalog import RecipeListing
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.report.report import Progress, Report
-from mlcat_ingest.pipeline.report.tally import Mask, Tally
-from mlcat_ingest.pipeline.state.memory import PartitionPass
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.tally import Mask, Progress, Tally
+from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter
-from mlcat_ingest.pipeline.write.delivery import Delivers, Delivery
+from mlcat_ingest.pipeline.write.delivery import Delivery, DeliveryTarget
+from mlcat_ingest.pipeline.write.merger import Merger, NewEntityLimit
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.rules import by_aspect
 from mlcat_ingest.sources.base import (
     Changes,
     Finished,
@@ -82,26 +82,26 @@ OnReport = Callable[[Report], None]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a run needs beside its sources and its sink."""
+    """Options of a run, beside its sources and its sink."""
 
     recipe: Recipe
-    """What it says of sources, sink and state is not looked at."""
+    """Its sources, sink and state are not looked at: the run is given those."""
     dead_letters: Path | None = None
     add_dead_letters: bool = False
-    """Whether it is one more part of what wrote to the same file before."""
+    """True for one more part of a run that wrote to the same file before."""
     on_dead_letter: Callable[[str], object] = str
     """Called with the URN, or the name of the record, of what does not arrive."""
     mask: Mask = secrets.mask
     state: StateSession = field(default_factory=StateSession)
-    gate: GateOptions | None = None
+    quality_gate: QualityGateOptions | None = None
     scope: ReadScope = field(default_factory=Changes)
     doing: str = "writing to"
-    """What the run does to its catalog, as words for the user."""
+    """Verb for the user: how the run treats its catalog."""
     listing: RecipeListing | None = None
-    """How the catalog lists the run; None where it is not told of it."""
+    """How the catalog lists the run; None where it does not."""
 
 
-MakeDelivery = Callable[[Catalog, Merge, Tally, Gate], Delivers]
+MakeDelivery = Callable[[Catalog, Merge, Tally, Cancellation], DeliveryTarget]
 
 
 class PipelineRun:
@@ -121,25 +121,25 @@ class PipelineRun:
         self._scope = options.scope
         self.found_ids: set[str] = set()
         self._state = options.state
-        self._gate = Gate()
-        self._in_flight = InFlight(self._gate)
+        self._cancellation = Cancellation()
+        self._in_flight = InFlight(self._cancellation)
         letters = _letters_of(options)
         recipe = options.recipe
         self._tally = Tally(recipe.name, options.mask, letters)
-        self._linker = Linker(sink, self._tally, self._gate)
+        self._linker = Linker(sink, self._tally, self._cancellation)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
         self._mapper = self._mapping(options)
-        self._chunker, self._withheld = Chunker(self._tally), Withheld()
-        self._lineage = LineageCheck(sink, self._tally, self._gate, recipe.lineage)
+        self._chunker, self._deferred = Chunker(self._tally), DeferredRemovals()
+        self._lineage = LineageCheck(sink, self._tally, self._cancellation, recipe.lineage)
         # One chunk waits while the workers are busy: more would only take memory.
-        self._chunks: Channel[Chunk] = Channel(self._gate, 1)
+        self._chunks: Channel[Chunk] = Channel(self._cancellation, 1)
         self._evaluator = Evaluator(
             sink,
             recipe.evaluate,
-            self._state.tracker.outcomes,
+            self._state.tracker.results,
             self._tally,
-            self._gate,
-            complete=options.gate is not None,
+            self._cancellation,
+            complete=options.quality_gate is not None,
         )
         self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
@@ -147,10 +147,10 @@ class PipelineRun:
             sink,
             options.state,
             self._tally,
-            self._gate,
-            self._withheld,
+            self._cancellation,
+            self._deferred,
             letters,
-            metadata_gate=_gate_of(options, sink),
+            quality_gate=_gate_of(options, sink),
             listing=options.listing,
         )
         self._threads: list[Future[None]] = []
@@ -168,12 +168,12 @@ class PipelineRun:
 
     def _writing(
         self, options: RunOptions, delivery: MakeDelivery
-    ) -> tuple[Delivers, BatchWriter, Merger, Removal]:
+    ) -> tuple[DeliveryTarget, BatchWriter, Merger, Removal]:
         """Return the stages from an entity to the catalog."""
         recipe = options.recipe
         rules = MergeRules(recipe.name, by_aspect(recipe.merge))
         merge = partial(merge_entity, rules=rules)
-        last = delivery(self._sink, merge, self._tally, self._gate)
+        last = delivery(self._sink, merge, self._tally, self._cancellation)
         tracker = self._state.tracker
         writer = BatchWriter(
             last,
@@ -192,14 +192,16 @@ class PipelineRun:
             NewEntityLimit(recipe.limits),
             self._tally,
             merge,
-            self._withheld,
+            self._deferred.partition,
         )
-        copies = delivery(self._sink, partial(merge_entity, rules=UNION), self._tally, self._gate)
+        copies = delivery(
+            self._sink, partial(merge_entity, rules=UNION), self._tally, self._cancellation
+        )
         removal = Removal(
             self._sink,
             tracker,
-            self._withheld,
-            Copier(self._sink, copies),
+            self._deferred,
+            GroupCopier(self._sink, copies),
             self._keys,
             self._tally.note,
             writer=recipe.name,
@@ -208,7 +210,7 @@ class PipelineRun:
         return last, writer, merger, removal
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
-        """Read, merge, write and evaluate, and return what came of it.
+        """Read, merge, write and evaluate, and return the report.
 
         Errors and Ctrl-C end the run and are in the report; nothing is raised for them. `keep`
         takes the report as it stands, now and then, so that something is left of a run that is
@@ -217,23 +219,29 @@ class PipelineRun:
         try:
             if not self._sink.exists():
                 self._wait(self._start("contact", self._contact), progress)
-                self._gate.check()
-            self._state.open(self._sink, needs_results=self._ending.metadata_gate is not None)
+                self._cancellation.check()
+            self._state.open(self._sink, needs_results=self._ending.quality_gate is not None)
             self._wait(self._start("connect", self._connect), progress)
-            self._gate.check()
+            self._cancellation.check()
             log.info("%s %s", self._doing, self._ending.catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
             conductor = self._start("map", lambda: self._conduct(workers))
             self._threads = [*workers, conductor]
             self._wait(conductor, progress, keep)
         except BaseException as error:  # noqa: BLE001 - it is in the report, Ctrl-C too
-            self._gate.stop(error)
+            self._cancellation.stop(error)
         self._let_finish()
         self._ending.close()
         return self._ending.report(finished=True)
 
+    @property
+    def next_removals(self) -> Sequence[str]:
+        """The entities that go if the next complete pass lacks them as this one did."""
+        return tuple(self._removal.next_pass)
+
     def _connect(self) -> None:
         self._ending.catalog = self._sink.open()
+        self._evaluator.open()
 
     def _contact(self) -> None:
         """Read a page of every source: where one does not answer, no empty catalog is left."""
@@ -241,13 +249,13 @@ class PipelineRun:
             next(iter(source.read(request_for(source, self._scope, NullState()))), None)
 
     def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
-        return threads.start(work, f"mlcat-{name}", on_error=self._failed)
+        return start_thread(work, f"mlcat-{name}", on_error=self._stop_run)
 
-    def _failed(self, error: BaseException) -> None:
-        """A thread's error is the run's error, unless the run was stopped already."""
+    def _stop_run(self, error: BaseException) -> None:
+        """Stop the run for the error of a thread, unless it was stopped already."""
         if not isinstance(error, StoppedError):
             log.debug("%s failed", threading.current_thread().name, exc_info=error)
-            self._gate.stop(error)
+            self._cancellation.stop(error)
 
     def _wait(
         self, work: Future[None], progress: OnProgress | None, keep: OnReport | None = None
@@ -256,17 +264,17 @@ class PipelineRun:
         kept_s = -KEEP_EVERY_S
         while going:
             wait([work], _TICK_S)
-            going = not work.done() and not self._gate.stopped
+            going = not work.done() and not self._cancellation.stopped
             if progress is not None:
-                awaited = longest_awaited(*self._sources, self._sink)
-                progress(replace(self._tally.progress(), awaited=awaited))
+                pending_request = longest_pending_request(*self._sources, self._sink)
+                progress(replace(self._tally.progress(), pending_request=pending_request))
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
                 keep(self._ending.report(finished=False))
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
         over_limit = None
-        unlisted = refuse_clashes(self._sources, self._sink, self._keys)
+        unlisted = refuse_collisions(self._sources, self._sink, self._keys)
         failure: BaseException | None = None
         for i, source in enumerate(self._sources):
             try:
@@ -283,7 +291,7 @@ class PipelineRun:
         if failure is None and (over_limit or isinstance(self._scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
         if failure or over_limit:
-            self._gate.stop(failure or over_limit)
+            self._cancellation.stop(failure or over_limit)
 
     def _read(self, source: Source[Any]) -> BaseException | None:
         """Bring all of `source` into the catalog; return what made its reading end early.
@@ -293,23 +301,23 @@ class PipelineRun:
         """
         read_before = len(self._state.partition_passes())
         request = request_for(source, self._scope, self._state)
-        pages: Channel[Page[Any] | Finished] = Channel(self._gate, 1)
-        threads.start(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
+        pages: Channel[Page[Any] | Finished] = Channel(self._cancellation, 1)
+        start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
         for page in pages:
             if isinstance(page, Finished):
                 self._finish(page)
                 continue
             entities = self._mapper.entities(source, page)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
-        self._settle()
+        self._drain()
         try:
-            # What some units lack may be in others.
+            # What some shards lack may be in others.
             if pages.error is None and not isinstance(self._scope, Shards):
                 parts = self._state.partition_passes()[read_before:]
                 gone = self._removal.after(source, parts)
                 self._dispatch(self._chunker.chunks(gone))
-                self._settle()
-                # A pass after the checkpoint would not come upon what has no result yet.
+                self._drain()
+                # A pass after the checkpoint would not read the entities without a result.
                 self._evaluator.flush()
                 # Units were evaluated by those who wrote them.
                 if not isinstance(self._scope, Rest):
@@ -322,7 +330,7 @@ class PipelineRun:
         except MlcatError as error:
             return error
         finally:
-            self._withheld.restart()
+            self._deferred.restart()
         return pages.error
 
     def _finish(self, finished: Finished) -> None:
@@ -333,10 +341,10 @@ class PipelineRun:
         if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:
             finished.partition.finish(finished.checkpoint, complete=finished.complete)
 
-    def _settle(self) -> None:
+    def _drain(self) -> None:
         """Write what was read so far, to the last entity."""
         self._dispatch(self._chunker.rest())
-        while not self._in_flight.settle():
+        while not self._in_flight.wait_until_idle():
             self._writer.flush()
 
     def _pass_over(self, urns: Sequence[str]) -> None:
@@ -356,7 +364,7 @@ class PipelineRun:
 
     def _work(self) -> None:
         for chunk in self._chunks:
-            self._merger.merge(chunk)
+            self._merger.merge(chunk.entity_type, chunk.entities)
 
     def _let_finish(self) -> None:
         """Give requests under way a moment, so that what they achieve is counted."""
@@ -375,7 +383,7 @@ def _letters_of(options: RunOptions) -> DeadLetters:
     )
 
 
-def _gate_of(options: RunOptions, sink: Catalog) -> MetadataGate | None:
-    if options.gate is None:
+def _gate_of(options: RunOptions, sink: Catalog) -> QualityGate | None:
+    if options.quality_gate is None:
         return None
-    return MetadataGate(options.gate, sink, options.recipe.evaluate.test_urns)
+    return QualityGate(options.quality_gate, sink, options.recipe.evaluate.test_urns)

@@ -13,7 +13,7 @@ from mlcat_ingest.recipe.fields import (
     printable_secret,
     with_new_keys,
 )
-from mlcat_ingest.recipe.paths import RecipePath
+from mlcat_ingest.recipe.values import RecipePath
 
 Timeout = Annotated[
     float,
@@ -37,14 +37,14 @@ def _opposite(given: Any) -> bool | None:
     return None if given is None else not given
 
 
-def _verified(tls: str | None) -> bool | None:
+def _verify_of_tls(tls: str | None) -> bool | None:
     return None if tls is None else tls == "verify"
 
 
 Verify = Annotated[
     bool | None,
     NotContent(),
-    OldKey("tls", Literal["verify", "insecure"] | None, _verified),
+    OldKey("tls", Literal["verify", "insecure"] | None, _verify_of_tls),
     OldKey("insecure_tls", bool | None, _opposite),
     OldKey("disable_ssl_verification", bool | None, _opposite),
 ]

@@ -1,4 +1,4 @@
-"""Which values that were substituted into a recipe are no secrets after all, by their fields."""
+"""Redaction by field: a substituted value stays secret unless it fills a public field."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretStr
 
 from mlcat_ingest.core.redaction import user_info
 from mlcat_ingest.recipe.fields import Duration, Public, PublicUrl, below, members
-from mlcat_ingest.recipe.secrets import SECRETS, Substituted, is_secret_name
+from mlcat_ingest.recipe.secrets import SECRETS, SubstitutedText, is_secret_name
 
 
 def disclose(config: BaseModel, raw: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ def disclose(config: BaseModel, raw: Mapping[str, Any]) -> None:
 
 def _public_values(model: type[BaseModel], raw: Mapping[str, Any]) -> Iterator[str]:
     for value, marks in _leaves(model, raw):
-        if not isinstance(value, Substituted) or SecretStr in marks:
+        if not isinstance(value, SubstitutedText) or SecretStr in marks:
             continue
         if PublicUrl in marks:
             shown = _shown_of_url(str(value))

@@ -61,9 +61,9 @@ class OldKey:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Translate a value that stands under this key, then validate it as the field's."""
-        return no_info_before_validator_function(self._translated, handler(source))
+        return no_info_before_validator_function(self._translate, handler(source))
 
-    def _translated(self, value: Any) -> Any:
+    def _translate(self, value: Any) -> Any:
         if not (isinstance(value, _UnderOldKey) and value.key is self):
             return value
         return self._meaning(TypeAdapter[Any](self._kind).validate_python(value.value))
@@ -240,13 +240,13 @@ def below(annotation: Any, step: str | int) -> Any:
                 return arguments[0]
         elif isinstance(member, type) and issubclass(member, BaseModel):
             field = field_named(member, step)
-            return None if field is None else _annotated(field)
+            return None if field is None else _with_field_docs(field)
         elif origin in {dict, Mapping}:
             return arguments[1]
     return None
 
 
-def _annotated(field: FieldInfo) -> Any:
+def _with_field_docs(field: FieldInfo) -> Any:
     # Pydantic takes an outer Annotated apart; put together, one walk fits all.
     annotated: Any = Annotated
     return annotated[field.annotation, *field.metadata] if field.metadata else field.annotation

@@ -1,4 +1,4 @@
-"""YAML or JSON text to plain data, with the line of every key; nothing is interpreted twice.
+"""YAML or JSON text to plain data, with the line of every key; and a recipe back to YAML, redacted.
 
 Scalars follow the core rules of YAML 1.2: `NO`, `on`, `12:30`, `1_000`, `010` and dates are text.
 """
@@ -6,15 +6,21 @@ Scalars follow the core rules of YAML 1.2: `NO`, `on`, `12:30`, `1_000`, `010` a
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+from pydantic import SecretStr
 
 from mlcat_ingest.errors import RecipeSyntaxError
 from mlcat_ingest.recipe.problems import Loc, Problem
+from mlcat_ingest.recipe.secrets import SubstitutedText, mask_tree
+
+if TYPE_CHECKING:
+    from mlcat_ingest.recipe.model import Recipe
+
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 100
@@ -58,7 +64,7 @@ class _Loader(_BASE_LOADER):  # type: ignore[misc]  # the C loader where PyYAML 
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParsedText:
     """Plain data, the line of every key and list item, and the problems found on the way."""
 
     data: Any
@@ -73,20 +79,20 @@ def parse(
     max_bytes: int = MAX_BYTES,
     max_nodes: int = MAX_NODES,
     cure_if_empty: str | None = "mlcat-ingest init writes a recipe to start from",
-) -> Parsed:
+) -> ParsedText:
     """Return the data of YAML or JSON text; `label` names the file in errors.
 
     Raises:
         RecipeSyntaxError: the text is neither, is empty, too large, or more than one document.
     """
-    text = _prepared(_decoded(content, label, max_bytes))
-    node = _composed(text, label)
+    text = _json_as_yaml(_decode(content, label, max_bytes))
+    node = _compose(text, label)
     if node is None:
         raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
     return _Walk(label, max_nodes).run(node)
 
 
-def _decoded(content: bytes | str, label: str, max_bytes: int) -> str:
+def _decode(content: bytes | str, label: str, max_bytes: int) -> str:
     if len(content) > max_bytes:
         raise RecipeSyntaxError(f"{label}: larger than {max_bytes} bytes")
     try:
@@ -96,7 +102,7 @@ def _decoded(content: bytes | str, label: str, max_bytes: int) -> str:
         raise RecipeSyntaxError(f"{label}: not UTF-8 text", hint="save it as UTF-8") from None
 
 
-def _prepared(text: str) -> str:
+def _json_as_yaml(text: str) -> str:
     """Return JSON as the YAML reader takes it: no tabs, and no character written as two."""
     if not text.lstrip().startswith(("{", "[")):
         return text
@@ -105,15 +111,15 @@ def _prepared(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     # Valid JSON has tabs between tokens only, so that none of these is inside a text.
-    return _JSON_ESCAPE.sub(_joined_escape, text.replace("\t", " "))
+    return _JSON_ESCAPE.sub(_join_surrogates, text.replace("\t", " "))
 
 
-def _joined_escape(match: re.Match[str]) -> str:
+def _join_surrogates(match: re.Match[str]) -> str:
     found = match[0]
     return str(json.loads(f'"{found}"')) if len(found) > len(r"\uD83D") else found
 
 
-def _composed(text: str, label: str) -> yaml.Node | None:
+def _compose(text: str, label: str) -> yaml.Node | None:
     try:
         loader = _Loader(text)
         try:
@@ -192,11 +198,11 @@ class _Walk:
     def __init__(self, label: str, max_nodes: int) -> None:
         self._label = label
         self._max_nodes = max_nodes
-        self._out = Parsed(None)
+        self._out = ParsedText(None)
         self._nodes = 0
         self._open: set[int] = set()
 
-    def run(self, node: yaml.Node) -> Parsed:
+    def run(self, node: yaml.Node) -> ParsedText:
         self._out.data = self._value(node, ())
         return self._out
 
@@ -268,3 +274,42 @@ class _Walk:
 
     def _note(self, node: yaml.Node, loc: Loc, sentence: str) -> None:
         self._out.problems.append(Problem(loc, sentence, node.start_mark.line + 1))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what our loader would not read as text, beside what YAML 1.1 would not."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out, however often it occurs."""
+        del data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = '"' if is_typed(value) or not value.isprintable() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def recipe_to_yaml(recipe: "Recipe") -> str:
+    """Return `recipe` as YAML with what was given of it, fit to be shown.
+
+    Without secrets in it, the text loads as an equal recipe.
+    """
+    given = recipe.model_dump(exclude_unset=True)
+    return yaml.dump(
+        mask_tree(_escape(given)), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )
+
+
+def _escape(value: Any) -> Any:
+    """Return `value` with every `${` that is meant literally as `$${`."""
+    if isinstance(value, Mapping):
+        return {str(key): _escape(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escape(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | SubstitutedText | SecretStr):
+        return value
+    return str(value).replace("${", "$${")

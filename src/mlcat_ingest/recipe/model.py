@@ -9,13 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pr
 
 from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
-from mlcat_ingest.recipe.enrich import EnrichRule
 from mlcat_ingest.recipe.fields import Duration, NotContent, PublicStr, RecipeModel
-from mlcat_ingest.recipe.merge import FieldName, Policy
-from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl, file_stem
 from mlcat_ingest.recipe.problems import Origin, Problem
+from mlcat_ingest.recipe.rules import EnrichRule, FieldName, Policy
 from mlcat_ingest.recipe.secrets import mask_tree
-from mlcat_ingest.recipe.validate import validated
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.values import RecipePath, RecipeUrl, file_stem
 
 _DATAHUB = "belongs to DataHub's own runner; delete it"
 ENRICH_FORM = (
@@ -52,15 +51,15 @@ class SourceSpec(PluginSpec):
     key_hints: ClassVar[Mapping[str, str]] = {"extractor": _DATAHUB, "extractor_config": _DATAHUB}
 
     type: PublicStr
-    """What to read: `mlflow`, `feast`, `sagemaker`, `definitions` (files), or the name of an
+    """Kind of source: `mlflow`, `feast`, `sagemaker`, `definitions` (files), or the name of an
     installed plug-in."""
 
 
 class SinkSpec(PluginSpec):
-    """Where to write."""
+    """The catalog that is written to."""
 
     type: PublicStr
-    """`rest` (a catalog service), `file`, or `embedded` (the catalog in the box)."""
+    """`rest` (a catalog service), `file`, or `embedded` (the embedded catalog)."""
 
 
 def _sink_for(to: str) -> SinkSpec:
@@ -86,8 +85,14 @@ class EvaluateSpec(RecipeModel):
     """Evaluate the metadata tests of what was written."""
     should_push: bool = True
     """Have the service store the results on the entities."""
+    where: Literal["auto", "service", "client"] = "auto"
+    """`service` has the catalog evaluate; `client` reads what the tests look at, evaluates here and
+    writes the results; `auto` is `client` for a service that has no endpoint for it."""
     test_urns: list[Annotated[PublicStr, AfterValidator(_test_urn)]] = Field(default_factory=list)
     """Only these tests; all of them where the list is empty."""
+    test_files: list[RecipePath] = Field(default_factory=list)
+    """Files with metadata tests, as `catalog tests push` takes them. Those that the catalog lacks
+    are created; one that it holds otherwise is an error."""
     scope: Literal["written", "all"] = "written"
     """`written` evaluates the entities of this run that changed; `all`, every entity of it."""
 
@@ -109,7 +114,7 @@ class LimitsSpec(RecipeModel):
 
 
 class StateSpec(RecipeModel):
-    """Where a recipe remembers what it did, and how long that is believed."""
+    """The state of a recipe: its database, and how long a checkpoint is trusted."""
 
     url: RecipeUrl = "sqlite:///.mlcat/state.db"
     """Address of the state database: an SQLite file, or a PostgreSQL database. It is a cache: a
@@ -120,8 +125,13 @@ class StateSpec(RecipeModel):
     an edit long after a run has ended, or an entry that somebody's upsert wiped."""
 
 
+def dead_letter_file(folder: Path, name: str) -> Path:
+    """Return the file of dead letters of the recipe `name` whose paths start at `folder`."""
+    return folder / ".mlcat" / f"{file_stem(name)}.dead.jsonl"
+
+
 class Recipe(RecipeModel):
-    """What to read, where to write it, and what to do then."""
+    """A recipe: sources, sink, and everything that a run does between and after them."""
 
     key_hints: ClassVar[Mapping[str, str]] = {
         "transformers": ENRICH_FORM,
@@ -133,13 +143,13 @@ class Recipe(RecipeModel):
     """Names the recipe in state, lock and reports; the file's name where it is not given."""
     # What their own options decide is remembered with each place that a source reads.
     sources: Annotated[list[SourceSpec], NotContent()] = Field(min_length=1)
-    """What to read, in this order; feature sources are read before run sources."""
+    """Sources, read in this order; feature sources are read before run sources."""
     enrich: list[EnrichRule] = Field(default_factory=list)
     """Rules that add tags, owners and the like to what the sources say."""
     sink: Annotated[SinkSpec | None, NotContent()] = None
-    """Where to write; on a terminal, the embedded catalog where it is left out."""
+    """The catalog to write to. Default on a terminal: the embedded catalog."""
     merge: dict[FieldName, Policy] = Field(default_factory=dict)
-    """Who decides over a field, `<aspect>.<field>`: `three_way` (what others wrote stays, what the
+    """Merge policy of a field, `<aspect>.<field>`: `three_way` (what others wrote stays, what the
     source dropped goes; the default), `union` (everything stays), `ours` (the source alone)."""
     evaluate: Annotated[EvaluateSpec, NotContent()] = Field(default_factory=EvaluateSpec)
     """Evaluation of metadata tests."""
@@ -149,7 +159,7 @@ class Recipe(RecipeModel):
     """Bounds on what one run may do."""
     # Validated like a written one, so that its relative address starts at the recipe's folder.
     state: Annotated[StateSpec, NotContent()] = Field(default_factory=lambda: cast("StateSpec", {}))
-    """Where a recipe remembers what it did."""
+    """The database of checkpoints and fingerprints."""
 
     dead_letters: Annotated[RecipePath | None, NotContent()] = None
     """File for what the catalog refused in the last run, one JSON object a line. Default:
@@ -174,8 +184,7 @@ class Recipe(RecipeModel):
     @property
     def dead_letter_file(self) -> Path:
         """Return where the proposals are kept that the catalog refused."""
-        default = self.base_dir / ".mlcat" / f"{file_stem(self.name)}.dead.jsonl"
-        return self.dead_letters or default
+        return self.dead_letters or dead_letter_file(self.base_dir, self.name)
 
     @classmethod
     def load(cls, path: str | Path, environ: Mapping[str, str] | None = None) -> Self:
@@ -188,7 +197,7 @@ class Recipe(RecipeModel):
             RecipeSyntaxError: it is not YAML or JSON.
             RecipeValidationError: it says something wrong; all of it is listed.
         """
-        return cls._finished(read_draft(path, environ))
+        return cls._require_valid(read_draft(path, environ))
 
     @classmethod
     def parse(
@@ -200,7 +209,7 @@ class Recipe(RecipeModel):
         environ: Mapping[str, str] | None = None,
     ) -> Self:
         """Return the recipe in YAML or JSON text, as `load` does; `label` names it in errors."""
-        return cls._finished(draft_of(text, label, base_dir or Path.cwd(), environ))
+        return cls._require_valid(draft_of(text, label, base_dir or Path.cwd(), environ))
 
     @classmethod
     def for_tracking_uri(cls, uri: str, to: str | None = None, limit: int | None = None) -> Self:
@@ -221,14 +230,14 @@ class Recipe(RecipeModel):
     @classmethod
     def from_draft(cls, draft: Draft) -> tuple[Self | None, list[Problem]]:
         """Return the recipe that `draft` says, or None, and every problem found so far."""
-        recipe, problems = validated(cls, draft.data, (), draft.origin)
+        recipe, problems = validate_config(cls, draft.data, (), draft.origin)
         if recipe is not None:
             recipe._origin = draft.origin  # noqa: SLF001 - its own class sets it
             disclose(recipe, draft.data)
         return recipe, [*draft.problems, *problems]
 
     @classmethod
-    def _finished(cls, draft: Draft) -> Self:
+    def _require_valid(cls, draft: Draft) -> Self:
         recipe, problems = cls.from_draft(draft)
         if recipe is None or problems:
             raise draft.origin.error(problems)

@@ -10,7 +10,7 @@ from pathlib import Path
 from mlcat_ingest.errors import RecipeValidationError
 
 Loc = tuple[str | int, ...]
-"""Where something stands in a recipe: keys and list positions, from the top."""
+"""A place in a recipe: keys and list positions, from the top."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_$-]+")
 _LONGEST_KEY = 60
@@ -33,7 +33,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a recipe came from: file, folder, lines, and what its author called things."""
+    """The origin of a recipe: file, folder, lines, and the keys as its author wrote them."""
 
     label: str = ""
     base_dir: Path | None = None

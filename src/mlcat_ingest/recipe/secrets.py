@@ -26,7 +26,7 @@ _BOTH = (False, True)
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 
-class Substituted(str):
+class SubstitutedText(str):
     """A text that came from outside the recipe; its `repr` is what the recipe says in its place."""
 
     __slots__ = ("pieces", "template")
@@ -44,7 +44,7 @@ class Substituted(str):
         return repr(self.template)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Substituted, (str(self), self.template, self.pieces)
+        return SubstitutedText, (str(self), self.template, self.pieces)
 
 
 class SecretRegistry:
@@ -116,8 +116,8 @@ def is_secret_name(name: str) -> bool:
 def mask_tree(value: Any, *, secret: bool = False) -> Any:
     """Return a copy of a value of dicts and lists that can be printed.
 
-    What came from outside shows as the recipe's `${...}`; what stands under a secret name, as
-    `***`, and with `secret` everything does.
+    Substituted values show as the recipe's `${...}`; values under a secret name, and with
+    `secret` all values, as `***`.
     """
     if isinstance(value, Mapping):
         return {
@@ -127,8 +127,8 @@ def mask_tree(value: Any, *, secret: bool = False) -> Any:
     if isinstance(value, list | tuple):
         items = [mask_tree(item, secret=secret) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
-    if isinstance(value, Substituted):
-        return _shown(value, secret=secret)
+    if isinstance(value, SubstitutedText):
+        return _printable_template(value, secret=secret)
     if hasattr(value, "get_secret_value"):
         return MASK if value.get_secret_value() else ""
     if secret:
@@ -153,7 +153,7 @@ def comparable(value: Any) -> Any:
     return mask(str(value)) if isinstance(value, str | PurePath) else value
 
 
-def _shown(value: Substituted, *, secret: bool) -> str:
+def _printable_template(value: SubstitutedText, *, secret: bool) -> str:
     """Return the template; under a secret name only `${NAME}`, as a default may be a password."""
     if not secret:
         # Without a piece it is the recipe's own text, in which $${ hides a secret from the search.

@@ -89,11 +89,11 @@ def starter_recipe(
                 f"the {what} holds a user name or a password, and would put it into the recipe",
                 hint="leave it out and set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLCAT_TOKEN",
             )
-    uri = f'"{DEFAULT_TRACKING_URI}"' if tracking_uri is None else _quoted(tracking_uri)
-    sink = _NO_SINK if server is None else _REST_SINK.format(server=_quoted(server))
-    return _TEMPLATE.format(file=file, name=_quoted(name), tracking_uri=uri, sink=sink)
+    uri = f'"{DEFAULT_TRACKING_URI}"' if tracking_uri is None else _quote(tracking_uri)
+    sink = _NO_SINK if server is None else _REST_SINK.format(server=_quote(server))
+    return _TEMPLATE.format(file=file, name=_quote(name), tracking_uri=uri, sink=sink)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return `text` as a quoted YAML scalar in which nothing is expanded."""
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mlcat_ingest.recipe.fields import RecipeModel, below, field_named, members, names_of
-from mlcat_ingest.recipe.paths import BASE_DIR
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
-from mlcat_ingest.recipe.secrets import MASK, SHORTEST_MASKED, Substituted, is_secret_name, mask
+from mlcat_ingest.recipe.secrets import MASK, SHORTEST_MASKED, SubstitutedText, is_secret_name, mask
+from mlcat_ingest.recipe.values import BASE_DIR
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -53,7 +53,7 @@ _COMMON_HINTS = {
 _MOMENT = "has to be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
 
 
-def validated(
+def validate_config(
     model: type[ModelT], raw: Mapping[str, Any], prefix: Loc, origin: Origin
 ) -> tuple[ModelT | None, list[Problem]]:
     """Return `raw` as a `model`, or None and what is wrong with it, each at its place.
@@ -111,7 +111,7 @@ def _sentence(detail: ErrorDetails, loc: Loc, model: type[BaseModel], raw: Any) 
     if kind == "extra_forbidden":
         return unknown_key(str(loc[-1]), _model_at(model, loc[:-1]))
     if kind == "value_error":
-        return _scrubbed(str(context["error"]), detail["input"], raw)
+        return _without_secrets(str(context["error"]), detail["input"], raw)
     if kind == "string_too_short" and context["min_length"] == 1:
         return "must not be empty"
     if kind.startswith(("date", "time")):
@@ -151,7 +151,7 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
     return next(found, None)
 
 
-def _scrubbed(sentence: str, value: Any, raw: Any) -> str:
+def _without_secrets(sentence: str, value: Any, raw: Any) -> str:
     """Return a validator's sentence without the secrets and the value that it was about."""
     for text in sorted(set(_secrets(raw)), key=len, reverse=True):
         sentence = sentence.replace(text, MASK)
@@ -168,7 +168,7 @@ def _secrets(raw: Any, *, secret: bool = False) -> Iterator[str]:
     elif isinstance(raw, list | tuple):
         for item in raw:
             yield from _secrets(item, secret=secret)
-    elif raw and isinstance(raw, str) and (secret or isinstance(raw, Substituted)):
+    elif raw and isinstance(raw, str) and (secret or isinstance(raw, SubstitutedText)):
         yield str(raw)
-        if isinstance(raw, Substituted):
+        if isinstance(raw, SubstitutedText):
             yield from filter(None, raw.pieces)

@@ -1,17 +1,17 @@
-"""What a source is: it reads records, maps each to entities, and is closed.
+"""The source: it reads records, maps each to entities, and is closed.
 
-Whoever writes a source inherits `Source`, implements `read`, `map` and `close`, and names in
-`capabilities` what else it can do.
+An author of a source inherits `Source`, implements `read`, `map` and `close`, and declares further
+abilities in `capabilities`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
-from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 
@@ -20,7 +20,7 @@ PROGRAM: Final = "mlcat-ingest"
 
 
 class Capability(Enum):
-    """What a source can do beyond reading all of its records."""
+    """An ability of a source beyond reading all of its records."""
 
     FEATURES = "features"
     """Its records are feature tables: it is read before sources of runs, gives a `FeatureIndex`
@@ -28,14 +28,14 @@ class Capability(Enum):
     MISSING = "missing"
     """`missing` proves that things are gone; of other sources nothing is ever removed."""
     SHARDS = "shards"
-    """`units` divides it, so that several processes can read it: the scopes `Shards`, `Rest`."""
+    """`shards` divides it, so that several processes can read it: the scopes `Shards`, `Rest`."""
     RUNS = "runs"
     """It finds runs by their ids: the scope `Runs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed since the checkpoint of each partition; everything, where it has none."""
+    """Incremental: the changes since the checkpoint of each partition; all where there is none."""
 
     needs: ClassVar[Capability | None] = None
 
@@ -49,7 +49,7 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The records in the units with these keys, and none that belongs to several units.
+    """The records in the shards with these keys, and none that belongs to several shards.
 
     It asks for no partition.
     """
@@ -60,7 +60,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Everything, but the records in units are only listed: they are mapped to bare entities."""
+    """Everything, but the records in shards are only listed: they are mapped to bare entities."""
 
     needs: ClassVar[Capability | None] = Capability.SHARDS
 
@@ -85,7 +85,7 @@ class FeaturesOnly:
 
 
 ReadScope = Changes | Everything | Shards | Rest | Runs | FeaturesOnly
-"""What of a source is read."""
+"""The part of a source that a pass reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ class Partition:
 
 
 class PartitionState(Protocol):
-    """What is remembered of a partition; records are told by kind and id, see `RecordVersion`."""
+    """The state of a partition: its checkpoint, and the version of each record by kind and id."""
 
     @property
-    def checkpoint(self) -> Mapping[str, Any] | None:
+    def checkpoint(self) -> Mapping[str, object] | None:
         """That of `Finished` after the last pass; None: everything has to be read."""
         ...
 
@@ -126,7 +126,7 @@ class PartitionState(Protocol):
 
 
 class RunState(Protocol):
-    """What a recipe remembers; a source asks for each partition when it begins to read it."""
+    """The state of a recipe; a source asks it for each partition when it begins to read that."""
 
     def partition(self, partition: Partition) -> PartitionState:
         """Return what is remembered of `partition`.
@@ -140,7 +140,7 @@ class RunState(Protocol):
 class NullState:
     """Remembers nothing, for sinks without state: each pass reads everything."""
 
-    checkpoint: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, object] | None = None
 
     def partition(self, partition: Partition) -> PartitionState:
         """Return itself: it knows as little of a partition."""
@@ -165,7 +165,7 @@ class NullState:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read: a scope, and the state that knows the checkpoint of each partition."""
+    """A request to read: a scope, and the state that knows the checkpoint of each partition."""
 
     scope: ReadScope = Everything()
     state: RunState = field(default_factory=NullState)
@@ -173,7 +173,7 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordVersion:
-    """What is remembered of one record once the catalog has acknowledged its entities.
+    """The version of one record, remembered once the catalog has acknowledged its entities.
 
     `kind` and `id` name the record in its partition, and `digest` stands for its content; None
     where that is best taken from the entities, as it has to be for models whose features are looked
@@ -189,11 +189,11 @@ class RecordVersion:
 
 
 class SourceRecord(Protocol):
-    """What a source yields; inherit this, or bring along the attribute."""
+    """A record that a source yields; inherit this, or bring along the attribute."""
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """What to remember of the record, None where it is to be merged every time; pure."""
+        """The version to remember, None for a record that is merged every time; pure."""
         return None
 
 
@@ -219,7 +219,7 @@ class Finished:
     """
 
     partition: PartitionState | None = None
-    checkpoint: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, object] | None = None
     complete: bool = False
     found_ids: Collection[str] = ()
     index: FeatureIndex | None = None
@@ -267,8 +267,8 @@ class ComingTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A piece of a source that can be read by itself, and about how many records it has.
+class Shard:
+    """A part of a source that can be read by itself, and about how many records it has.
 
     `key` names it in the source, `label` to the user.
     """
@@ -314,8 +314,8 @@ class Source(ABC, Generic[RecordT]):
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield those of `unlisted` that the partition of this key does not hold, asking in bulk.
 
-        What is there, but left out by the recipe's filters, is not yielded; nor is what cannot be
-        told. Asked after a complete pass, before `close`. Raises as `read` does.
+        Neither an entity that the recipe's filters leave out is yielded, nor one whose fate cannot
+        be told. Asked after a complete pass, before `close`. Raises as `read` does.
         """
         del partition, unlisted
         return ()
@@ -327,13 +327,13 @@ class Source(ABC, Generic[RecordT]):
         """
         return iter(())
 
-    def units(self) -> Iterator[Unit]:
-        """Yield the units that hold anything, each once; asked before `read`, raises as it does.
+    def shards(self) -> Iterator[Shard]:
+        """Yield the shards that hold anything, each once; asked before `read`, raises as it does.
 
         Raises:
             RecipeError: the recipe asks for what only a reading as a whole can tell.
 
-        Cost: a few requests a unit.
+        Cost: a few requests a shard.
         """
         return iter(())
 
@@ -345,6 +345,6 @@ class Source(ABC, Generic[RecordT]):
         """Return how many requests were sent to the system so far."""
         return 0
 
-    def awaited(self) -> Awaited | None:
+    def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer; called from any thread."""
         return None

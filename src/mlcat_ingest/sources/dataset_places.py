@@ -1,8 +1,8 @@
-"""Where an address leads: the catalog's platform, and the dataset's name on it.
+"""From the address of a dataset to the catalog's platform and the dataset's name on it.
 
 The spelling is that of the connectors which know the data itself: `<bucket>/<key>` for object
-stores, `<database>.<schema>.<table>` for tables, the path for files. What else has to be done to a
-name so that it joins does not depend on the address: `dataset_names`.
+stores, `<database>.<schema>.<table>` for tables, the path for files. The rest of the
+normalisation does not depend on the address: `normalise` of `datasets`.
 """
 
 import re
@@ -95,14 +95,14 @@ def place_of_uri(uri: str) -> Place | None:
         # Keys may hold "?" and "#", which are no query and no fragment here.
         bucket, slash, key = rest.partition("/")
         name = f"{bucket.rpartition('@')[2]}{slash}{key}"
-        return _named(_OBJECT_STORES[found.scheme], name)
+        return _place_of(_OBJECT_STORES[found.scheme], name)
     if found.scheme in _AZURE:
         container, at, _ = rest.partition("@")
-        return _named("abs", f"{container}{found.path}") if at else None
+        return _place_of("abs", f"{container}{found.path}") if at else None
     if found.scheme in DATABASES:
         platform = DATABASES[found.scheme]
         table = _table(platform, found)
-        return None if table is None else _named(platform, table)
+        return None if table is None else _place_of(platform, table)
     of_scheme = _BY_SCHEME.get(found.scheme)
     return None if of_scheme is None else of_scheme(found)
 
@@ -121,20 +121,20 @@ def _table(platform: str, uri: Uri) -> str | None:
 def _web(uri: Uri) -> Place | None:
     host, path = uri.host.lower(), uri.path
     if host.endswith(_AZURE_HOSTS):
-        return _named("abs", unquote(path))
+        return _place_of("abs", unquote(path))
     if host in _GOOGLE_HOSTS:
-        return _named("gcs", unquote(path))
+        return _place_of("gcs", unquote(path))
     if host.endswith(_GOOGLE_BUCKET):
-        return _named("gcs", f"{host.removesuffix(_GOOGLE_BUCKET)}{unquote(path)}")
+        return _place_of("gcs", f"{host.removesuffix(_GOOGLE_BUCKET)}{unquote(path)}")
     if host in _HUB_HOSTS and path.startswith("/datasets/"):
         return _hub(_HUB_HOSTS[host], path.removeprefix("/datasets/"))
     if host.endswith(".amazonaws.com"):
         bucket, dot, service = host.partition(".s3")
         if dot and service[:1] in {".", "-"}:
-            return _named("s3", f"{bucket}{unquote(path)}")
+            return _place_of("s3", f"{bucket}{unquote(path)}")
         if host.startswith(("s3.", "s3-")):
-            return _named("s3", unquote(path))
-    return _named("http", f"{host}{path}")
+            return _place_of("s3", unquote(path))
+    return _place_of("http", f"{host}{path}")
 
 
 def _hub(platform: str, path: str) -> Place | None:
@@ -142,7 +142,7 @@ def _hub(platform: str, path: str) -> Place | None:
     names = [name.partition("@")[0] for name in path.split("/") if name][:2]
     if names[1:] and names[1] in _HUB_VIEWS:
         del names[1]
-    return _named(platform, "/".join(names))
+    return _place_of(platform, "/".join(names))
 
 
 def _hugging_face(uri: Uri) -> Place | None:
@@ -150,12 +150,12 @@ def _hugging_face(uri: Uri) -> Place | None:
 
 
 def _dbfs(path: str) -> Place | None:
-    return _local(path) if path.startswith("/Volumes/") else _named("dbfs", path)
+    return _local(path) if path.startswith("/Volumes/") else _place_of("dbfs", path)
 
 
 def _local(path: str) -> Place | None:
     if path.startswith("/Volumes/"):
-        return _named("databricks", path)
+        return _place_of("databricks", path)
     if path.startswith("/dbfs/"):
         return _dbfs(path.removeprefix("/dbfs"))
     if _DRIVE.match(path):
@@ -168,7 +168,7 @@ def _local(path: str) -> Place | None:
     return ("file", f"./{name}" if relative else name)
 
 
-def _named(platform: str, name: str) -> Place | None:
+def _place_of(platform: str, name: str) -> Place | None:
     bare = name.rstrip("/") if platform in _ROOTED else name.strip("/")
     return (platform, bare) if bare.strip() else None
 
@@ -178,7 +178,7 @@ _BY_SCHEME: Final[Mapping[str, Callable[[Uri], Place | None]]] = MappingProxyTyp
         **dict.fromkeys(("http", "https"), _web),
         "file": lambda uri: _local(unquote(uri.path)),
         "dbfs": lambda uri: _dbfs(uri.path),
-        "hdfs": lambda uri: _named("hdfs", uri.path),
+        "hdfs": lambda uri: _place_of("hdfs", uri.path),
         "hf": _hugging_face,
         "kaggle": lambda uri: _hub("kaggle", f"{uri.host}{uri.path}"),
     }

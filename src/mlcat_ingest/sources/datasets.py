@@ -1,9 +1,16 @@
-"""Which dataset of the catalog an address is: what a recipe says about it, and the URN."""
+"""One name and URN for each dataset, the name that the connectors of its platform write.
+
+A run logs the file or partition that it read, while the catalog knows the table; and many
+databases keep names in lower case. A recipe says what differs from the platform's defaults.
+
+Source: DataHub's connectors: `s3`, `gcs`, `abs` and `delta-lake` (no scheme, no slash at either
+end), `bigquery` (no shard, partition, wildcard or snapshot), `snowflake` (lower case).
+"""
 
 import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, AliasChoices, Field, model_validator
 
@@ -12,8 +19,89 @@ from mlcat_ingest.metadata.urn import data_platform
 from mlcat_ingest.metadata.urn import dataset as build_urn
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.values import Fabric, Pattern
-from mlcat_ingest.sources.dataset_names import DatasetName, normalised
 from mlcat_ingest.sources.dataset_places import PLATFORMS
+
+FOLDED: Final = frozenset(
+    {"athena", "databricks", "glue", "hive", "presto", "redshift", "snowflake", "trino"}
+)
+"""Platforms whose connectors write names in lower case, as the database keeps them."""
+
+_FOLDERS: Final = {"s3": 1, "gcs": 1, "abs": 1, "delta-lake": 1, "file": 0, "dbfs": 0, "hdfs": 0}
+"""Platforms whose names are paths, and how many leading parts (the bucket) always stay."""
+_ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
+"""Platforms whose paths keep the slash that they begin with."""
+
+_GLOB: Final = re.compile(r"\*|\{[^{}]*,[^{}]*\}")
+_PARTITION: Final = re.compile(r"[A-Za-z_][\w.-]*=.*", re.DOTALL)
+# What Spark, Hive and Delta put beside and below the data of a table.
+_INSIDE: Final = re.compile(r"_delta_log|_temporary|_SUCCESS|_(started|committed)_\d+")
+_PART_FILE: Final = re.compile(r"part-\d+([.-].*)?|\d{6}_\d+", re.DOTALL)
+
+# Suffixes of one BigQuery table: a wildcard, a snapshot, a partition, a shard by date.
+_WILDCARD: Final = re.compile(r"(_\d*)?\*$")
+_SHARD: Final = re.compile(r"(?<=.\D)(\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01]))$")
+
+
+class DatasetName(NamedTuple):
+    """A dataset's platform, its name there, and the part of it that was meant, empty for all."""
+
+    platform: str
+    name: str
+    part: str = ""
+
+
+def normalise(
+    platform: str, name: str, *, lowercase: bool | None = None, cut: bool = True
+) -> DatasetName:
+    """Return the one name of a dataset, of the many that lead to it.
+
+    `lowercase` overrides what is known of the platform; without `cut` partitions keep their names.
+    """
+    part = ""
+    is_path = platform in _FOLDERS or (platform == "databricks" and name.startswith("/"))
+    if is_path:
+        name, part = _table_of(platform, name) if cut else (_trim(platform, name), "")
+    elif platform == "bigquery" and cut:
+        name, part = _without_shard(name)
+    folded = platform in FOLDED if lowercase is None else lowercase
+    if folded and (lowercase or not is_path):
+        name = name.lower()
+    return DatasetName(platform, name, part)
+
+
+def _trim(platform: str, path: str) -> str:
+    bare = path.strip("/")
+    return f"/{bare}" if platform in _ROOTED else bare
+
+
+def _table_of(platform: str, path: str) -> tuple[str, str]:
+    """Return the path of the folder that holds a whole table, and what was cut off it."""
+    names = _trim(platform, path).strip("/").split("/")
+    stays = _FOLDERS.get(platform, 0)
+    end = next((at for at, name in enumerate(names) if at >= stays and _inside(name)), len(names))
+    # Slashes at the end go, too: behind them may be another part file.
+    while end > stays and (not names[end - 1] or _PART_FILE.fullmatch(names[end - 1])):
+        end -= 1
+    if not "/".join(names[:end]).strip("./"):
+        end = len(names)  # nothing is left that could be a table
+    return _trim(platform, "/".join(names[:end])), "/".join(names[end:]).strip("/")
+
+
+def _inside(name: str) -> bool:
+    return bool(_PARTITION.fullmatch(name) or _GLOB.search(name) or _INSIDE.fullmatch(name))
+
+
+def _without_shard(name: str) -> tuple[str, str]:
+    place, dot, table = name.rpartition(".")
+    kept = table
+    while True:
+        bare = _WILDCARD.sub("", kept).partition("$")[0].partition("@")[0]
+        shorter = _SHARD.sub("", bare)
+        shorter = bare if shorter == bare else shorter.rstrip("_")
+        # A table that is called by a date alone is all shard: its name is all there is.
+        if not shorter or shorter == kept:
+            return f"{place}{dot}{kept}", table[len(kept) :].lstrip("_")
+        kept = shorter
 
 
 def _platform(name: str) -> str:
@@ -25,7 +113,7 @@ def _platform(name: str) -> str:
 
 
 Platform = Annotated[PublicStr, AfterValidator(_platform)]
-"""What the catalog calls a platform, such as `s3`, `gcs`, `abs`, `snowflake`."""
+"""The catalog's name of a platform, such as `s3`, `gcs`, `abs`, `snowflake`."""
 
 
 def check_among(
@@ -69,7 +157,7 @@ class RewriteConfig(RecipeModel):
     start, case-sensitively; what it matches is replaced."""
 
     to: PublicStr
-    """What stands there instead, such as `s3:lake-bucket/`; `\\1` is the first group."""
+    """The replacement, such as `s3:lake-bucket/`; `\\1` is the first group."""
 
     @model_validator(mode="after")
     def _groups_exist(self) -> Self:
@@ -115,7 +203,7 @@ class DatasetsConfig(RecipeModel):
 
 
 KnownDatasets = Annotated[DatasetsConfig, AfterValidator(DatasetsConfig.check_platforms)]
-"""What a source takes whose datasets are on `PLATFORMS`."""
+"""The option of a source whose datasets are on `PLATFORMS`."""
 
 _DEFAULT: Final = PlatformConfig()
 
@@ -133,7 +221,7 @@ class Datasets:
         """Platforms by source type, as the recipe has them."""
         return self._config.source_types
 
-    def named(self, platform: str, name: str) -> DatasetName:
+    def resolve(self, platform: str, name: str) -> DatasetName:
         """Return the one name of a dataset, rewritten and normalised."""
         address = f"{platform}:{name}"
         for pattern, to in self._rewrites:
@@ -144,7 +232,7 @@ class Datasets:
                 break
         known = self._config.platforms.get(platform, _DEFAULT)
         cut = self._config.partitions == "cut"
-        return normalised(platform, name, lowercase=known.lowercase, cut=cut)
+        return normalise(platform, name, lowercase=known.lowercase, cut=cut)
 
     def urn(self, place: DatasetName, env: str) -> str | None:
         """Return the URN of a named dataset, or None where it cannot have one.

@@ -1,4 +1,4 @@
-"""Whom the users that a source names stand for in the catalog, and which kind of owner they are."""
+"""Owners: from the users that a source names to owners and ownership types of the catalog."""
 
 import hashlib
 import re
@@ -13,17 +13,16 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.loader import MAX_BYTES, parse
-from mlcat_ingest.recipe.paths import RecipePath
 from mlcat_ingest.recipe.problems import Origin
-from mlcat_ingest.recipe.validate import validated
-from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern, RecipePath
 
 _URNS: Final = ("urn:li:corpuser:", "urn:li:corpGroup:")
 _NOBODY: Final[Aspect] = {"owners": []}
 _CACHED_USERS: Final = 10_000
 
 
-def _told_apart(owners: dict[str, str]) -> dict[str, str]:
+def _unambiguous(owners: dict[str, str]) -> dict[str, str]:
     known: dict[str, str] = {}
     for name, urn in owners.items():
         if known.setdefault(name.lower(), urn) != urn:
@@ -31,7 +30,7 @@ def _told_apart(owners: dict[str, str]) -> dict[str, str]:
     return owners
 
 
-_OwnerMap = Annotated[dict[PublicStr, OwnerRef], AfterValidator(_told_apart)]
+_OwnerMap = Annotated[dict[PublicStr, OwnerRef], AfterValidator(_unambiguous)]
 
 
 class OwnersConfig(RecipeModel):
@@ -66,7 +65,7 @@ class OwnersConfig(RecipeModel):
 
 
 class _MapFile(RecipeModel):
-    """What stands in a `map_file`."""
+    """The content of a `map_file`."""
 
     map: _OwnerMap
 
@@ -138,7 +137,7 @@ def _read_map(path: Path) -> dict[str, str]:
         ) from None
     parsed = parse(content, str(path))
     origin = Origin(str(path), path.parent, parsed.lines)
-    held, problems = validated(_MapFile, parsed.data, (), origin)
+    held, problems = validate_config(_MapFile, parsed.data, (), origin)
     if held is None or parsed.problems:
         raise origin.error([*parsed.problems, *problems])
     return held.map

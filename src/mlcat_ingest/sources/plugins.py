@@ -1,4 +1,4 @@
-"""Which sources there are: a table of the built-in ones, and entry points for all others.
+"""The known sources: a table of the built-in ones, and entry points for all others.
 
 A plug-in registers its source class in the entry-point group `mlcat_ingest.sources`; the name is
 the `type` in a recipe. The class is a `sources.base.Source` and says what configures it:
@@ -26,7 +26,7 @@ GROUP = "mlcat_ingest.sources"
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """Where a built-in source's configuration (cheap to import) and class are: `module:Class`.
+    """The places of a built-in source's configuration (cheap to import) and class: `module:Class`.
 
     Its class may need the modules of an `extra`.
     """
@@ -43,7 +43,7 @@ SOURCES: Mapping[str, BuiltIn] = {
         extra="feast",
     ),
     "definitions": BuiltIn(
-        config="mlcat_ingest.sources.definitions.file_config:DefinitionsConfig",
+        config="mlcat_ingest.sources.definitions.config:DefinitionsConfig",
         source="mlcat_ingest.sources.definitions.file_source:DefinitionsSource",
     ),
     "mlflow": BuiltIn(

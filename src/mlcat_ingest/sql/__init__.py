@@ -1,1 +1,1 @@
-"""Relational databases: how they are opened, and how their tables grow."""
+"""Relational databases: engines, file locks, read-only access and migrations."""

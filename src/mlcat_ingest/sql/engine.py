@@ -1,15 +1,29 @@
-"""Databases, opened the same way everywhere: durable, with one kind of transaction for writers."""
+"""Databases: opened durably, with one kind of write transaction; driver errors as ours.
 
+Drivers agree on no codes, and PostgreSQL's gives none when connecting fails, so failures are told
+apart by the text of their messages. In a language that is not known here, an error counts as one
+that may pass later.
+"""
+
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from mlcat_ingest.core.extras import require_extra
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.core.redaction import redact_urls
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
+)
 
 _BUSY_TIMEOUT_MS = 5000
 
@@ -111,3 +125,101 @@ def usable(where: str | Path) -> Iterator[None]:
     except DBAPIError as error:
         shown = database_url(where).render_as_string(hide_password=True)
         raise RecipeError(f"cannot open the database {shown}: {error.orig}") from error
+
+
+_MAX_MESSAGE_CHARS: Final = 300
+
+
+class DatabaseOwner(NamedTuple):
+    """The program that a database belongs to, and its name for the database."""
+
+    program: str
+    noun: str
+
+
+class _FailureKind(NamedTuple):
+    """One kind of failure: the pattern of the drivers' messages, and our error with the cure."""
+
+    regex: str
+    error: type[MlcatError]
+    sentence: str
+    cure: str
+
+
+_KINDS: Final = (
+    _FailureKind(
+        regex=r"password|role .* does not exist|not permitted to log in|no pg_hba\.conf entry"
+        r"|access denied for user (?!.* to database)",
+        error=AuthenticationError,
+        sentence="does not let us in",
+        cure="are user name and password in the address right?",
+    ),
+    _FailureKind(
+        regex=r"permission denied|access denied|command denied",
+        error=NotAuthorizedError,
+        sentence="does not permit to read",
+        cure="the user needs SELECT on {program}'s tables, and nothing else",
+    ),
+    _FailureKind(
+        regex=r"unable to open database file",
+        error=NotAuthorizedError,
+        sentence="cannot be opened",
+        cure="the file has to be readable; beside a server in WAL mode, its folder writable too",
+    ),
+    _FailureKind(
+        regex=r"database .* does not exist|unknown database",
+        error=RecipeError,
+        sentence="is not there",
+        cure="is the name of the database in the address right?",
+    ),
+    _FailureKind(
+        regex=r"not a database|no such (table|column)|does(n't| not) exist|unknown (table|column)",
+        error=ProtocolMismatchError,
+        sentence="is no {noun}",
+        cure="is the address that of {program}'s own tables?",
+    ),
+    _FailureKind(
+        regex=r"is locked|statement timeout|lock wait timeout",
+        error=SourceUnavailableError,
+        sentence="keeps us waiting for too long",
+        cure="is it being migrated? `timeout_s` says how long to wait",
+    ),
+    _FailureKind(
+        regex=r"malformed|corrupt|invalid page|could not decode",
+        error=SourceUnavailableError,
+        sentence="is damaged",
+        cure="restore it, or for SQLite see what `PRAGMA integrity_check` says",
+    ),
+    _FailureKind(
+        regex="",
+        error=SourceUnavailableError,
+        sentence="does not answer",
+        cure="is it running, and is the address right?",
+    ),
+)
+
+
+def failure(
+    holder: DatabaseOwner, shown: str, error: SQLAlchemyError, password: str | None
+) -> MlcatError:
+    """Return the error to raise for one of the driver; `shown` names the database publicly."""
+    message = _driver_message(error, password)
+    kind = next(kind for kind in _KINDS if re.search(kind.regex, message, re.IGNORECASE))
+    words = holder._asdict()
+    return kind.error(
+        f"the {holder.noun} {shown} {kind.sentence.format(**words)}: {message}",
+        hint=kind.cure.format(**words),
+    )
+
+
+def _driver_message(error: SQLAlchemyError, password: str | None) -> str:
+    """Return the driver's message, without SQL, on one line."""
+    cause = getattr(error, "orig", None)
+    if cause is None:
+        return type(error).__name__
+    # MySQL's drivers give a number before the text.
+    texts = [each for each in cause.args if isinstance(each, str)]
+    message = " ".join(" ".join(texts).split())
+    if not message or (password is not None and password in message):
+        return type(cause).__name__
+    return redact_urls(message)[:_MAX_MESSAGE_CHARS]

@@ -8,19 +8,21 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 PATIENCE_S: Final = 1.0
-"""Seconds to wait for who only looks at a lock, or writes its text."""
+"""Seconds to wait for a process that only looks at a lock, or writes its text."""
 
 _PAUSE_S: Final = 0.02
 
+T = TypeVar("T")
+
 
 class FileLock:
-    """Held by the one process that took it; see `take`."""
+    """A lock that is held by the one process that took it, until `release` or its end."""
 
     def __init__(self, handle: int) -> None:
         """Own `handle`, a file descriptor that has the lock."""
@@ -38,15 +40,16 @@ class FileLock:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with ExitStack() as unless_taken:
             unless_taken.callback(os.close, handle)
-            if not _locked_soon(handle, patience_s):
+            # A process that only looks holds the lock for a moment too.
+            if not _retry(lambda: _lock(handle), patience_s):
                 return None
             lock = cls(handle)
-            lock.say(holder)
+            lock.write(holder)
             unless_taken.pop_all()
         return lock
 
-    def say(self, holder: Mapping[str, Any]) -> None:
-        """Write for others who holds the lock."""
+    def write(self, holder: Mapping[str, Any]) -> None:
+        """Write the holder's description for others to read."""
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, json.dumps(dict(holder)).encode(), 0)
 
@@ -59,7 +62,7 @@ class FileLock:
 
 
 def holder_of(path: Path, *, patience_s: float = PATIENCE_S) -> Mapping[str, Any] | None:
-    """Return what the holder of a lock says, empty if it says nothing; None if nobody holds it."""
+    """Return the description of a lock's holder, empty if there is none yet; None if it is free."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -67,32 +70,26 @@ def holder_of(path: Path, *, patience_s: float = PATIENCE_S) -> Mapping[str, Any
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _text(handle, patience_s)
+        # While it is being rewritten the file is empty.
+        holder = _retry(lambda: json.loads(os.pread(handle, 4096, 0)), patience_s)
+        return holder if isinstance(holder, dict) else {}
     else:
         return None
     finally:
         os.close(handle)
 
 
-def _locked_soon(handle: int, patience_s: float) -> bool:
-    # Somebody who only looks holds the lock for a moment too.
-    deadline = time.monotonic() + patience_s
-    while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_PAUSE_S)
+def _lock(handle: int) -> bool:
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
 
 
-def _text(handle: int, patience_s: float) -> Mapping[str, Any]:
-    # Between two of its words a holder says nothing.
+def _retry(attempt: Callable[[], T], patience_s: float) -> T | None:
+    """Return the result of `attempt`, made again while it fails; None when the time is up."""
     deadline = time.monotonic() + patience_s
     while True:
-        with suppress(ValueError):
-            value = json.loads(os.pread(handle, 4096, 0))
-            return value if isinstance(value, dict) else {}
+        with suppress(BlockingIOError, ValueError):
+            return attempt()
         if time.monotonic() > deadline:
-            return {}
+            return None
         time.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""How tables grow: an ordered list of named steps, each recorded in the database it changed."""
+"""Migrations: an ordered list of named steps, each recorded in the database that it changed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ from sqlalchemy import (
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sql.engine import write_transaction
 
-_TURN: Final = 0x6D6C636174
-"""The key of the advisory lock under which PostgreSQL's tables grow: "mlcat"."""
+_LOCK_KEY: Final = 0x6D6C636174
+"""The key of the advisory lock under which PostgreSQL's tables are migrated: "mlcat"."""
 
 _applied = Table(
     "mlcat_migration",
@@ -66,7 +66,7 @@ def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> 
     with write_transaction(engine) as connection:
         if engine.dialect.name == "postgresql":
             # SQLite's write lock is held already; here two that begin at once would both make them.
-            connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+            connection.execute(select(func.pg_advisory_xact_lock(_LOCK_KEY)))
         _applied.create(connection, checkfirst=True)
         left = pending(connection, component, migrations)
         for position, migration in enumerate(left, len(migrations) - len(left)):

@@ -1,1 +1,1 @@
-"""What a user asks for: ingest, plan, retract, check, and the shards of a run."""
+"""Workflows, one for each thing that a user asks for: ingest, plan, retract, check, shard."""

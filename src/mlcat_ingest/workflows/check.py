@@ -1,26 +1,49 @@
-"""The doctor: every side of a recipe looked at, each by itself and within a bounded time."""
+"""The check of a recipe: sources, sink, state and URNs that overlap with other writers'.
+
+Each side is looked at by itself and within a bounded time.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel
-
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.threads import start
-from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.pipeline.state.checks import dead_letter_finding, state_findings
+from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core.findings import Finding, ProbeResult
+from mlcat_ingest.core.resources import start_thread
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.errors import MlcatError, RecipeError, SkippableError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, MAX_REQUEST_ITEMS, SOURCE_KEY
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.provenance import (
+    custom_properties,
+    is_removed,
+    stored_properties,
+    with_all_sources,
+)
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
+from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
+from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.overlap import overlap
-from mlcat_ingest.workflows.resolve import Resolved, ResolvedSink, ResolvedSource
+from mlcat_ingest.sources.base import Finished, ReadRequest, Source
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSink, ResolvedSource
 
 PATIENCE_S: Final = 60.0
 """Seconds that one side has for all of its findings."""
 
+_BEHAVIOUR: Final = "catalog behaviour"
 _OVERLAP: Final = "overlap"
+_OVERLAPPING: Final = "overlapping URNs"
+_NO_SINK: Final = "none is given: a run writes to ./mlcat-catalog.db, with --no-input it fails"
+_NOT_LOOKED_FOR: Final = "not looked for, since a side failed"
 _STATE: Final = "state"
 _MOST: Final = {
     "retries": 0,
@@ -29,13 +52,22 @@ _MOST: Final = {
     "page_size": 100,
     "connections": 1,
 }
-"""Options of sources and sinks that make them wait, and the most that the doctor allows them."""
+"""Options of sources and sinks that make them wait, and the most that a check allows them."""
 
 SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 
 
+def _test_files(files: Sequence[Path]) -> Finding:
+    what = "metadata test files"
+    try:
+        tests = read_test_files(files)
+    except RecipeError as error:
+        return Finding(what, "failed", str(error), error.hint)
+    return Finding(what, "ok", plural(len(tests), "test"))
+
+
 @dataclass(frozen=True, slots=True)
-class Examined:
+class SideFinding:
     """A finding, and the side of the recipe that it is about: `source mlflow`, `sink rest`."""
 
     side: str
@@ -43,101 +75,115 @@ class Examined:
 
 
 def examine(
-    resolved: Resolved, *, write: bool = False, patience_s: float = PATIENCE_S
-) -> Iterator[Examined]:
+    resolved: ResolvedRecipe, *, write: bool = False, patience_s: float = PATIENCE_S
+) -> Iterator[SideFinding]:
     """Yield the findings about each side of a recipe; an error of one side hides no other's.
 
     All sides are looked at at once. Nothing is changed, but that with `write` the catalog's own
     probe entity is written and deleted.
     """
     recipe = resolved.recipe
-    yield Examined("recipe", Finding("recipe", "ok", f"{recipe.name}: valid"))
+    yield SideFinding("recipe", Finding("recipe", "ok", f"{recipe.name}: valid"))
+    if recipe.evaluate.test_files:
+        yield SideFinding("recipe", _test_files(recipe.evaluate.test_files))
     watches = [
-        _Watch(f"source {one.type}", _of_source(_hurried(one)), patience_s)
-        for one in resolved.sources
+        _Watch(f"source {each.type}", _source_findings(_cap(each)), patience_s)
+        for each in resolved.sources
     ]
     sink, state = resolved.sink, None
     if sink is None:
-        watches.append(_Watch("sink", _no_sink, patience_s))
+        watches.append(_Watch("sink", [Finding("sink", "warning", _NO_SINK)], patience_s))
     else:
-        check = _of_sink(_hurried(sink), write=write)
-        watches.append(_Watch(f"sink {sink.type}", check, patience_s))
-        state = _Watch(_STATE, _of_state(recipe, sink), patience_s)
+        findings = _sink_findings(_cap(sink), write=write)
+        watches.append(_Watch(f"sink {sink.type}", findings, patience_s))
+        state = _Watch(_STATE, _state_findings(recipe, sink), patience_s)
     failed = False
     for watch in watches:
         for finding in watch.findings():
             failed |= finding.outcome == "failed"
-            yield Examined(watch.side, finding)
+            yield SideFinding(watch.side, finding)
     if sink is not None:
         yield from _overlaps(resolved, sink, patience_s, failed=failed)
     if state is not None:
-        yield from (Examined(_STATE, finding) for finding in state.findings())
+        yield from (SideFinding(_STATE, finding) for finding in state.findings())
 
 
-def _no_sink() -> Iterator[Finding]:
-    told = "none is given: a run writes to ./mlcat-catalog.db, with --no-input it fails"
-    yield Finding("sink", "warning", told)
+def probe_catalog(resolved: ResolvedRecipe) -> Generator[ProbeResult | SideFinding]:
+    """Return a generator of the facts that runs rely on, each tried on the recipe's catalog.
+
+    Closed early, it deletes the probe entities all the same; see `Catalog.probe`.
+
+    Raises:
+        RecipeError: the recipe's sink is no catalog service.
+    """
+    sink = resolved.sink
+    if sink is None:
+        raise RecipeError("--probe tries a catalog service, and the recipe names no sink")
+    catalog = _cap(sink).build()
+    return _probe_results(f"sink {sink.type}", catalog, catalog.probe())
+
+
+def _probe_results(
+    side: str, catalog: Catalog, results: Generator[ProbeResult | Finding]
+) -> Generator[ProbeResult | SideFinding]:
+    with closing(catalog), closing(results):
+        if not catalog.exists():
+            finding = Finding(_BEHAVIOUR, "warning", "not tried: the first run makes the catalog")
+            yield SideFinding(side, finding)
+            return
+        try:
+            catalog.open()
+            for one in results:
+                yield SideFinding(side, one) if isinstance(one, Finding) else one
+        except MlcatError as error:
+            yield SideFinding(side, Finding(_BEHAVIOUR, "failed", error.message, error.hint))
 
 
 def _overlaps(
-    resolved: Resolved, sink: ResolvedSink, patience_s: float, *, failed: bool
-) -> Iterator[Examined]:
+    resolved: ResolvedRecipe, sink: ResolvedSink, patience_s: float, *, failed: bool
+) -> Iterator[SideFinding]:
     if failed:
-        told = "not looked for, since a side failed"
-        yield Examined(_OVERLAP, Finding("overlapping URNs", "warning", told))
+        yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", _NOT_LOOKED_FOR))
         return
     for source in resolved.sources:
-        check = _of_both(source, sink, resolved.recipe.name)
+        findings = _overlap_findings(source, sink, resolved.recipe.name)
         # A large store may need longer for its listings, and is none the worse for it.
-        watch = _Watch(_OVERLAP, check, patience_s, late="warning")
-        yield from (Examined(_OVERLAP, finding) for finding in watch.findings())
+        watch = _Watch(_OVERLAP, findings, patience_s, late="warning")
+        yield from (SideFinding(_OVERLAP, finding) for finding in watch.findings())
 
 
-def _hurried(side: SideT) -> SideT:
+def _cap(side: SideT) -> SideT:
     """Return a side that gives up soon, and asks for little at a time."""
-    return replace(side, config=_capped(side.config))
-
-
-def _capped(config: BaseModel) -> BaseModel:
-    given = {name: getattr(config, name, None) for name in _MOST}
+    options = {name: getattr(side.config, name, None) for name in _MOST}
     # Some source may mean another thing by a name: only numbers are numbers of something.
-    numbers = {name: number for name, number in given.items() if isinstance(number, int | float)}
-    return config.model_copy(
-        update={name: min(number, _MOST[name]) for name, number in numbers.items()}
-    )
+    update = {
+        name: min(number, _MOST[name])
+        for name, number in options.items()
+        if isinstance(number, int | float)
+    }
+    return replace(side, config=side.config.model_copy(update=update))
 
 
-def _of_source(resolved: ResolvedSource) -> Callable[[], Iterator[Finding]]:
-    def check() -> Iterator[Finding]:
-        with closing(resolved.build()) as source:
-            yield from source.check()
-
-    return check
+def _source_findings(resolved: ResolvedSource) -> Iterator[Finding]:
+    with closing(resolved.build()) as source:
+        yield from source.check()
 
 
-def _of_sink(resolved: ResolvedSink, *, write: bool) -> Callable[[], Iterator[Finding]]:
-    def check() -> Iterator[Finding]:
-        with closing(resolved.build()) as sink:
-            yield from sink.check(write=write)
-
-    return check
+def _sink_findings(resolved: ResolvedSink, *, write: bool) -> Iterator[Finding]:
+    with closing(resolved.build()) as sink:
+        yield from sink.check(write=write)
 
 
-def _of_both(
-    source: ResolvedSource, sink: ResolvedSink, recipe: str
-) -> Callable[[], Iterator[Finding]]:
-    return lambda: overlap(_hurried(source).build(), _hurried(sink).build(), recipe)
+def _overlap_findings(source: ResolvedSource, sink: ResolvedSink, recipe: str) -> Iterator[Finding]:
+    yield from overlap(_cap(source).build(), _cap(sink).build(), recipe)
 
 
-def _of_state(recipe: Recipe, sink: ResolvedSink) -> Callable[[], Iterator[Finding]]:
-    def check() -> Iterator[Finding]:
-        with closing(sink.build()) as built:
-            remembers = built.keeps
-        if remembers:
-            yield from state_findings(recipe.state.url, recipe.name)
-        yield dead_letter_finding(recipe.dead_letter_file)
-
-    return check
+def _state_findings(recipe: Recipe, sink: ResolvedSink) -> Iterator[Finding]:
+    with closing(sink.build()) as built:
+        remembers = built.keeps
+    if remembers:
+        yield from state_findings(recipe.state.url, recipe.name)
+    yield dead_letter_finding(recipe.dead_letter_file)
 
 
 class _Watch:
@@ -146,33 +192,33 @@ class _Watch:
     def __init__(
         self,
         side: str,
-        check: Callable[[], Iterable[Finding]],
+        findings: Iterable[Finding],
         patience_s: float,
         late: Literal["warning", "failed"] = "failed",
     ) -> None:
-        """Begin."""
+        """Iterate over `findings` in a thread."""
         self.side = side
-        self._check = check
+        self._findings = findings
         self._patience_s = patience_s
         self._late: Literal["warning", "failed"] = late
         self._ends_s = time.monotonic() + patience_s
-        self._told: SimpleQueue[Finding | None] = SimpleQueue()
-        self._work = start(self._look, f"check {side}")
+        self._queue: SimpleQueue[Finding | None] = SimpleQueue()
+        self._work = start_thread(self._look, f"check {side}")
 
     def _look(self) -> None:
         try:
-            for finding in self._check():
-                self._told.put(finding)
+            for finding in self._findings:
+                self._queue.put(finding)
         except MlcatError as error:
-            self._told.put(Finding(self.side, "failed", error.message, error.hint))
+            self._queue.put(Finding(self.side, "failed", error.message, error.hint))
         finally:
-            self._told.put(None)
+            self._queue.put(None)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the findings as they come, and one more where they do not come in time."""
+        """Yield the findings as they come, and one more if they do not come in time."""
         while True:
             try:
-                finding = self._told.get(timeout=max(0.0, self._ends_s - time.monotonic()))
+                finding = self._queue.get(timeout=max(0.0, self._ends_s - time.monotonic()))
             except Empty:
                 yield Finding(
                     self.side,
@@ -185,3 +231,90 @@ class _Watch:
                 break
             yield finding
         self._work.result()
+
+
+SAMPLE: Final = MAX_REQUEST_ITEMS
+"""Entities that are looked up; groups come first, whose names most easily meet."""
+
+
+def overlap(source: Source[Any], sink: Catalog, writer: str) -> Iterator[Finding]:
+    """Yield the other writers of the first entities that `source` would write; close both.
+
+    Cost: the source's first pages, and a read of the catalog for each entity type among them.
+    """
+    warnings: list[str] = []
+    with closing(sink):
+        sink.open(read_only=True)
+        with closing(source):
+            sample = _sample(source, PrimaryKeys(sink, warnings.append, may_write=False))
+        aspects = {name for urn in sample if (name := _main_aspect(urn))}
+        stored = sink.read_many(list(sample), {*aspects, STATUS})
+    found = _SampleFindings()
+    for urn, entity in sample.items():
+        in_catalog = stored.get(urn, NOTHING)
+        if (properties := stored_properties(urn, in_catalog)) is not None:
+            fresh = entity.aspects.get(_main_aspect(urn), NOTHING)
+            found.add(urn, fresh, properties, removed=is_removed(in_catalog))
+    del found.writers[writer]
+    yield from found.findings(len(sample))
+    for text in warnings:
+        yield Finding("primary keys", "warning", text)
+
+
+def _main_aspect(urn: str) -> str:
+    return properties_aspect(entity_type_of(urn)) or ""
+
+
+def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
+    sample: dict[str, Entity] = {}
+    for page in source.read(ReadRequest()):
+        if isinstance(page, Finished):
+            continue
+        for record in page.records:
+            mapped: list[Entity] = []
+            with suppress(SkippableError):  # a run counts it and goes on
+                mapped = list(source.map(record))
+            for one in keys.fit(mapped):
+                if _main_aspect(one.urn) and not one.only_if_absent:
+                    sample.setdefault(one.urn, one)
+        if len(sample) >= SAMPLE:
+            break
+    return dict(list(sample.items())[:SAMPLE])
+
+
+class _SampleFindings:
+    """Other writers and servers of the sampled entities that the catalog holds already."""
+
+    def __init__(self) -> None:
+        self.conflicts: list[RecipeError] = []
+        self.writers: Counter[str] = Counter()
+        self.strangers = 0
+
+    def add(self, urn: str, fresh: Aspect, properties: Aspect, *, removed: bool) -> None:
+        custom = custom_properties(properties)
+        self.strangers += SOURCE_KEY not in custom
+        keys = (key for key in custom if key.startswith(APPLIED_PREFIX))
+        self.writers.update(key.removeprefix(APPLIED_PREFIX) for key in keys)
+        try:
+            with_all_sources(urn, fresh, custom, removed=removed)
+        except RecipeError as error:
+            self.conflicts.append(error)
+
+    def findings(self, looked_at: int) -> Iterator[Finding]:
+        if self.conflicts:
+            first, count = self.conflicts[0], len(self.conflicts)
+            sentence = f"{count} of {looked_at} sampled are another server's: {first.message}"
+            yield Finding(_OVERLAPPING, "failed", sentence, first.hint)
+            return
+        if self.writers:
+            names = ", ".join(f"{name} ({count})" for name, count in self.writers.most_common(5))
+            yield Finding(
+                _OVERLAPPING,
+                "warning",
+                f"other recipes write some of {looked_at} sampled: {names}",
+                "each keeps its own; if one is this recipe's earlier name, retract it",
+            )
+            return
+        others = f"{self.strangers} are there already from others, and are merged"
+        ending = f"; {others}" if self.strangers else ""
+        yield Finding(_OVERLAPPING, "ok", f"none among {looked_at} sampled{ending}")

@@ -1,29 +1,48 @@
-"""A recipe made ready to run: its sources, its sink and its options, put together."""
+"""Ingestion: a recipe made ready to run, its sources, its sink and its options put together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import mlcat_ingest
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core.extras import package_version
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.pipeline.evaluate.gate import GateOptions
+from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.catalog import RecipeListing
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import OnProgress, OnReport, PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.memory import StateOptions
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
+from mlcat_ingest.pipeline.run import (
+    MakeDelivery,
+    OnProgress,
+    OnReport,
+    PipelineRun,
+    RunOptions,
+)
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
+from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
-from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
+from mlcat_ingest.recipe.model import EvaluateSpec, Recipe, dead_letter_file
 from mlcat_ingest.sources.base import Capability, Runs, Source
-from mlcat_ingest.workflows.named_runs import Brought, refused_among
-from mlcat_ingest.workflows.plan.plan import Plan
-from mlcat_ingest.workflows.plan.spool import PlanSpool
-from mlcat_ingest.workflows.plan.stages import PlannedCatalog, PlannedDelivery
-from mlcat_ingest.workflows.resolve import Resolved, resolve
-from mlcat_ingest.workflows.retract.retraction import Retraction
+from mlcat_ingest.workflows.changes import ChangeLog
+from mlcat_ingest.workflows.impact import Impact, find_impacts
+from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
+from mlcat_ingest.workflows.retract import Retraction
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRunsResult:
+    """The outcome of an ingestion of runs that were named by their ids.
+
+    No source found the `unknown` ones. Something of the `refused` ones did not arrive.
+    """
+
+    report: Report
+    unknown: Sequence[str] = ()
+    refused: frozenset[str] = frozenset()
 
 
 class Pipeline:
@@ -33,13 +52,13 @@ class Pipeline:
         `Pipeline(Recipe.load("recipe.yml")).run().exit_code`
     """
 
-    def __init__(self, recipe: Recipe | Resolved) -> None:
+    def __init__(self, recipe: Recipe | ResolvedRecipe) -> None:
         """Resolve the recipe's types and check their configuration; nothing is contacted.
 
         Raises:
             RecipeError: a type is not installed, a configuration is wrong, or there is no sink.
         """
-        resolved = recipe if isinstance(recipe, Resolved) else resolve(recipe)
+        resolved = recipe if isinstance(recipe, ResolvedRecipe) else resolve(recipe)
         if resolved.sink is None:
             raise RecipeError(
                 f"the recipe {resolved.recipe.name!r} does not say where to write",
@@ -55,7 +74,8 @@ class Pipeline:
         *,
         full: bool = False,
         accept_renaming: bool = False,
-        gate: GateOptions | None = None,
+        gate: QualityGateOptions | None = None,
+        changes: ChangeLog | None = None,
     ) -> Report:
         """Run once and return the report; what ended it early is in it (`raise_for_failure`).
 
@@ -63,7 +83,7 @@ class Pipeline:
         `keep` takes the report as it stands, at the start and every few seconds.
         `full` reads and compares everything, whatever is remembered; `accept_renaming` goes on
         where the recipe names things another way than before. `gate` names the metadata tests
-        that must not fail.
+        that must not fail. `changes` takes each change that the catalog acknowledged.
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
@@ -71,19 +91,25 @@ class Pipeline:
             recipe,
             dead_letters=recipe.dead_letter_file,
             state=StateSession(recipe.state.url, state_options, mask=secrets.mask),
-            gate=gate,
+            quality_gate=gate,
             listing=listing_of(self._resolved),
         )
-        return PipelineRun(self._sources(), self._build_sink(), options).execute(progress, keep)
+        run = PipelineRun(self._sources(), self.build_sink(), options, _delivery(changes))
+        return run.execute(progress, keep)
 
     def run_named(
-        self, run_ids: Sequence[str], *, dead_letters: Path | None = None, more: bool = False
-    ) -> Brought:
+        self,
+        run_ids: Sequence[str],
+        *,
+        dead_letters: Path | None = None,
+        more: bool = False,
+        changes: ChangeLog | None = None,
+    ) -> NamedRunsResult:
         """Bring these runs of MLflow into the catalog, as a run of the recipe would.
 
         It keeps no state and takes no lock, so it can be beside a run at work: nothing is removed,
-        and the next run reads the same runs again. Where there are `more` of them than in one
-        call, the later ones leave in `dead_letters` what is there.
+        and the next run reads the same runs again. With `more`, a later call for further runs adds
+        to `dead_letters` and deletes nothing there.
         """
         recipe = self._resolved.recipe
         letters: list[str] = []
@@ -93,19 +119,16 @@ class Pipeline:
             add_dead_letters=more,
             on_dead_letter=letters.append,
             state=StateSession(
-                recipe.state.url,
-                StateOptions(recipe.name),
-                StatePolicy.NAMES,
-                secrets.mask,
+                recipe.state.url, StateOptions(recipe.name), StatePolicy.NAMES, secrets.mask
             ),
             scope=Runs(run_ids),
         )
         able = {Capability.RUNS, Capability.FEATURES}
         sources = [one for one in self._sources() if able & one.capabilities]
-        run = PipelineRun(sources, self._build_sink(), options)
+        run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
         report = run.execute()
         unknown = [one for one in run_ids if one not in run.found_ids]
-        return Brought(report, unknown, refused_among(run_ids, letters))
+        return NamedRunsResult(report, unknown, refused_runs(run_ids, letters))
 
     def plan(
         self,
@@ -113,39 +136,63 @@ class Pipeline:
         *,
         full: bool = False,
         accept_renaming: bool = False,
+        changes: ChangeLog | None = None,
+        gate: QualityGateOptions | None = None,
     ) -> Plan:
         """Find what `run` would write, and write nothing anywhere; the caller closes the plan.
 
-        It goes through the stages of a run, with a copy of what the recipe remembers, so it reads
-        what that run would read. What ended it early is in its report.
+        It goes through the stages of a run, with a copy of the recipe's state, so it reads what
+        that run would read. An error that ended it early is in its report. `gate` names metadata
+        tests that must not fail: the client evaluates them on what the entities would be. `changes`
+        takes each change that the run would make.
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
         options = RunOptions(
-            recipe.model_copy(update={"evaluate": EvaluateSpec(enabled=False)}),
+            recipe.model_copy(update={"evaluate": _planned_evaluation(recipe, gate)}),
+            quality_gate=gate,
             state=StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask),
             doing="comparing with",
         )
-        sources, sink = self._sources(), self._build_sink()
-        spool = PlanSpool()
-        run = PipelineRun(
-            sources, PlannedCatalog(sink, spool), options, lambda *_: PlannedDelivery(spool)
-        )
-        return Plan(run.execute(progress), spool, sink.batch_size)
+        sources, sink = self._sources(), self.build_sink()
+        store = PlanStore()
+        delivery = PlannedDelivery(store, None if changes is None else changes.write)
+        run = PipelineRun(sources, PlannedCatalog(sink, store), options, lambda *_: delivery)
+        return Plan(run.execute(progress), store, sink.batch_size, run.next_removals)
 
-    def retraction(self) -> Retraction:
+    def impacts(self, plan: Plan) -> Iterator[Impact]:
+        """Return which models use each feature table and feature that `plan` removes.
+
+        Raises:
+            RecipeError: the sink holds nothing that could be asked.
+            MlcatError: the catalog cannot be reached, or does not answer.
+        """
+        sink = self.build_sink()
+        if not sink.keeps:
+            raise RecipeError(
+                "the sink holds no models, so it cannot say which use a feature",
+                hint="leave out --impact, or name a catalog as the sink",
+            )
+        return _impacts(sink, plan)
+
+    def retraction(self, name: str | None = None) -> Retraction:
         """Return what takes back what this recipe wrote, to be used as a context.
+
+        With `name` it is what the recipe of that name wrote to the same catalog; no source is read
+        for that, since that recipe may no longer exist.
 
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
         """
         recipe = self._resolved.recipe
+        named = recipe.name if name is None else name
+        is_own = named == recipe.name
         return Retraction(
-            recipe.name,
-            self._sources(),
-            self._build_sink(),
+            named,
+            self._sources() if is_own else [],
+            self.build_sink(),
             recipe.state.url,
-            recipe.dead_letter_file,
+            recipe.dead_letter_file if is_own else dead_letter_file(recipe.base_dir, named),
             secrets.mask,
         )
 
@@ -155,23 +202,43 @@ class Pipeline:
         sources.sort(key=lambda source: Capability.FEATURES not in source.capabilities)
         return sources
 
-    def _build_sink(self) -> Catalog:
+    def build_sink(self) -> Catalog:
+        """Return the recipe's catalog; nothing is contacted."""
         return self._sink.build()
 
 
-def listing_of(resolved: Resolved) -> RecipeListing | None:
+def _impacts(sink: Catalog, plan: Plan) -> Iterator[Impact]:
+    try:
+        sink.open(read_only=True)
+        yield from find_impacts(sink, plan.feature_removals())
+    finally:
+        sink.close(complete=False)
+
+
+def _delivery(changes: ChangeLog | None) -> MakeDelivery:
+    return Delivery if changes is None else partial(Delivery, on_written=changes.write)
+
+
+def _planned_evaluation(recipe: Recipe, gate: QualityGateOptions | None) -> EvaluateSpec:
+    """Return how a plan evaluates: only for a gate, and never where it would be stored."""
+    if gate is None:
+        return EvaluateSpec(enabled=False)
+    return recipe.evaluate.model_copy(update={"where": "client", "should_push": False})
+
+
+def listing_of(resolved: ResolvedRecipe) -> RecipeListing | None:
     """Return how the catalog lists a run, None where the recipe does not want that."""
     if resolved.sink is None or not resolved.recipe.report_to_catalog:
         return None
     return RecipeListing(
         sources=tuple(source.type for source in resolved.sources),
         sink=resolved.sink.type,
-        version=f"mlcat-ingest {mlcat_ingest.__version__}",
+        version=f"mlcat-ingest {package_version()}",
     )
 
 
 def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> StateOptions:
-    """Return how far a run believes what is remembered."""
+    """Return the options by which a run trusts its state."""
     return StateOptions(
         recipe=recipe.name,
         settings=content_hash(secrets.comparable(content_of(recipe))),
@@ -179,3 +246,18 @@ def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> St
         full=full,
         accept_renaming=accept_renaming,
     )
+
+
+def refused_runs(run_ids: Sequence[str], letters: Iterable[str]) -> frozenset[str]:
+    """Return the runs that dead letters are about, by the ids in their names.
+
+    All are returned where one says nothing of that, such as that of an experiment: it may be of
+    any.
+    """
+    refused: set[str] = set()
+    for letter in letters:
+        about = [one for one in run_ids if one in letter]
+        if not about:
+            return frozenset(run_ids)
+        refused.update(about)
+    return frozenset(refused)

@@ -1,4 +1,4 @@
-"""A recipe's types to their configurations and classes; one JSON Schema of all of it."""
+"""Resolution of a recipe: types of sources and sink to their configurations and classes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig
+from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, read_draft
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
-from mlcat_ingest.recipe.validate import validated
+from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.sources.plugins import config_class, load, source_class, source_types
 
@@ -46,7 +46,7 @@ class ResolvedSink:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRecipe:
     """A recipe with every type in it resolved; `sink` is None where the recipe has none."""
 
     recipe: Recipe
@@ -54,7 +54,7 @@ class Resolved:
     sink: ResolvedSink | None
 
 
-def resolve(recipe: Recipe) -> Resolved:
+def resolve(recipe: Recipe) -> ResolvedRecipe:
     """Return `recipe` with its sources and its sink resolved and their configurations checked.
 
     Raises:
@@ -64,10 +64,10 @@ def resolve(recipe: Recipe) -> Resolved:
         "sources": [{"type": spec.type, "config": spec.config} for spec in recipe.sources],
         "sink": recipe.sink and {"type": recipe.sink.type, "config": recipe.sink.config},
     }
-    return _finished(recipe, [], data, recipe.origin)
+    return _resolve_data(recipe, [], data, recipe.origin)
 
 
-def load_resolved(path: str | Path, environ: Mapping[str, str] | None = None) -> Resolved:
+def load_resolved(path: str | Path, environ: Mapping[str, str] | None = None) -> ResolvedRecipe:
     """Return the recipe in a file, resolved; `-` reads standard input.
 
     Unlike `resolve(Recipe.load(path))` it lists what is wrong in the recipe and in its plug-ins'
@@ -80,7 +80,7 @@ def load_resolved(path: str | Path, environ: Mapping[str, str] | None = None) ->
     """
     draft: Draft = read_draft(path, environ)
     recipe, problems = Recipe.from_draft(draft)
-    return _finished(recipe, problems, draft.data, draft.origin)
+    return _resolve_data(recipe, problems, draft.data, draft.origin)
 
 
 def embedded_sink(folder: Path) -> ResolvedSink:
@@ -88,12 +88,28 @@ def embedded_sink(folder: Path) -> ResolvedSink:
     return ResolvedSink("embedded", EmbeddedSinkConfig(db=f"sqlite:///{folder / DEFAULT_CATALOG}"))
 
 
+def service_sink(server: str | None, token: str | None) -> ResolvedSink:
+    """Return the sink that is the service at `server`, or without it the one of the environment.
+
+    Raises:
+        RecipeValidationError: `server` is no address.
+    """
+    given = {"server": server, "token": token}
+    raw = {key: value for key, value in given.items() if value is not None}
+    origin = Origin()
+    config, problems = validate_config(RestSinkConfig, raw, (), origin)
+    if config is None:
+        raise origin.error(problems)
+    disclose(config, raw)
+    return ResolvedSink("rest", config)
+
+
 DEFAULT_CATALOG = "mlcat-catalog.db"
 
 
-def _finished(
+def _resolve_data(
     recipe: Recipe | None, problems: list[Problem], data: Mapping[str, Any], origin: Origin
-) -> Resolved:
+) -> ResolvedRecipe:
     found = list(problems)
     sources: list[ResolvedSource] = []
     for loc, spec in _source_specs(data):
@@ -105,7 +121,7 @@ def _finished(
     sink = _sink(data.get("sink"), origin, found)
     if recipe is None or found:
         raise origin.error(found)
-    return Resolved(recipe, tuple(sources), sink)
+    return ResolvedRecipe(recipe, tuple(sources), sink)
 
 
 def _source_specs(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Mapping[str, Any]]]:
@@ -152,7 +168,7 @@ def _config(
     raw = {} if raw is None else raw
     if model is None or not isinstance(raw, Mapping):
         return None
-    config, problems = validated(model, raw, (*loc, "config"), origin)
+    config, problems = validate_config(model, raw, (*loc, "config"), origin)
     found.extend(problems)
     if config is not None:
         disclose(config, raw)

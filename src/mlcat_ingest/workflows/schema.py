@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.definitions.document import DefinitionsDocument
+from mlcat_ingest.sources.definitions.file_format import DefinitionsDocument
 from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -48,11 +48,11 @@ def json_schema(*, plugins: bool = True) -> dict[str, Any]:
     definitions["Substitution"] = _SUBSTITUTION
     for name, definition in definitions.items():
         if name != "Substitution":
-            definitions[name] = _tidied(definition)
+            definitions[name] = _tidy(definition)
     return {
         "$schema": _DIALECT,
         "title": "mlcat-ingest recipe",
-        **_tidied(recipe),
+        **_tidy(recipe),
         "$defs": dict(sorted(definitions.items())),
     }
 
@@ -61,7 +61,7 @@ def definitions_schema() -> dict[str, Any]:
     """Return the JSON Schema of definitions files; nothing in them is substituted."""
     schema = DefinitionsDocument.model_json_schema(ref_template="#/$defs/{model}")
     definitions = schema.pop("$defs")
-    plain = _tidied({**schema, "$defs": dict(sorted(definitions.items()))}, substituted=False)
+    plain = _tidy({**schema, "$defs": dict(sorted(definitions.items()))}, substituted=False)
     return {"$schema": _DIALECT, "title": "mlcat-ingest definitions", **plain}
 
 
@@ -93,10 +93,7 @@ def _branch(name: str, model: str, definition: Mapping[str, Any]) -> dict[str, A
     then: dict[str, Any] = {"properties": {"config": reference}, "required": ["config"]}
     if not demanding:
         then = {"properties": {"config": {"anyOf": [reference, {"type": "null"}]}}}
-    return {
-        "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
-        "then": then,
-    }
+    return {"if": {"properties": {"type": {"const": name}}, "required": ["type"]}, "then": then}
 
 
 def _with_other_spellings(recipe: dict[str, Any]) -> dict[str, Any]:
@@ -111,25 +108,25 @@ def _with_other_spellings(recipe: dict[str, Any]) -> dict[str, Any]:
     return recipe
 
 
-def _tidied(schema: Any, *, substituted: bool = True) -> Any:
+def _tidy(schema: Any, *, substituted: bool = True) -> Any:
     """Return `schema` without titles, and if `substituted` with `${...}` where it could stand."""
     if isinstance(schema, list):
-        return [_tidied(item, substituted=substituted) for item in schema]
+        return [_tidy(item, substituted=substituted) for item in schema]
     if not isinstance(schema, dict):
         return schema
     parts = ((key, value) for key, value in schema.items() if key != "title")
-    out = {key: _tidied_part(key, value, substituted=substituted) for key, value in parts}
+    out = {key: _tidy_part(key, value, substituted=substituted) for key, value in parts}
     return _or_substitution(out) if substituted else out
 
 
-def _tidied_part(key: str, value: Any, *, substituted: bool) -> Any:
+def _tidy_part(key: str, value: Any, *, substituted: bool) -> Any:
     if key in {"if", "enum", "const", "default", "required", "examples"}:
         return value
     if key in {"properties", "$defs"}:
-        return {name: _tidied(item, substituted=substituted) for name, item in value.items()}
+        return {name: _tidy(item, substituted=substituted) for name, item in value.items()}
     if key == "description":
         return " ".join(value.split())
-    return _tidied(value, substituted=substituted)
+    return _tidy(value, substituted=substituted)
 
 
 def _or_substitution(schema: dict[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.base import Capability, Rest, Shards, Source, Unit
+from mlcat_ingest.sources.base import Capability, Rest, Shard, Shards, Source
 from mlcat_ingest.workflows.ingest import listing_of, state_options_of
-from mlcat_ingest.workflows.resolve import Resolved, ResolvedSink, resolve
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSink, resolve
 
 MOST: Final = 16
 """Shards of a recipe, unless asked for otherwise."""
@@ -32,8 +32,8 @@ LEAST_SIZE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
-    """Some units of one source of a recipe; `source` is its place there, from 0."""
+class ShardGroup:
+    """The shards of one source that one process reads; `source` counts the recipe's from 0."""
 
     source: int
     label: str
@@ -53,40 +53,41 @@ class Shard:
 class Sharding:
     """A recipe made ready to be read in shards."""
 
-    def __init__(self, recipe: Recipe | Resolved) -> None:
+    def __init__(self, recipe: Recipe | ResolvedRecipe) -> None:
         """Resolve the recipe; nothing is contacted.
 
         Raises:
             RecipeError: something in it is wrong, or it cannot be read in shards.
         """
-        self._resolved = recipe if isinstance(recipe, Resolved) else resolve(recipe)
+        self._resolved = recipe if isinstance(recipe, ResolvedRecipe) else resolve(recipe)
         self._recipe = self._resolved.recipe
-        self._sink = _shared(self._resolved)
+        self._sink = _writable_sink(self._resolved)
         for at in range(len(self._resolved.sources)):
             self._source(at)
 
-    def shards(self, most: int = MOST, least_size: int = LEAST_SIZE) -> list[Shard]:
+    def shards(self, most: int = MOST, least_size: int = LEAST_SIZE) -> list[ShardGroup]:
         """Return at most `most` shards a source, of about equal size, the largest first.
 
         None is smaller than `least_size` records unless a source has fewer.
 
         Raises:
-            RecipeError: a source's options need all of it in one reading. What `Source.read` does.
+            RecipeError: a source's options need all of it in one reading.
+            MlcatError: as `Source.read`.
 
-        Cost: see `Source.units`.
+        Cost: see `Source.shards`.
         """
-        found: list[Shard] = []
+        found: list[ShardGroup] = []
         for at in range(len(self._resolved.sources)):
             source = self._source(at)
             try:
-                parts = balanced(source.units(), most, least_size)
+                groups = balance(source.shards(), most, least_size)
             finally:
                 source.close()
-            found.extend(_shard(at, part) for part in parts)
+            found.extend(_group_of(at, group) for group in groups)
         return found
 
     def read(
-        self, shard: Shard, progress: OnProgress | None = None, *, again: bool = False
+        self, shard: ShardGroup, progress: OnProgress | None = None, *, again: bool = False
     ) -> Report:
         """Bring what is in `shard` into the catalog; its failure is in the report.
 
@@ -101,7 +102,7 @@ class Sharding:
         return self._run([self._source(shard.source)], options, progress)
 
     def finish(self, progress: OnProgress | None = None) -> Report:
-        """Write what is in no shard, and remove what is gone; call it once all shards are read.
+        """Write the records of no shard, and remove deleted ones; call it once all shards are read.
 
         Cost: one more listing of the sources; runs are not compared with the catalog again.
         """
@@ -129,46 +130,46 @@ class Sharding:
         Raises:
             RecipeError: it cannot be read in shards.
         """
-        found = self._resolved.sources[at]
-        source = found.build()
+        resolved = self._resolved.sources[at]
+        source = resolved.build()
         if Capability.SHARDS in source.capabilities:
             return source
         raise RecipeError(
-            f"sources[{at}] of the recipe {self._recipe.name!r}, of type {found.type}, cannot be "
-            "read in shards",
+            f"sources[{at}] of the recipe {self._recipe.name!r}, of type {resolved.type}, cannot "
+            "be read in shards",
             hint="give it a recipe of its own, which runs as a whole before this one",
         )
 
 
-def balanced(units: Iterable[Unit], most: int, least_size: int) -> list[list[Unit]]:
-    """Return `units` in at most `most` parts of about equal size, the largest part first.
+def balance(shards: Iterable[Shard], most: int, least_size: int) -> list[list[Shard]]:
+    """Return `shards` in at most `most` groups of about equal size, the largest group first.
 
-    No part is larger than an equal share and the largest unit together.
+    No group is larger than an equal share and the largest shard together.
     """
-    ranked = sorted(units, key=lambda unit: (-unit.size, unit.key))
-    total = sum(unit.size for unit in ranked)
+    ranked = sorted(shards, key=lambda shard: (-shard.size, shard.key))
+    total = sum(shard.size for shard in ranked)
     count = max(1, min(most, len(ranked), total // max(least_size, 1)))
-    parts: list[list[Unit]] = [[] for _ in range(count)]
+    groups: list[list[Shard]] = [[] for _ in range(count)]
     lightest = [(0, at) for at in range(count)]
-    for unit in ranked:
+    for shard in ranked:
         size, at = heapq.heappop(lightest)
-        parts[at].append(unit)
-        heapq.heappush(lightest, (size + unit.size, at))
-    return sorted(filter(None, parts), key=_size, reverse=True)
+        groups[at].append(shard)
+        heapq.heappush(lightest, (size + shard.size, at))
+    return sorted(filter(None, groups), key=_size, reverse=True)
 
 
-def _size(part: Iterable[Unit]) -> int:
-    return sum(unit.size for unit in part)
+def _size(group: Iterable[Shard]) -> int:
+    return sum(shard.size for shard in group)
 
 
-def _shard(source: int, part: Sequence[Unit]) -> Shard:
-    more = f" and {len(part) - 1} more" if len(part) > 1 else ""
-    return Shard(
-        source, f"{part[0].label}{more}", _size(part), tuple(sorted(unit.key for unit in part))
+def _group_of(source: int, group: Sequence[Shard]) -> ShardGroup:
+    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+    return ShardGroup(
+        source, f"{group[0].label}{more}", _size(group), tuple(sorted(shard.key for shard in group))
     )
 
 
-def _shared(resolved: Resolved) -> ResolvedSink:
+def _writable_sink(resolved: ResolvedRecipe) -> ResolvedSink:
     """Return the sink, if several processes can write to it at once.
 
     Raises:

@@ -78,7 +78,7 @@ def empty(tmp_path: Path) -> Iterator[DataHubGraph]:
 
 
 @pytest.mark.parametrize(
-    ("wish", "found"),
+    ("inputs", "found"),
     [
         ({}, {MODEL, DEV_MODEL, GROUP, TABLE, FEATURE}),
         ({"status": RemovedStatusFilter.ALL}, {MODEL, DEV_MODEL, REMOVED, GROUP, TABLE, FEATURE}),
@@ -97,9 +97,9 @@ def empty(tmp_path: Path) -> Iterator[DataHubGraph]:
         ({"batch_size": 1}, {MODEL, DEV_MODEL, GROUP, TABLE, FEATURE}),
     ],
 )
-def test_urns_by_filter(graph: DataHubGraph, wish: dict[str, Any], found: set[str]) -> None:
-    wish = {"entity_types": ML_TYPES, **wish}
-    urns = list(graph.get_urns_by_filter(**wish))
+def test_urns_by_filter(graph: DataHubGraph, inputs: dict[str, Any], found: set[str]) -> None:
+    inputs = {"entity_types": ML_TYPES, **inputs}
+    urns = list(graph.get_urns_by_filter(**inputs))
     assert set(urns) == found
     assert len(urns) == len(found)
 

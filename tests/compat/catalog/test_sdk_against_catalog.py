@@ -86,7 +86,7 @@ def test_conditional_writes_and_deletes(catalog: RunningCatalog) -> None:
     assert not graph.exists(MODEL)
 
 
-def test_a_wrong_token_is_told(catalog: RunningCatalog) -> None:
+def test_a_wrong_token_is_reported(catalog: RunningCatalog) -> None:
     errors = pytest.importorskip("datahub.configuration.common")
     with emitter.DatahubRestEmitter(catalog.url, token="wrong") as rest:
         proposal = mcp.MetadataChangeProposalWrapper(

@@ -101,6 +101,6 @@ def test_the_command_line_lists_and_takes_back_runs(
     assert "two" in listed
     shown = cli.run("ingest", "show", "--run-id", "two", "--include-soft-deletes")
     assert model("m") in shown.stdout
-    told = cli.run("ingest", "rollback", "--run-id", "two", "--force")
-    assert "rolled back 1 aspects" in told.stdout
+    reported = cli.run("ingest", "rollback", "--run-id", "two", "--force")
+    assert "rolled back 1 aspects" in reported.stdout
     assert not graph.get_aspect(model("m"), schema.StatusClass).removed

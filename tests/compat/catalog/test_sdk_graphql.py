@@ -62,7 +62,7 @@ def graph(catalog: RunningCatalog) -> Iterator[DataHubGraph]:
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("inputs", "expected"),
     [
         ({"platform": "mlflow"}, {model("m"), DEV}),
         ({"platform": ["mlflow", "feast"]}, {model("m"), DEV}),
@@ -85,8 +85,8 @@ def graph(catalog: RunningCatalog) -> Iterator[DataHubGraph]:
         ({"include_draft": True, "include_hidden_lifecycle_stages": True}, {model("m"), DEV}),
     ],
 )
-def test_urns_by_filter(graph: DataHubGraph, wish: dict[str, Any], expected: set[str]) -> None:
-    found = list(graph.get_urns_by_filter(entity_types=["mlModel"], **wish))
+def test_urns_by_filter(graph: DataHubGraph, inputs: dict[str, Any], expected: set[str]) -> None:
+    found = list(graph.get_urns_by_filter(entity_types=["mlModel"], **inputs))
     assert set(found) == expected
     assert len(found) == len(expected)
 
@@ -199,8 +199,8 @@ def test_datahub_graphql(datahub: Callable[..., str]) -> None:
 def test_datahub_delete_by_filter(datahub: Any, catalog: RunningCatalog) -> None:
     urns = [put(catalog.store, model(f"temp{n}").replace("PROD", "TEST"), mlModelProperties={})
             for n in range(3)]  # fmt: skip
-    wish = ("--entity-type", "mlModel", "--platform", "mlflow", "--env", "TEST", "--force")
-    datahub("delete", "by-filter", *wish, "--soft")
+    inputs = ("--entity-type", "mlModel", "--platform", "mlflow", "--env", "TEST", "--force")
+    datahub("delete", "by-filter", *inputs, "--soft")
     assert all(each["status"].value["removed"] for each in catalog.store.get_many(urns).values())
-    datahub("delete", "by-filter", *wish, "--hard", "--only-soft-deleted")
+    datahub("delete", "by-filter", *inputs, "--hard", "--only-soft-deleted")
     assert catalog.store.exists(urns) == set()

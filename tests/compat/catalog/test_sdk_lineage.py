@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from datahub.metadata.schema_classes import ASPECT_NAME_MAP
 
-from mlcat_ingest.catalog.store.lineage import FROM_DESTINATION, TO_DESTINATION
+from mlcat_ingest.catalog.store.graph import FROM_DESTINATION, TO_DESTINATION
 from mlcat_ingest.metadata.registry import ENTITIES
 from support.sdk_schema import aspects_of
 

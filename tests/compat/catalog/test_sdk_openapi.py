@@ -58,7 +58,7 @@ def test_writes_patches_and_deletions_go_by_openapi(catalog: RunningCatalog, gra
     assert not graph.exists(M)
 
 
-def test_a_condition_that_does_not_hold_is_told(catalog: RunningCatalog) -> None:
+def test_a_condition_that_does_not_hold_is_reported(catalog: RunningCatalog) -> None:
     with emitter.DatahubRestEmitter(catalog.url, openapi_ingestion=True) as rest:
         rest.emit_mcp(wrapper(M, schema.StatusClass(removed=False)))
         conditional = wrapper(

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.store.patch.applying import apply_patch
-from mlcat_ingest.catalog.store.patch.reading import read_patch
-from mlcat_ingest.catalog.store.patch.templates import blank
+from mlcat_ingest.catalog.store.patch import apply_patch, blank, read_patch
 
 pytestmark = [
     pytest.mark.compat,
@@ -22,7 +20,7 @@ jobs = pytest.importorskip("datahub.specific.datajob")
 charts = pytest.importorskip("datahub.specific.chart")
 dashboards = pytest.importorskip("datahub.specific.dashboard")
 
-RECORDED = Path(__file__).parents[2] / "unit" / "catalog_store" / "sdk_patches.json"
+RECORDED = Path(__file__).parents[2] / "unit" / "catalog" / "store" / "sdk_patches.json"
 JOB = "urn:li:dataJob:(urn:li:dataFlow:(airflow,f,PROD),{})"
 SOURCE = "urn:li:dataHubAction:a"
 

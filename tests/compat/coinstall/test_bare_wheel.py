@@ -138,7 +138,7 @@ def test_a_server_of_mlflow_is_ingested(
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_that_needs_an_extra_is_told_in_one_line(
+def test_a_recipe_that_needs_an_extra_is_reported_in_one_line(
     name: str, bare: Venv, tmp_path: Path
 ) -> None:
     extra, recipe = RECIPES[name]
@@ -147,7 +147,7 @@ def test_a_recipe_that_needs_an_extra_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_that_needs_an_extra_is_told_in_one_line(
+def test_a_command_that_needs_an_extra_is_reported_in_one_line(
     name: str, bare: Venv, tmp_path: Path
 ) -> None:
     (tmp_path / "tests.yml").write_text("id: a\n")
@@ -179,5 +179,5 @@ def test_an_event_is_written_by_the_standard_library_alone(bare: Venv, tmp_path:
     )
     assert loaded.split() == ["mlcat_ingest", "mlflow"]
     spool = EventSpool(tmp_path / "spool")
-    with spool.draining():
+    with spool.drain_lock():
         assert [one.event.run_id for one in spool.claim(9, bool)] == ["r1"]

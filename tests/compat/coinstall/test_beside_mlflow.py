@@ -65,7 +65,7 @@ def test_mlflow_stays_as_it_was_and_both_work(name: str, wheel: Path, tmp_path: 
 
 def hears_of_a_run(venv: Venv, folder: Path) -> None:
     """Train as a user does who has installed us and switched the hook on."""
-    said = output(
+    message = output(
         [venv.python, "-c", _TRAINS],
         folder,
         HOME=str(folder),
@@ -78,5 +78,5 @@ def hears_of_a_run(venv: Venv, folder: Path) -> None:
         MLCAT_RECIPE=str(folder / "recipe.yml"),
     )
     spool = EventSpool(folder / ".mlcat" / "spool")
-    with spool.draining():
-        assert [one.event.run_id for one in spool.claim(9, bool)] == [said.split()[-1]]
+    with spool.drain_lock():
+        assert [one.event.run_id for one in spool.claim(9, bool)] == [message.split()[-1]]

@@ -53,15 +53,15 @@ def test_put_get_and_exists(cli: DataHubCli) -> None:
     assert "not found" in missing.stdout + missing.stderr
 
 
-def test_what_is_wrong_is_told(cli: DataHubCli) -> None:
+def test_what_is_wrong_is_reported(cli: DataHubCli) -> None:
     path = cli.home / "aspect.json"
     path.write_text(json.dumps({"description": 5}))
-    told = cli.run(
+    reported = cli.run(
         *("put", "--urn", model_urn("x"), "--aspect", "mlModelProperties", "-d", str(path)),
         check=False,
     )
-    assert told.returncode == 1
-    assert "422" in told.stdout + told.stderr
+    assert reported.returncode == 1
+    assert "422" in reported.stdout + reported.stderr
 
 
 def test_put_platform(cli: DataHubCli) -> None:

@@ -88,14 +88,14 @@ def main() -> None:
     thread.start()
     while not rest.started:
         thread.join(0.05)
-    said = {
+    message = {
         "grpc": port,
         "rest": rest.servers[0].sockets[0].getsockname()[1],
         "file": objects_of(file),
         "sql": objects_of(database),
         "definitions": definitions(),
     }
-    print(json.dumps(said), flush=True)
+    print(json.dumps(message), flush=True)
     sys.stdin.read()
     rest.should_exit = True
     thread.join()

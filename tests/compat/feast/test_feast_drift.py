@@ -18,7 +18,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 
 from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.raw import RawObject
+from mlcat_ingest.sources.feast.registry import RawObject
 from support.feast import DATA, REGISTRY, SQL_REGISTRY
 from support.feast_transports import objects_of
 from support.venvs import venv_for
@@ -76,11 +76,11 @@ def feast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Feast]:
         try:
             line = process.stdout.readline()
             assert line, (folder / "log").read_text()
-            said = json.loads(line)
+            sentence = json.loads(line)
             pool = DescriptorPool()
-            for content in said["definitions"]:
+            for content in sentence["definitions"]:
                 pool.AddSerializedFile(base64.b64decode(content))
-            yield Feast(said["grpc"], said["rest"], said, pool)
+            yield Feast(sentence["grpc"], sentence["rest"], sentence, pool)
         finally:
             process.stdin.close()
             process.wait(30)

@@ -65,8 +65,8 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     original = folder / f"{release.revision}.db"
     logged_models = MlflowFeature.LOGGED_MODELS.is_in(REVISIONS[release.revision])
     arguments = (str(TESTS), f"sqlite:///{original}", str(logged_models))
-    told = output([release.venv.python, "-c", _SEED, *arguments], folder)
-    seeded = json.loads(told.splitlines()[-1])
+    reported = output([release.venv.python, "-c", _SEED, *arguments], folder)
+    seeded = json.loads(reported.splitlines()[-1])
     known = list(REVISIONS)
     later = known[known.index(release.revision) + 1 :]
     working = folder / "working.db"

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
 
 def claimed(folder: Path) -> list[tuple[str, str]]:
     spool = EventSpool(folder)
-    with spool.draining():
+    with spool.drain_lock():
         return [(one.event.run_id, one.event.status) for one in spool.claim(9, bool)]
 
 

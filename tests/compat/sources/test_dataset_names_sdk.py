@@ -22,7 +22,7 @@ URI = "https://acme.blob.core.windows.net/data/orders"
 def urn_of(uri: str, datasets: Datasets | None = None) -> str | None:
     found = datasets or Datasets()
     place = place_of_uri(uri)
-    return None if place is None else found.urn(found.named(*place), "PROD")
+    return None if place is None else found.urn(found.resolve(*place), "PROD")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_tables_of_bigquery_are_named_as_their_connector_does(
     # The connector's default, set when it starts.
     monkeypatch.setattr(BigqueryTableIdentifier, "_BQ_SHARDED_TABLE_SUFFIX", "")
     theirs = BigqueryTableIdentifier("p", "d", table).get_table_name()
-    ours = Datasets().named("bigquery", f"p.d.{table}").name
+    ours = Datasets().resolve("bigquery", f"p.d.{table}").name
     assert ours == theirs
 
 
@@ -66,7 +66,7 @@ def test_any_name_is_spelled_as_the_sdk_does(
 ) -> None:
     config = {"platforms": {platform: {"instance": instance}}, "partitions": "keep"}
     datasets = Datasets(DatasetsConfig.model_validate(config))
-    place = datasets.named(platform, name)
+    place = datasets.resolve(platform, name)
     ours = datasets.urn(place, "DEV")
     assume(ours is not None)
     expected = written(name).strip("/") if platform == "s3" else written(name)

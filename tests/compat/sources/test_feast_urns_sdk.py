@@ -7,7 +7,7 @@ from datahub.emitter.mce_builder import (
     make_ml_primary_key_urn,
 )
 
-from mlcat_ingest.sources.definitions.model import FeatureTable
+from mlcat_ingest.sources.definitions.tables import FeatureTable
 from support.feast import REGISTRY, entities_of_registry, read, tables
 
 pytestmark = pytest.mark.compat

@@ -89,7 +89,7 @@ def test_it_trains_ingests_and_serves(first: First) -> None:
     assert of_mlflow == counts_of_store(first.folder / "mlflow.db")
     assert created["mlModel"] >= 3
     assert created["mlFeatureTable"] == 3
-    tests = re.search(r"(\d+) entities evaluated: (\d+) results passing", first.text)
+    tests = re.search(r"(\d+) entities evaluated by the service: (\d+) results passing", first.text)
     assert tests is not None
     assert int(tests[1]) == sum(created.values()) - created["mlPrimaryKey"]
     assert int(tests[2]) > 0

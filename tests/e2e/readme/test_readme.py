@@ -99,7 +99,7 @@ def test_the_recipe_loads() -> None:
     assert [source.type for source in resolve(recipe).sources] == ["mlflow"]
 
 
-def test_the_error_it_shows_is_the_one_that_is_said(tmp_path: Path) -> None:
+def test_the_error_it_shows_is_the_one_that_is_reported(tmp_path: Path) -> None:
     (shown,) = re.findall(r"^    (recipe\.yml:\d+: .*)$", README, re.MULTILINE)
     path = tmp_path / "recipe.yml"
     path.write_text("source:\n  type: mlflow\n  config:\n    tracking_url: http://127.0.0.1:5000\n")

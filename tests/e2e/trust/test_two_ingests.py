@@ -145,10 +145,10 @@ def expected(world: World) -> dict[str, dict[str, Any]]:
     return {urn: in_order(aspects) for urn, aspects in found.items()}
 
 
-def comparable(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def comparable(reported: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return aspects without our own bookkeeping, and without keys, which URNs say too."""
     found: dict[str, dict[str, Any]] = {}
-    for urn, aspects in told.items():
+    for urn, aspects in reported.items():
         for name, text in aspects.items():
             value = json.loads(text)
             custom = value.get("customProperties")

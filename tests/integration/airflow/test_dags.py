@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.metadata.codec import dumps
 from support.airflow_home import Airflow, Outcome, Step, make_airflow
 from support.catalog_server import RunningCatalog, running_catalog
@@ -43,8 +42,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         running_catalog(folder / "catalog.db", token=TOKEN) as catalog,
     ):
         insert_runs(mlflow.db_path, 40, experiments=4)
-        [told_of, *_] = insert_runs(mlflow.db_path, 60, experiments=1, prefix="large")
-        EventSpool(folder / "spool").put(an_event(mlflow, told_of))
+        [reported_to, *_] = insert_runs(mlflow.db_path, 60, experiments=1, prefix="large")
+        EventSpool(folder / "spool").put(an_event(mlflow, reported_to))
         outcome = airflow.script(steps(folder, catalog), **connections(mlflow, catalog))
         yield World(airflow, mlflow, catalog, folder, outcome)
 
@@ -113,7 +112,7 @@ def test_airflow_knows_the_provider(world: World) -> None:
         f"extra__mlcat__{one}" for one in ("ca_bundle", "timeout_s", "ui_url")
     ]
     assert found["listeners"] == []
-    assert found["links"] == ["mlcat_ingest.airflow.links.CatalogLink"]
+    assert found["links"] == ["mlcat_ingest.airflow.assets.CatalogLink"]
 
 
 def test_what_another_attempt_cannot_cure_uses_none(world: World) -> None:

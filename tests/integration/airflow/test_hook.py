@@ -21,7 +21,7 @@ RECIPE = {"name": "inline", "source": {"type": "definitions", "config": {"path":
 @dataclass(frozen=True)
 class World:
     url: str
-    told: dict[str, Any]
+    reported: dict[str, Any]
     printed: str
 
 
@@ -56,7 +56,7 @@ def connections(url: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("conn_id", ["good", "in_parts", "datahub"])
 def test_a_connection_that_works(world: World, conn_id: str) -> None:
-    assert world.told["tried"][conn_id] == [True, "The catalog answers"]
+    assert world.reported["tried"][conn_id] == [True, "The catalog answers"]
 
 
 @pytest.mark.parametrize(
@@ -70,20 +70,20 @@ def test_a_connection_that_works(world: World, conn_id: str) -> None:
     ],
 )
 def test_a_connection_that_does_not_says_why(world: World, conn_id: str, words: str) -> None:
-    works, why = world.told["tried"][conn_id]
+    works, why = world.reported["tried"][conn_id]
     assert not works
     assert words in why
 
 
 def test_a_recipe_needs_no_file(world: World) -> None:
-    summary = world.told["summary"]
+    summary = world.reported["summary"]
     assert summary["recipe"] == "inline"
     assert summary["exit_code"] == 0
     assert summary["entities"]["mlFeatureTable"]["created"] > 0
 
 
 def test_tasks_link_to_the_pages_that_the_connection_names(world: World) -> None:
-    assert world.told["page"] == "https://pages.example.com"
+    assert world.reported["page"] == "https://pages.example.com"
 
 
 def test_no_token_is_printed_at_any_level_of_logging(world: World) -> None:

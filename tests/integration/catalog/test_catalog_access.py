@@ -99,7 +99,7 @@ def test_other_addresses_need_a_token(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_that_is_taken_or_not_ours_is_told() -> None:
+def test_an_address_that_is_taken_or_not_ours_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RecipeError, match=f"port {port}: Address already in use"):

@@ -95,19 +95,19 @@ def test_it_listens_on_ipv6(tmp_path: Path) -> None:
 
 def test_a_child_ends_with_its_parent_and_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     database = tmp_path / "c.db"
-    with child({"database": str(database), "token": "secret"}) as (process, said):
-        assert said == {
+    with child({"database": str(database), "token": "secret"}) as (process, message):
+        assert message == {
             "pid": process.pid,
-            "url": said["url"],
+            "url": message["url"],
             "needs_token": True,
             "dies_with_parent": True,
         }
         with child({"database": str(database)}) as (second, refusal):
-            assert said["url"] in refusal["error"]
+            assert message["url"] in refusal["error"]
             assert refusal["hint"].startswith("use that one")
             assert second.wait(30) == 1
         answer = requests.post(
-            f"{said['url']}/aspects?action=ingestProposal",
+            f"{message['url']}/aspects?action=ingestProposal",
             json={"proposal": proposal("m", {"type": "a"})},
             headers={"Authorization": "Bearer secret"},
             timeout=30,

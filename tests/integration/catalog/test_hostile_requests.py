@@ -204,7 +204,7 @@ def test_parameters_are_named(catalog: RunningCatalog, path: str, body: Any, mes
     assert re.search(message, refused(answer, 400, catalog))
 
 
-def test_a_body_beyond_the_limit_is_refused_and_told(catalog: RunningCatalog) -> None:
+def test_a_body_beyond_the_limit_is_refused_and_reported(catalog: RunningCatalog) -> None:
     for size in (200_001, 700_000):
         answer = requests.post(catalog.url + SINGLE, data=b"x" * size, timeout=30)
         assert "200000 bytes" in refused(answer, 413, catalog)
@@ -245,9 +245,9 @@ def test_a_body_that_stalls_is_not_waited_for(tmp_path: Path) -> None:
                 b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: x\r\n"
                 b'Content-Length: 5000\r\n\r\n{"proposal": '
             )
-            told = b"".join(iter(lambda: raw.recv(10_000), b""))
-    assert told.startswith(b"HTTP/1.1 408")
-    assert b"did not arrive within 0.05 seconds" in told
+            reported = b"".join(iter(lambda: raw.recv(10_000), b""))
+    assert reported.startswith(b"HTTP/1.1 408")
+    assert b"did not arrive within 0.05 seconds" in reported
 
 
 def test_what_is_no_http_is_answered_with_400(catalog: RunningCatalog) -> None:

@@ -56,11 +56,11 @@ def test_each_run_is_listed_under_its_recipe(tmp_path: Path, catalog: RunningCat
     assert {run["dataHubExecutionRequestInput"]["source"]["ingestionSource"] for run in runs} == {
         source_urn("night")
     }
-    told = json.loads(results[-1]["structuredReport"]["serializedValue"])
+    reported = json.loads(results[-1]["structuredReport"]["serializedValue"])
     last = json.loads((tmp_path / "report.json").read_text())
     # Nothing had changed: no proposal was sent, and one write came after what the catalog lists.
-    assert told["mlcat"]["proposals_sent"] == last["proposals_sent"] == 0
-    assert last["catalog_requests"] == told["mlcat"]["catalog_requests"] + 1
+    assert reported["mlcat"]["proposals_sent"] == last["proposals_sent"] == 0
+    assert last["catalog_requests"] == reported["mlcat"]["catalog_requests"] + 1
     assert TOKEN not in str(runs)
     assert TOKEN not in str(catalog.store.get_many([source_urn("night")]))
 

@@ -33,7 +33,7 @@ def models(url: str) -> int:
     return int(answer.json()["value"]["total"])
 
 
-def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_survived(tmp_path: Path) -> None:
     database = tmp_path / "catalog.db"
     with catalog_process(database) as catalog:
         assert write(catalog.url, "first").status_code == 200

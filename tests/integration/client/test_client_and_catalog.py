@@ -122,12 +122,12 @@ def test_tests_are_evaluated_and_pushed(
             ]
         )
         assert rejected == []
-        told = client.evaluator.evaluate_batch([good, bad], should_push=True)
-        assert told.outcomes == {
+        reported = client.evaluator.evaluate_batch([good, bad], should_push=True)
+        assert reported.outcomes == {
             good: TestOutcome(passing=("urn:li:test:described",)),
             bad: TestOutcome(failing=("urn:li:test:described",)),
         }
-        assert client.evaluator.evaluate(good).outcomes[good] == told.outcomes[good]
+        assert client.evaluator.evaluate(good).outcomes[good] == reported.outcomes[good]
         pushed = client.get_aspect(bad, "testResults")
     assert pushed is not None
     assert [one["test"] for one in pushed["failing"]] == ["urn:li:test:described"]
@@ -136,10 +136,10 @@ def test_tests_are_evaluated_and_pushed(
 
 def test_task_status_in_both_forms(catalog: RunningCatalog) -> None:
     with connected(catalog.url) as client:
-        told = client.task_status("no-such-node:7")
-        assert told.error == "Could not get task status for no-such-node:7"
-        assert client.task_status(node_id="no-such-node", task_id=7) == told
-        assert client.wait("no-such-node:7") == told
+        reported = client.task_status("no-such-node:7")
+        assert reported.error == "Could not get task status for no-such-node:7"
+        assert client.task_status(node_id="no-such-node", task_id=7) == reported
+        assert client.wait("no-such-node:7") == reported
         with pytest.raises(CatalogRequestError):
             client.task_status("nonsense")
 

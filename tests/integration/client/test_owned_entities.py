@@ -28,7 +28,7 @@ def model(name: str, source: str, *groups: str) -> Proposal:
 
 
 def owned(client: CatalogClient, source: str = OURS) -> tuple[int, list[str]]:
-    found = client.search.owned("mlModel", source)
+    found = client.search.entities_of_source("mlModel", source)
     return found.total, sorted(urn for page in found.pages for urn in page)
 
 

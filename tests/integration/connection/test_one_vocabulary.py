@@ -12,7 +12,7 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import Resolved, resolve
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 from support.certificates import make_certificate
 from support.flaky_server import Answer, FlakyServer, flaky
 
@@ -22,7 +22,7 @@ TOKEN = "the-t0ken"
 BUSY = Answer(503, headers={"Retry-After": "0"})
 
 
-def resolved(source: dict[str, Any], sink: dict[str, Any]) -> Resolved:
+def resolved(source: dict[str, Any], sink: dict[str, Any]) -> ResolvedRecipe:
     return resolve(Recipe.parse(json.dumps({"name": "r", "source": source, "sink": sink})))
 
 

@@ -60,7 +60,7 @@ def test_faults_change_nothing_of_what_arrives_or_of_what_is_counted(
     assert last["proposals_sent"] == 0
 
 
-def test_a_record_that_the_catalog_breaks_at_is_kept_back_alone(pair: Pair) -> None:
+def test_a_record_that_the_catalog_breaks_at_is_deferred_alone(pair: Pair) -> None:
     refused = REFUSED.encode()
     for _ in range(2):  # the second run begins with it
         well = pair.well.ingest(Faults("", refused=refused))

@@ -1,4 +1,4 @@
-"""A run with the catalog in the box is killed, and started again at once: nothing is lost."""
+"""A run with the embedded catalog is killed, and started again at once: nothing is lost."""
 
 import json
 import signal

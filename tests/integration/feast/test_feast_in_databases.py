@@ -116,7 +116,7 @@ def test_select_on_feasts_tables_is_all_that_a_user_needs() -> None:
             assert len(objects_of(ours)) == 47
 
 
-def test_a_wrong_password_and_a_wrong_name_are_told_apart_and_not_repeated() -> None:
+def test_a_wrong_password_and_a_wrong_name_are_distinguished_and_not_repeated() -> None:
     with postgres_database() as address:
         copied(address)
         url = make_url(address)

@@ -132,7 +132,7 @@ def test_a_body_that_breaks_off_is_asked_for_again() -> None:
         assert isinstance(refused(server.url), SourceUnavailableError)
 
 
-def test_nobody_there_no_credentials_and_no_profile_are_told_apart(
+def test_nobody_there_no_credentials_and_no_profile_are_distinguished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"

@@ -100,7 +100,7 @@ def test_a_server_without_label_views_is_an_older_one_and_without_entities_is_no
 
 
 @pytest.mark.parametrize("answer", [None, b"<html>please sign in</html>"])
-def test_what_answers_and_is_no_registry_server_is_told(answer: bytes | None) -> None:
+def test_what_answers_and_is_no_registry_server_is_reported(answer: bytes | None) -> None:
     with grpc_server(lambda *_: answer) as port, pytest.raises(ProtocolMismatchError) as raised:
         objects_of(f"127.0.0.1:{port}")
     assert "serve_registry" in str(raised.value.hint)
@@ -137,7 +137,7 @@ def test_token_and_headers_are_sent_and_an_unencrypted_way_is_warned_of(
         (grpc.StatusCode.UNKNOWN, f"boom {TOKEN}", SourceUnavailableError, "log"),
     ],
 )
-def test_each_refusal_is_told_with_its_cure_and_without_the_token(
+def test_each_refusal_is_reported_with_its_cure_and_without_the_token(
     code: grpc.StatusCode, words: str, error: type[MlcatError], cure: str
 ) -> None:
     with grpc_server(refusing(code, words)) as port:
@@ -152,7 +152,7 @@ def test_each_refusal_is_told_with_its_cure_and_without_the_token(
 
 
 def test_a_server_that_comes_back_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.sources.feast.transport.channel._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("mlcat_ingest.sources.feast.transport.grpc._FIRST_PAUSE_S", 0.01)
     failures = iter([True, True])
 
     def answer(method: str, _metadata: object, context: Any) -> bytes | None:
@@ -167,7 +167,7 @@ def test_a_server_that_comes_back_is_asked_again(monkeypatch: pytest.MonkeyPatch
         transport.close()
 
 
-def test_nobody_there_and_nobody_answering_are_told_within_the_limits() -> None:
+def test_nobody_there_and_nobody_answering_are_reported_within_the_limits() -> None:
     with pytest.raises(SourceUnavailableError, match="does not answer"):
         objects_of(f"127.0.0.1:{free_port()}", retries=0)
 

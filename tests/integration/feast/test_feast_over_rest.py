@@ -129,7 +129,7 @@ def test_objects_that_change_between_pages_end_the_reading() -> None:
         assert "changed while" in error.message
 
 
-def test_login_pages_refusals_and_other_services_are_told_apart() -> None:
+def test_login_pages_refusals_and_other_services_are_distinguished() -> None:
     cases: list[tuple[Script, type[MlcatError], str]] = [
         ([page()], AuthenticationError, "login page"),
         ([Answer(401)], AuthenticationError, "token"),

@@ -59,8 +59,8 @@ class World:
         assert all(one["entity"]["name"] for one in consumed)
         custom = {one["key"]: one["value"] for one in found["properties"]["customProperties"]}
         prefix = "mlcat.features."
-        said = {key: text for key, text in custom.items() if key.startswith(prefix)}
-        return features, {key.removeprefix(prefix): text for key, text in said.items()}
+        message = {key: text for key, text in custom.items() if key.startswith(prefix)}
+        return features, {key.removeprefix(prefix): text for key, text in message.items()}
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +101,12 @@ def test_each_run_has_the_features_that_it_used(world: World) -> None:
     assert len(world.model("alias")[0]) == 6
     for name in ("online", "prediction", "no_feast", "apply_rides", "materialize_rides"):
         assert world.model(name) == ([], {})
-    features, said = world.model("cut")
+    features, message = world.model("cut")
     assert features == [feature_urn(WIDE_VIEW, name) for name in WIDE]
-    assert said["resolvedBy"] == "feast.feature_service"
-    assert said["approximate"].startswith("its references are cut")
-    features, said = world.model("cut_without_service")
-    assert (len(features), said["resolvedBy"]) == (57, "feast.feature_refs")
+    assert message["resolvedBy"] == "feast.feature_service"
+    assert message["approximate"].startswith("its references are cut")
+    features, message = world.model("cut_without_service")
+    assert (len(features), message["resolvedBy"]) == (57, "feast.feature_refs")
     # The version of the registered model has the features of its run.
     assert report["features"] == {
         "models": 11,
@@ -151,9 +151,9 @@ def test_a_plan_has_the_links_to_features_that_are_planned_themselves(
         f"sink: {{type: rest, config: {{server: '{world.client.server}'}}}}\n"
     )
     assert call(["plan", str(recipe), "--json", "-q"]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     rate, run_id = feature_urn(STATS, "acc_rate"), world.runs["guessed_service"]
-    (model,) = (one for one in told if one.get("urn", "").endswith(f",{run_id},PROD)"))
+    (model,) = (one for one in reported if one.get("urn", "").endswith(f",{run_id},PROD)"))
     fields = model["aspects"]["mlModelProperties"]["fields"]
     assert list(fields["mlFeatures"].values()) == [{rate: rate}]
     assert "mlcat.features.resolvedBy" in json.dumps(fields["customProperties"])

@@ -46,7 +46,7 @@ def report(world: FeatureWorld) -> Any:
 
 @pytest.mark.parametrize("reads_them", [False, True])
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
-def test_keys_go_to_a_property_of_their_table_and_that_is_said_once(
+def test_keys_go_to_a_property_of_their_table_and_that_is_reported_once(
     tmp_path: Path, status: int, *, reads_them: bool
 ) -> None:
     content = definitions()
@@ -55,12 +55,12 @@ def test_keys_go_to_a_property_of_their_table_and_that_is_said_once(
     with refusing(tmp_path, status, reads_them=reads_them) as (world, catalog):
         world.write(content)
         assert world.run(world.recipe(world.source())) == 0
-        told = report(world)
-        assert told["dead_letters"] == 0
-        assert told["notes"] == {"primary_keys_not_taken": 1}
+        reported = report(world)
+        assert reported["dead_letters"] == 0
+        assert reported["notes"] == {"primary_keys_not_taken": 1}
         # A 500 is tried again twice: it need not be the record's fault.
         assert len(catalog.refused) == (3 if status == 500 and reads_them else 1)
-        assert "mlPrimaryKey" not in told["entities"]
+        assert "mlPrimaryKey" not in reported["entities"]
         custom = world.properties(DRIVERS)["customProperties"]
         assert json.loads(custom[PROPERTY]) == [
             {"name": "driver", "type": "ORDINAL", "join_key": "driver_id"}

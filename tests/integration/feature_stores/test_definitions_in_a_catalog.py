@@ -29,8 +29,8 @@ def test_the_catalog_follows_the_file(features: FeatureWorld) -> None:
 
     for how in ((), ("--full",)):
         assert features.run(recipe, *how) == 0
-        told = json.loads((features.folder / "report.json").read_text())
-        assert told["proposals_sent"] == 0
+        reported = json.loads((features.folder / "report.json").read_text())
+        assert reported["proposals_sent"] == 0
 
     table = features.properties(DRIVERS)
     features.emit(DRIVERS, {**table, "mlFeatures": [RATE, TRIPS, THEIRS]})
@@ -59,9 +59,9 @@ def test_a_bad_file_ends_the_run_with_all_that_is_wrong_before_anything_is_writt
     content["tables"][0]["features"][0]["type"] = "NUMBER"
     features.write(content)
     assert features.run(features.recipe(features.source())) == 2
-    told = capsys.readouterr().err
-    assert "nmaespace: is not a known key; did you mean `namespace`?" in told
-    assert "tables[0].features[0].type: has to be 'USELESS'" in told
+    reported = capsys.readouterr().err
+    assert "nmaespace: is not a known key; did you mean `namespace`?" in reported
+    assert "tables[0].features[0].type: has to be 'USELESS'" in reported
     assert features.stored(RIDERS) == {}
 
 
@@ -103,9 +103,9 @@ def test_two_stores_with_one_namespace_are_refused_before_anything_is_written(
     features.write(definitions(platform="other"), "copy.yml")
     copy = features.source("copy.yml")
     assert features.run(features.recipe(features.source(), copy)) == 2
-    told = capsys.readouterr().err
-    assert "definitions:features.yml:default and definitions:copy.yml:default" in told
-    assert "namespace_prefix" in told
+    reported = capsys.readouterr().err
+    assert "definitions:features.yml:default and definitions:copy.yml:default" in reported
+    assert "namespace_prefix" in reported
     assert features.stored(DRIVERS) == {}
 
     assert features.run(features.recipe(features.source())) == 0
@@ -130,9 +130,9 @@ def test_a_feast_registry_and_a_file_with_one_namespace_are_refused(
     table = {"name": "driver_hourly_stats", "features": [{"name": "conv_rate"}]}
     features.write(definitions(tables=[table]))
     assert features.run(features.recipe(features.source(), feast)) == 2
-    told = capsys.readouterr().err
-    assert "definitions:features.yml:default and feast:" in told
-    assert "namespace_prefix" in told
+    reported = capsys.readouterr().err
+    assert "definitions:features.yml:default and feast:" in reported
+    assert "namespace_prefix" in reported
 
     assert features.run(features.recipe(feast, name="feast")) == 0
     assert features.run(features.recipe(features.source())) == 2

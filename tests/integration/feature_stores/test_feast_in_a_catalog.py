@@ -47,7 +47,7 @@ def without_acc_rate(registry: Any) -> None:
             view.spec.features.extend(kept)
 
 
-def told(features: FeatureWorld) -> dict[str, Any]:
+def report_of(features: FeatureWorld) -> dict[str, Any]:
     report: dict[str, Any] = json.loads((features.folder / "report.json").read_text())
     return report
 
@@ -58,20 +58,20 @@ def test_the_catalog_follows_the_registry(features: FeatureWorld) -> None:
     registry.write_bytes(REGISTRY.read_bytes())
     recipe = features.recipe({"type": "feast", "config": {"registry": "registry.db"}})
     assert features.run(recipe) == 0
-    created = {kind: counts["created"] for kind, counts in told(features)["entities"].items()}
+    created = {kind: counts["created"] for kind, counts in report_of(features)["entities"].items()}
     assert created == {"mlFeatureTable": 21, "mlFeature": 38, "mlPrimaryKey": 19}
     names = ("conv_rate", "acc_rate", "avg_daily_trips")
     assert features.features_of(STATS) == [feature(name) for name in names]
 
     for how in ((), ("--full",)):
         assert features.run(recipe, *how) == 0
-        assert told(features)["proposals_sent"] == 0
+        assert report_of(features)["proposals_sent"] == 0
 
     changed(registry, without_acc_rate)
     assert features.run(recipe) == 0
     assert features.features_of(STATS) == [feature(names[0]), feature(names[2])]
     assert not features.is_removed(feature("acc_rate")), "one pass is no proof"
-    assert told(features)["notes"]["absent_once"] == 1
+    assert report_of(features)["notes"]["absent_once"] == 1
     assert features.run(recipe) == 0
     assert features.is_removed(feature("acc_rate"))
 
@@ -98,7 +98,7 @@ def test_a_broken_view_is_counted_and_ends_nothing(
     registry.write_bytes(REGISTRY.read_bytes() + bad)
     recipe = features.recipe({"type": "feast", "config": {"registry": "registry.db"}})
     assert features.run(recipe) == 4
-    assert told(features)["entities"]["mlFeatureTable"]["created"] == 21
+    assert report_of(features)["entities"]["mlFeatureTable"]["created"] == 21
     dead = (features.folder / ".mlcat" / "features.dead.jsonl").read_text()
     assert "the feature view 'bad' of project 'rides' cannot be decoded" in dead
     capsys.readouterr()

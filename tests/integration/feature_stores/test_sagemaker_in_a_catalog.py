@@ -14,9 +14,9 @@ import pytest
 from moto import mock_aws
 
 from mlcat_ingest.errors import RateLimitedError
+from mlcat_ingest.sources.sagemaker.api import AwsSession
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.reader import SagemakerReader
-from mlcat_ingest.sources.sagemaker.session import AwsSession
+from mlcat_ingest.sources.sagemaker.source import SagemakerReader
 from support.definitions import FeatureWorld
 from support.sagemaker import ACCOUNT, REGION, columns
 
@@ -83,9 +83,9 @@ def test_groups_are_ingested_and_merged(features: FeatureWorld) -> None:
     assert features.run(recipe) == 0
     assert THEIRS in features.features_of(DRIVERS)
     assert features.run(recipe, "--full") == 0
-    told = json.loads((features.folder / "report.json").read_text())
-    assert told["proposals_sent"] == 0
-    assert told["source_requests"] == 2
+    reported = json.loads((features.folder / "report.json").read_text())
+    assert reported["proposals_sent"] == 0
+    assert reported["source_requests"] == 2
     assert THEIRS in features.features_of(DRIVERS)
 
 
@@ -96,7 +96,7 @@ def test_groups_of_one_name_in_two_accounts_do_not_meet(
     make("drivers")
     other = AwsSession(SagemakerConfig(region=REGION, role_arn=OTHER_ROLE))
     sts = other.sts()
-    other.take(sts.assume_role(**other.role())["Credentials"])
+    other.use(sts.assume_role(**other.role())["Credentials"])
     sts.close()
     make("drivers", other)
     both = [source(), source(role_arn=OTHER_ROLE)]

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.flow.queues import Gate
+from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.testing.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 from mlcat_ingest.testing.gms.profile import RefusalForm
 from support.catalog_store import put
@@ -73,7 +73,7 @@ def test_every_evaluation_says_whether_to_push_whatever_the_server_is(
     with start(version=version, evaluates=True) as world:
         world.define(3)
         assert world.ingest(evaluate=evaluate)["exit_code"] == 0
-        asked = [request.json() for request in world.gms.seen("/test")]
+        asked = [request.json() for request in world.gms.calls("/test")]
     assert asked
     for one in asked:
         expected = push is None
@@ -84,8 +84,8 @@ def test_every_evaluation_says_whether_to_push_whatever_the_server_is(
 def test_on_a_server_without_evaluation_nothing_counts_as_passed(start: Start) -> None:
     with start(evaluates=False, version=None) as world:
         world.define(3)
-        report = world.ingest()
-        gated = world.ingest(gate=".*")
+        report = world.ingest(evaluate={"where": "service"})
+        gated = world.ingest(gate=".*", evaluate={"where": "service"})
     evaluation = report["evaluation"]
     assert (report["exit_code"], evaluation["evaluated"], evaluation["passing"]) == (0, 0, 0)
     assert "the service has no metadata tests (404" in evaluation["not_evaluated"]
@@ -104,7 +104,7 @@ def test_a_database_that_gives_up_once_costs_no_record(start: Start, profile: Gm
         report = world.ingest()
         assert (report["exit_code"], report["dead_letters"], report["conflicts"]) == (0, 0, 0)
         assert report["entities"]["mlFeature"]["created"] == 60
-        first, second = world.gms.seen("/aspects", "ingestProposalBatch")[:2]
+        first, second = world.gms.calls("/aspects", "ingestProposalBatch")[:2]
         assert first.body == second.body
 
 
@@ -121,7 +121,7 @@ def test_a_urn_that_may_not_be_written_is_left_out_by_name(start: Start, denied:
         assert "is unauthorized to modify" in report["rejected_examples"][0]["reason"]
         assert {letter["urn"] for letter in world.letters()} == {bad}
         assert world.gms.store.exists([bad]) == set()
-        assert len(world.gms.seen("/aspects")) <= 6
+        assert len(world.gms.calls("/aspects")) <= 6
         # What the catalog took earlier shows that the token may write.
         again = world.ingest()
         assert (again["exit_code"], again["proposals_sent"]) == (4, 1)
@@ -141,7 +141,7 @@ def test_a_token_that_may_write_nothing_ends_the_run(start: Start) -> None:
         report = world.ingest()
         assert (report["exit_code"], report["failure"]["kind"]) == (1, "NotAuthorizedError")
         assert "is unauthorized to modify" in report["failure"]["message"]
-        assert len(world.gms.seen("/aspects")) <= 30
+        assert len(world.gms.calls("/aspects")) <= 30
 
 
 def test_a_run_report_that_may_not_be_written_is_a_note(start: Start) -> None:
@@ -152,7 +152,7 @@ def test_a_run_report_that_may_not_be_written_is_a_note(start: Start) -> None:
         assert report["entities"]["mlFeature"]["created"] == 3
         [example] = report["note_examples"]["run_not_listed"]
         assert "is unauthorized to modify" in example
-        for request in world.gms.seen("/aspects"):
+        for request in world.gms.calls("/aspects"):
             types = {one["entityType"].startswith("dataHub") for one in request.proposals}
             assert len(types) == 1
 
@@ -164,7 +164,7 @@ def test_an_aspect_that_is_too_large_is_sent_once(start: Start) -> None:
         assert report["exit_code"] == 4
         assert report["entities"]["mlFeatureTable"]["rejected"] == 1
         assert report["entities"]["mlFeature"]["created"] == 3
-        large = [one.body for one in world.gms.seen("/aspects") if b"large large" in one.body]
+        large = [one.body for one in world.gms.calls("/aspects") if b"large large" in one.body]
         assert len(set(large)) == len(large) <= 3
 
 
@@ -185,12 +185,12 @@ def test_a_conflict_behind_a_stale_replica_is_merged_once_it_has_caught_up(
         put(world.gms.store, TABLE, mlFeatureTableProperties=theirs)
         waited: list[float] = []
 
-        def pause(_: Gate, seconds: float) -> None:
+        def pause(_: Cancellation, seconds: float) -> None:
             waited.append(seconds)
             if sum(waited) > 10:
                 world.gms.catch_up()
 
-        monkeypatch.setattr(Gate, "pause", pause)
+        monkeypatch.setattr(Cancellation, "pause", pause)
         world.define(2, description=words)
         report = world.ingest()
         assert (report["rejected"], report["conflicts"]) == (0, 1)
@@ -204,7 +204,7 @@ def test_requests_hold_as_many_proposals_as_the_recipe_says(start: Start) -> Non
     with start() as world:
         world.define(120)
         assert world.ingest(sink={"batch_size": 50})["exit_code"] == 0
-        sizes = [len(one.proposals) for one in world.gms.seen("/aspects", "ingestProposalBatch")]
+        sizes = [len(one.proposals) for one in world.gms.calls("/aspects", "ingestProposalBatch")]
         assert max(sizes) == 50
         assert len(sizes) <= 5
 
@@ -215,9 +215,9 @@ def test_every_condition_is_in_the_header_of_a_proposal(start: Start) -> None:
         world.ingest()
         world.define(2)
         world.ingest()
-        written = [one for request in world.gms.seen("/aspects") for one in request.proposals]
+        written = [one for request in world.gms.calls("/aspects") for one in request.proposals]
         assert all(one["headers"].keys() == {"If-Version-Match"} for one in written)
-        for request in world.gms.seen("/openapi"):
+        for request in world.gms.calls("/openapi"):
             assert request.path.endswith("/batchGet")
             assert b"If-Version-Match" not in request.body
 
@@ -226,8 +226,12 @@ def test_every_condition_is_in_the_header_of_a_proposal(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "version", "code"),
-    [(V0_15, "v0.15.0", 1), (V1_0, "v1.0.0", 0), (V1_6, None, 0)],
+    ("profile", "version", "code", "dropped"),
+    [
+        (V0_15, "v0.15.0", 1, {"mlFeatureTable: subTypes"}),
+        (V1_0, "v1.0.0", 0, {"mlFeatureTable: subTypes"}),
+        (V1_6, None, 0, set()),
+    ],
     ids=["too old", "the smallest", "unknown"],
 )
 def test_a_release_below_the_smallest_fails_the_check_and_warns_in_a_run(
@@ -235,12 +239,16 @@ def test_a_release_below_the_smallest_fails_the_check_and_warns_in_a_run(
     profile: GmsProfile,
     version: str | None,
     code: int,
+    dropped: set[str],
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    report = tmp_path / "report.json"
     with start(profile, version=version) as world:
         world.define(2)
         recipe = world.features.recipe(world.features.source())
-        assert call([recipe]) == 0
+        assert call([recipe, "--report", str(report)]) == (4 if dropped else 0)
+        assert json.loads(report.read_text())["dropped"].keys() == dropped
         words = "DataHub v0.15.0 is older than v1.0.0, the oldest supported release"
         assert (words in capsys.readouterr().err) == bool(code)
         assert call(["check", recipe, "--json"]) == code

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from mlcat_ingest.testing.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
+from mlcat_ingest.testing.gms import V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 from mlcat_ingest.testing.gms.profile import RefusalForm
 from support.fakes import group_urn, model_urn
 from support.recorded_requests import proposal
@@ -229,10 +229,16 @@ def test_a_rate_limit(start: Start) -> None:
 
 
 def test_unknown_aspects_and_fields_are_dropped(start: Start) -> None:
-    gms = start(V0_15)
+    gms = start(V1_0)
     sub_types = proposal(A, "subTypes", {"typeNames": ["Model Version"]})
-    assert write(gms, properties(name="n", trainingJobs=[]), sub_types).ok
-    assert stored(gms) == {"mlModelProperties": {"description": "d"}}
+    owner = {"owner": "urn:li:corpuser:ann", "type": "DATAOWNER"}
+    attribution = {"time": 1, "actor": "urn:li:corpuser:ann"}
+    ownership = proposal(A, "ownership", {"owners": [{**owner, "attribution": attribution}]})
+    link = proposal(GROUP, "mlModelGroupProperties", {"name": "g", "externalUrl": "http://x"})
+    assert write(gms, properties(), sub_types, ownership, link).ok
+    assert stored(gms).keys() == {"mlModelProperties", "ownership"}
+    assert stored(gms)["ownership"]["owners"] == [owner]
+    assert stored(gms, GROUP) == {"mlModelGroupProperties": {"name": "g"}}
     assert write(gms, sub_types).json() == {"value": "success"}
 
 
@@ -269,7 +275,13 @@ def test_a_proposal_with_a_valid_urn_is_stored(start: Start, urn: str) -> None:
 
 @pytest.mark.parametrize(
     ("profile", "env", "is_known"),
-    [(V1_0, "SBX", False), (V1_6, "SBX", True), (V1_0, "SANDBOX", True), (V1_7, "CERT", False)],
+    [
+        (V1_0, "SBX", False),
+        (V1_6, "SBX", True),
+        (V1_0, "SANDBOX", True),
+        (V1_6, "CERT", False),
+        (V1_7, "CERT", True),
+    ],
 )
 def test_environments_by_release(
     start: Start, profile: GmsProfile, env: str, *, is_known: bool
@@ -398,8 +410,8 @@ def test_it_shows_what_it_saw(start: Start) -> None:
     gms = start()
     write(gms, properties(A), properties(B))
     write(gms, proposal(A, "status", {"removed": True}))
-    assert len(gms.seen("/aspects", "ingestProposalBatch")) == 2
-    first, second = gms.seen("/aspects")
+    assert len(gms.calls("/aspects", "ingestProposalBatch")) == 2
+    first, second = gms.calls("/aspects")
     assert (first.method, first.json()["async"]) == ("POST", "false")
     assert [one["entityUrn"] for one in first.proposals] == [A, B]
     assert json.loads(second.proposals[0]["aspect"]["value"]) == {"removed": True}

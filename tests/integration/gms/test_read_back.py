@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.capabilities import Capabilities
+from mlcat_ingest.client.connection import Capabilities
 from mlcat_ingest.testing.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.fakes import model_urn
 from support.small_store import SmallStore, make
@@ -54,7 +54,7 @@ def test_where_all_is_stored_it_costs_a_read_for_each_entity_type(tmp_path: Path
     with world(tmp_path) as there:
         assert there.ingest(0)["dropped"] == {}
         # One to merge with what is stored, and one to see that what was written is.
-        assert [len(there.gms.seen(path)) for path in BATCH_READS] == [2, 2]
+        assert [len(there.gms.calls(path)) for path in BATCH_READS] == [2, 2]
 
 
 def test_dropped_aspects_and_fields_are_named_and_counted(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_a_dropped_aspect_does_not_pass_for_a_server_that_checks_no_versions(
 ) -> None:
     with world(tmp_path, lacks=frozenset({"mlModel.ownership"})) as there:
         there.ingest(4)
-        sent = len(there.gms.seen("/aspects"))
+        sent = len(there.gms.calls("/aspects"))
         there.store.change("UPDATE runs SET user_id = 'joe', name = 'new'")
         there.ingest(4, "--full")
-        probe, *writes = [one.json()["proposals"] for one in there.gms.seen("/aspects")[sent:]]
+        probe, *writes = [one.json()["proposals"] for one in there.gms.calls("/aspects")[sent:]]
         assert [one["aspectName"] for one in probe] == ["ownership"]
         assert writes
         assert all("If-Version-Match" in one["headers"] for some in writes for one in some)
@@ -118,10 +118,10 @@ def test_an_environment_that_the_release_lacks_is_refused_before_a_write(
 ) -> None:
     with world(tmp_path, V1_0) as there:
         assert call([command, there.recipe("SBX")]) == 2
-        assert there.gms.seen("/aspects") == []
-    told = capsys.readouterr().err
-    assert "DataHub v1.0.0 has no environment SBX" in told
-    assert "`env` of the source may be one of CORP, DEV, EI" in told
+        assert there.gms.calls("/aspects") == []
+    reported = capsys.readouterr().err
+    assert "DataHub v1.0.0 has no environment SBX" in reported
+    assert "`env` of the source may be one of CORP, DEV, EI" in reported
 
 
 def test_check_names_an_environment_that_the_release_lacks(
@@ -129,15 +129,15 @@ def test_check_names_an_environment_that_the_release_lacks(
 ) -> None:
     with world(tmp_path, V1_0) as there:
         assert call(["check", there.recipe("SBX"), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    (failed,) = (one for one in told["findings"] if "no environment SBX" in one["detail"])
+    reported = json.loads(capsys.readouterr().out)
+    (failed,) = (one for one in reported["findings"] if "no environment SBX" in one["detail"])
     assert failed["outcome"] == "failed"
 
 
 @pytest.mark.parametrize("profile", [V1_0, V1_6], ids=lambda one: str(one.version))
 def test_the_known_environments_of_a_release_are_those_it_has(profile: GmsProfile) -> None:
-    told = Capabilities(datahub=True, datahub_version=profile.version)
-    assert told.environments == profile.environments
+    reported = Capabilities(datahub=True, datahub_version=profile.version)
+    assert reported.environments == profile.environments
 
 
 def test_a_replica_that_lags_drops_nothing(tmp_path: Path) -> None:
@@ -150,10 +150,12 @@ def test_text_and_metrics_tell_it_too(tmp_path: Path, capsys: pytest.CaptureFixt
         metrics = tmp_path / "run.prom"
         recipe = there.store.recipe(more="report_to_catalog: false\n")
         assert call([recipe, "--metrics-file", str(metrics)]) == 4
-    told = capsys.readouterr().out
-    assert "finished after" in told
-    assert "not everything arrived" in told
-    assert "mlModel: ownership, of 2 entities: acknowledged by the catalog, and not stored" in told
+    reported = capsys.readouterr().out
+    assert "finished after" in reported
+    assert "not everything arrived" in reported
+    assert (
+        "mlModel: ownership, of 2 entities: acknowledged by the catalog, and not stored" in reported
+    )
     assert (
         'mlcat_ingest_dropped{recipe="prod",what="mlModel: ownership"} 2.0' in metrics.read_text()
     )

@@ -53,7 +53,7 @@ def test_old_versions_are_found_too(tmp_path: Path) -> None:
             client.emit(Proposal(urn, "versionProperties", versioned))
             ours = {"customProperties": {"mlcat.source": "mlflow:s:default"}}
             client.emit(Proposal(urn, "mlModelProperties", ours))
-        found = client.search.owned("mlModel", "mlflow:s:default")
+        found = client.search.entities_of_source("mlModel", "mlflow:s:default")
         listed = [urn for page in found.pages for urn in page]
         assert found.total == 2
         assert sorted(listed) == [model_urn("churn_1"), model_urn("churn_2")]
@@ -101,7 +101,7 @@ def test_what_the_garbage_collection_deleted_is_written_anew(tmp_path: Path) -> 
         assert found["mlModelProperties"].value["hyperParams"][0]["value"] == "0.5"
         assert "ownership" in found
         assert removed(gms) == set()
-        writes = [body for one in gms.seen("/aspects") for body in one.json()["proposals"]]
+        writes = [body for one in gms.calls("/aspects") for body in one.json()["proposals"]]
         last = [one for one in writes if one["entityUrn"] == A][-2:]
         assert {one["headers"]["If-Version-Match"] for one in last} == {"-1"}
 

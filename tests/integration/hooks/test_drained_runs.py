@@ -7,10 +7,9 @@ import pytest
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcat_ingest.hooks.drain import Drained, drain_into, wanted_by
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
-from mlcat_ingest.pipeline.state.lock import held_state
+from mlcat_ingest.hooks.drain import DrainResult, drain_into
+from mlcat_ingest.hooks.spool import Event, EventSpool, read_lines
+from mlcat_ingest.pipeline.state.database import held_state
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog, running_catalog
@@ -32,9 +31,9 @@ def some_runs(uri: str, count: int) -> list[str]:
     return made
 
 
-def drained(bench: Bench) -> Drained:
+def drained(bench: Bench) -> DrainResult:
     resolved = load_resolved(bench.recipe)
-    return drain_into(resolved, bench.spool, wanted_by(resolved, str(bench.recipe)))
+    return drain_into(resolved, bench.spool, str(bench.recipe))
 
 
 def test_only_the_named_runs_arrive_and_a_second_time_changes_nothing(
@@ -44,7 +43,7 @@ def test_only_the_named_runs_arrive_and_a_second_time_changes_nothing(
     for _ in range(2):
         bench.spool.put(Event(first, recipe=str(bench.recipe)))
     bench.spool.put(Event("0" * 32, recipe=str(bench.recipe)))
-    assert drained(bench) == Drained(events=3, runs=2, elsewhere=1)
+    assert drained(bench) == DrainResult(events=3, runs=2, elsewhere=1)
     assert models(catalog, [first, second]) == [first]
     urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{first},PROD)"
     version = catalog.store.get_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].version
@@ -123,8 +122,8 @@ def refusing(word: str) -> Callable[[ASGIApp], ASGIApp]:
                 messages.append(await receive())
             body = b"".join(one.get("body", b"") for one in messages)
             if word.encode() in body and b"ingestProposal" in scope["query_string"]:
-                told = {"exceptionClass": "E", "message": "not liked", "status": 422}
-                return await JSONResponse(told, 422)(scope, receive, send)
+                reported = {"exceptionClass": "E", "message": "not liked", "status": 422}
+                return await JSONResponse(reported, 422)(scope, receive, send)
             left = iter(messages)
 
             async def again() -> Message:
@@ -150,26 +149,26 @@ def test_a_run_that_is_refused_waits_alone_and_holds_nobody_up(
         found = drained(bench)
         assert (found.events, found.left, found.exit_code) == (3, 1, 4)
         assert models(picky, [bad, *good]) == good
-        assert [bad in line for line in bench.spool.refused()] == [True]
+        assert [bad in line for line in read_lines(bench.spool.refused_file)] == [True]
         [late] = some_runs(bench.mlflow, 1)
         bench.spool.put(Event(late, recipe=str(bench.recipe)))
         assert (drained(bench).events, bench.spool.pending()) == (1, 1)
     with running_catalog(database) as catalog:
         bench.recipe.write_text(RECIPE.format(mlflow=mlflow.url, catalog=catalog.url))
-        assert drained(bench) == Drained(events=1, runs=1)
+        assert drained(bench) == DrainResult(events=1, runs=1)
         assert models(catalog, [bad, *good, late]) == [bad, *good, late]
-        assert bench.spool.refused() == []
+        assert read_lines(bench.spool.refused_file) == []
 
 
-def test_a_run_of_the_recipe_drains_the_spool_that_it_is_told_of(
+def test_a_run_of_the_recipe_drains_the_spool_that_it_is_reported(
     bench: Bench, catalog: RunningCatalog
 ) -> None:
     first = bench.command("recipe.yml", "--no-input")
     assert first.returncode == 0, first.stderr
     [run_id] = some_runs(bench.mlflow, 1)
-    told = EventSpool(bench.folder / "elsewhere")
-    told.put(Event(run_id, recipe="/on/another/host/recipe.yml"))
-    done = bench.command("recipe.yml", "--no-input", "--spool", str(told.folder))
+    reported = EventSpool(bench.folder / "elsewhere")
+    reported.put(Event(run_id, recipe="/on/another/host/recipe.yml"))
+    done = bench.command("recipe.yml", "--no-input", "--spool", str(reported.folder))
     assert done.returncode == 0, done.stderr
     assert "hooks: 1 event of 1 run; 0 left" in done.stderr
     assert models(catalog, [run_id]) == [run_id]

@@ -73,7 +73,7 @@ def test_a_spool_that_cannot_be_written_changes_nothing_of_training(
 _FULL_AND_ROOM_AGAIN = """
 import errno
 from pathlib import Path
-from mlcat_ingest.hooks.event import Event
+from mlcat_ingest.hooks.spool import Event
 from mlcat_ingest.hooks.spool import EventSpool
 
 spool = EventSpool(Path("full/spool"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.hooks.drain import drain_into, wanted_by
+from mlcat_ingest.hooks.drain import drain_into
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
@@ -51,7 +51,7 @@ def world(
     found = ended(bench)
     events = bench.events()
     resolved = load_resolved(bench.recipe)
-    drained = drain_into(resolved, bench.spool, wanted_by(resolved, str(bench.recipe)))
+    drained = drain_into(resolved, bench.spool, str(bench.recipe))
     assert (drained.events, drained.left) == (len(events), 0)
     runs = [run for one in found.values() for run in one.runs]
     arrived = {run: stored(catalog, run) for run in models(catalog, runs)}
@@ -59,7 +59,9 @@ def world(
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_the_hook_is_told_as_the_store_is(name: str, world: World, mlflow: MlflowServer) -> None:
+def test_the_hook_is_reported_as_the_store_is(
+    name: str, world: World, mlflow: MlflowServer
+) -> None:
     found, way = world.ended[name], WAYS[name]
     assert found.code == way.code, found.errors
     assert ("Traceback" in found.errors) == way.shows_traceback, found.errors
@@ -79,8 +81,8 @@ def test_a_parent_is_heard_of_after_its_children(name: str, world: World) -> Non
 
 
 def test_there_are_no_events_but_those(world: World) -> None:
-    told = {run for name, way in WAYS.items() if way.events for run in world.ended[name].runs}
-    assert {run for run, _ in world.events} == told
+    reported = {run for name, way in WAYS.items() if way.events for run in world.ended[name].runs}
+    assert {run for run, _ in world.events} == reported
 
 
 def test_the_catalog_has_what_was_logged_before_the_end(world: World) -> None:
@@ -90,7 +92,7 @@ def test_the_catalog_has_what_was_logged_before_the_end(world: World) -> None:
     assert world.arrived[run]["name"] == "another"
 
 
-def test_the_next_scheduled_run_repairs_what_no_event_told(
+def test_the_next_scheduled_run_repairs_what_no_event_reported(
     world: World, catalog: RunningCatalog
 ) -> None:
     silent = [run for name, way in WAYS.items() if not way.events for run in world.ended[name].runs]

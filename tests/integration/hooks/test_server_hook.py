@@ -39,7 +39,7 @@ def test_a_run_that_any_client_ends_is_in_the_spool(tmp_path: Path) -> None:
         run_id = a_run_that_ends(server.url)
         assert requests.get(f"{server.url}/", timeout=60).status_code == 200
     spool = EventSpool(tmp_path / "spool")
-    with spool.draining():
+    with spool.drain_lock():
         [found] = spool.claim(9, bool)
     assert (found.event.run_id, found.event.status) == (run_id, "FINISHED")
     assert found.event.tracking_uri == f"sqlite:///{tmp_path / 'store' / 'mlflow.db'}"
@@ -66,5 +66,5 @@ def test_basic_authentication_goes_on_beside_the_hook(tmp_path: Path) -> None:
         nobody = requests.get(f"{server.url}/api/2.0/mlflow/runs/get?run_id={run_id}", timeout=60)
         assert nobody.status_code == 401
     spool = EventSpool(tmp_path / ".mlcat" / "spool")
-    with spool.draining():
+    with spool.drain_lock():
         assert [one.event.run_id for one in spool.claim(9, bool)] == [run_id]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import Event, EventSpool, read_lines
 
 pytestmark = pytest.mark.integration
 
@@ -22,8 +21,8 @@ WRITERS = 200
 _WRITES = """
 import sys
 from pathlib import Path
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import Event
+from mlcat_ingest.hooks.spool import EventSpool, read_lines
 spool = EventSpool(Path(sys.argv[1]))
 for number in range(10**6):
     spool.put(Event(f"r{number}"))
@@ -33,14 +32,14 @@ for number in range(10**6):
 _DRAINS = """
 import sys
 from pathlib import Path
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import EventSpool, read_lines
 spool = EventSpool(Path(sys.argv[1]))
 while spool.pending():
-    with spool.draining() as mine:
+    with spool.drain_lock() as mine:
         found = spool.claim(7, bool) if mine else []
         for one in found:
             print(one.event.run_id, flush=True)
-        spool.done([one.name for one in found])
+        spool.delete([one.name for one in found])
 """
 
 
@@ -69,7 +68,7 @@ def test_forked_writers_and_drains_at_once_lose_and_double_nothing(tmp_path: Pat
     for child in children:
         os.waitpid(child, 0)
     claimed = Counter(line for one in drains for line in one.communicate(timeout=60)[0].split())
-    with spool.draining():  # the drains may have ended before the last writer
+    with spool.drain_lock():  # the drains may have ended before the last writer
         claimed.update(one.event.run_id for one in spool.claim(WRITERS + 1, bool))
     assert claimed == Counter(["parent", *(f"r{n}" for n in range(WRITERS))])
 
@@ -80,16 +79,16 @@ def test_what_was_put_outlives_a_kill_and_nothing_is_half_there(tmp_path: Path) 
         [sys.executable, "-c", _WRITES, str(folder)], stdout=subprocess.PIPE, text=True
     ) as writer:
         assert writer.stdout is not None
-        said = [writer.stdout.readline().strip() for _ in range(20)]
+        message = [writer.stdout.readline().strip() for _ in range(20)]
         time.sleep(0.01)
         writer.send_signal(signal.SIGKILL)
-        said += writer.stdout.read().split()
+        message += writer.stdout.read().split()
     spool = EventSpool(folder)
-    with spool.draining():
+    with spool.drain_lock():
         found = {one.event.run_id for one in spool.claim(10**6, bool)}
-    assert set(said) <= found
-    assert len(found) - len(said) <= 1  # written, and killed before it could say so
-    assert spool.dropped() == []
+    assert set(message) <= found
+    assert len(found) - len(message) <= 1  # written, and killed before it could say so
+    assert read_lines(spool.dropped_file) == []
 
 
 def test_the_claims_of_a_killed_drain_wait_again(tmp_path: Path) -> None:
@@ -99,10 +98,10 @@ def test_the_claims_of_a_killed_drain_wait_again(tmp_path: Path) -> None:
         "import os, sys; from pathlib import Path\n"
         "from mlcat_ingest.hooks.spool import EventSpool\n"
         "spool = EventSpool(Path(sys.argv[1]))\n"
-        "with spool.draining(): spool.claim(9, bool); os.kill(os.getpid(), 9)"
+        "with spool.drain_lock(): spool.claim(9, bool); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     assert spool.waiting() == []
-    with spool.draining() as mine:
+    with spool.drain_lock() as mine:
         assert mine
         assert [one.event.run_id for one in spool.claim(9, bool)] == ["r"]

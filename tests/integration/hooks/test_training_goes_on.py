@@ -94,8 +94,8 @@ def test_training_ends_as_it_would_without_the_hook_and_nothing_is_lost(
     for path in recipes.values():  # the catalog is back
         path.write_text(RECIPE.format(mlflow=mlflow.url, catalog=catalog.url))
         drained(path)
-    told = [trained[name].run_id for name in places]
-    assert models(catalog, told) == told
+    reported = [trained[name].run_id for name in places]
+    assert models(catalog, reported) == reported
     assert Pipeline(load_resolved(recipes["refuses"])).run().exit_code == 0
     ids = [one.run_id for one in trained.values()]
     assert models(catalog, ids) == ids

@@ -156,7 +156,7 @@ def test_d4_every_version_of_a_run_is_named(world: World) -> None:
     ("label", "status"),
     [("child-1", "FINISHED"), ("child-2", "FAILED"), ("child-3", "KILLED"), ("running", "RUNNING")],
 )
-def test_d5_every_status_is_said_as_it_is(world: World, label: str, status: str) -> None:
+def test_d5_every_status_is_reported_as_it_is(world: World, label: str, status: str) -> None:
     assert world.properties(label)["mlflow.status"] == status
 
 

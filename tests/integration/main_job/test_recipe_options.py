@@ -12,7 +12,7 @@ import pytest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.memory import StateOptions
+from mlcat_ingest.pipeline.state.session import StateOptions
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 from support.catalog_server import running_catalog
@@ -175,7 +175,7 @@ OTHERS = {
     "RunOptions.add_dead_letters": "hooks: a batch of runs after the first",
     "RunOptions.on_dead_letter": "hooks: learns which runs were refused",
     "RunOptions.mask": "masks the secrets of every recipe",
-    "RunOptions.gate": "the command's --fail-on-tests",
+    "RunOptions.quality_gate": "the command's --fail-on-tests",
     "RunOptions.scope": "shards of Airflow, and the runs that hooks name",
     "RunOptions.doing": "words of a plan",
     "StateOptions.full": "the command's --full",
@@ -199,7 +199,7 @@ def options_made(recipe: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patched:
         for kind in (RunOptions, StateOptions):
             patched.setattr(kind, "__init__", recording(kind.__init__))
-        patched.setattr(PipelineRun, "execute", lambda run, *_: run._withheld.close())
+        patched.setattr(PipelineRun, "execute", lambda run, *_: run._deferred.close())
         Pipeline(Recipe.parse(recipe, base_dir=folder)).run()
     return found
 

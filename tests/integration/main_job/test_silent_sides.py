@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.pipeline.report.report import Progress
+from mlcat_ingest.pipeline.report.tally import Progress
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 
@@ -32,6 +32,6 @@ def test_progress_names_the_side_that_does_not_answer(tmp_path: Path, silent: st
         seen: list[Progress] = []
         report = Pipeline(Recipe.parse(json.dumps(recipe))).run(seen.append)
     assert report.exit_code == 1
-    waiting = [one.awaited for one in seen if one.awaited is not None]
+    waiting = [one.pending_request for one in seen if one.pending_request is not None]
     assert {one.address.startswith(address) for one in waiting} == {True}
     assert waiting[-1].is_retried

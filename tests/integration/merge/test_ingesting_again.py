@@ -57,8 +57,8 @@ class World:
             f"sink: {{type: rest, config: {{server: '{self.catalog}', token: ''}}}}\n"
         )
         assert call([str(recipe), "-q", "--report", str(report), *options]) == 0
-        told: dict[str, Any] = json.loads(report.read_text())
-        return told
+        reported: dict[str, Any] = json.loads(report.read_text())
+        return reported
 
     def forget(self) -> None:
         shutil.rmtree(self.folder / ".mlcat")

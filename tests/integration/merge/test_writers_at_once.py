@@ -67,7 +67,7 @@ def deaf(catalog: str) -> Iterator[str]:
         yield service.server
 
 
-def said(writer: str, entry: str) -> list[Entity]:
+def message_of(writer: str, entry: str) -> list[Entity]:
     """What a source of `writer` says of every entity: entries of its own, and shared ones."""
     return [
         Entity(
@@ -86,7 +86,7 @@ def said(writer: str, entry: str) -> list[Entity]:
 
 def ingest(url: str, writer: str, entry: str) -> Report:
     sink = RestCatalog(RestSinkConfig.model_validate({"server": url, "token": ""}))
-    source = FakeSource([said(writer, entry)])
+    source = FakeSource([message_of(writer, entry)])
     return PipelineRun([source], sink, RunOptions(a_recipe(writer), mask=str)).execute()
 
 

@@ -169,7 +169,9 @@ def test_a_service_that_does_not_evaluate_never_passes(
     with fake_service() as service:
         forward(service, nights.catalog.url)
         service.on("POST", "/test", Answer(status, {"message": "not for you"}))
-        assert nights.run("accurate", "--junit", str(junit), server=service.server) == 3
+        options = ("--junit", str(junit))
+        evaluate = "{where: service}"
+        assert nights.run("accurate", *options, server=service.server, evaluate=evaluate) == 3
     [reason] = nights.gate["not_evaluated"]
     assert words in reason
     assert "not for you" in reason

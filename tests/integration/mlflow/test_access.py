@@ -21,7 +21,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import open_reader
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import mlflow_client
 from support.ports import free_port
@@ -132,7 +132,7 @@ def make_workspace(server: MlflowServer, name: str) -> None:
     )
 
 
-def test_another_path_of_a_server_is_told_apart_from_no_server(tmp_path: Path) -> None:
+def test_another_path_of_a_server_is_distinguished_from_no_server(tmp_path: Path) -> None:
     with (
         running(venv_for("mlflow-3.17"), tmp_path) as server,
         pytest.raises(ProtocolMismatchError, match=r"is no MLflow server"),
@@ -169,9 +169,9 @@ def test_a_database_of_another_version_is_not_migrated(tmp_path: Path) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '0a8213491aaa'")
         connection.execute("DROP TABLE logged_model_tags")
     connection.close()
-    with pytest.raises(ProtocolMismatchError, match=r"another MLflow version") as told:
+    with pytest.raises(ProtocolMismatchError, match=r"another MLflow version") as reported:
         experiment_names(tracking_uri=uri)
-    assert "mlflow db upgrade" in str(told.value)
+    assert "mlflow db upgrade" in str(reported.value)
     with sqlite3.connect(path) as connection:
         found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     connection.close()
@@ -216,9 +216,9 @@ def test_a_folder_is_read_and_a_missing_one_not_made(
     monkeypatch.chdir(elsewhere)
     assert capfd.readouterr().err == ""
     for uri, error in ((tmp_path / "typo", RecipeError), (tmp_path, ProtocolMismatchError)):
-        with pytest.raises(MlcatError) as told:
+        with pytest.raises(MlcatError) as reported:
             experiment_names(tracking_uri=str(uri))
-        assert type(told.value) is error
+        assert type(reported.value) is error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "mlruns"]
     # MLflow's default store would be made in the working directory.
     assert list(elsewhere.iterdir()) == []

@@ -7,8 +7,7 @@ import pytest
 
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.opening import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import Reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader, open_reader
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import insert_runs
 from support.venvs import venv_for
@@ -110,7 +109,9 @@ def stop_in_the_middle(server: MlflowServer) -> None:
     pages = reader.runs(ids)
     next(pages)
     server.stop()
-    with pytest.raises(SourceUnavailableError, match=rf"the MLflow server at {server.url}") as told:
+    with pytest.raises(
+        SourceUnavailableError, match=rf"the MLflow server at {server.url}"
+    ) as reported:
         for _ in pages:
             pass
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)

@@ -12,9 +12,14 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.read.file_access import MAX_BYTES, FileLocation, client_text
-from mlcat_ingest.sources.mlflow.read.opening import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
+from mlcat_ingest.sources.mlflow.read.entities import client_text
+from mlcat_ingest.sources.mlflow.read.reader import (
+    MAX_BYTES,
+    FileLocation,
+    Reader,
+    RunFilter,
+    open_reader,
+)
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
 from support import mlflow_store

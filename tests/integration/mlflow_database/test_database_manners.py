@@ -19,8 +19,8 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.database import order
-from mlcat_ingest.sources.mlflow.read.opening import open_reader
+from mlcat_ingest.sources.mlflow.read.database import access
+from mlcat_ingest.sources.mlflow.read.reader import open_reader
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_databases import Store
@@ -120,23 +120,23 @@ def test_a_table_that_may_not_be_read_is_named(served: Store) -> None:
         reader = reader_of(address(url))
         failed = [finding for finding in reader.check() if finding.outcome == "failed"]
         assert [finding.detail for finding in failed] == ["params may not be read"]
-        with pytest.raises(NotAuthorizedError, match=r"SELECT on MLflow's tables") as told:
+        with pytest.raises(NotAuthorizedError, match=r"SELECT on MLflow's tables") as reported:
             records_of(reader)
-        assert "params" in told.value.message
-        assert PASSWORD not in str(told.value)
+        assert "params" in reported.value.message
+        assert PASSWORD not in str(reported.value)
         reader.close()
 
 
-def test_who_is_not_let_in_is_told_without_the_password(served: Store) -> None:
+def test_who_is_not_let_in_is_reported_without_the_password(served: Store) -> None:
     with reading_user(served) as url:
         stranger = url.set(username=f"nobody_{url.username}")
-        with pytest.raises(AuthenticationError, match=r"does not let us in") as told:
+        with pytest.raises(AuthenticationError, match=r"does not let us in") as reported:
             reader_of(address(stranger))
-    assert PASSWORD not in str(told.value)
+    assert PASSWORD not in str(reported.value)
     if served.kind == "mysql":
-        with reading_user(served) as url, pytest.raises(AuthenticationError) as told:
+        with reading_user(served) as url, pytest.raises(AuthenticationError) as reported:
             reader_of(address(url.set(password="wr0ng-one")))
-        assert "wr0ng-one" not in str(told.value)
+        assert "wr0ng-one" not in str(reported.value)
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -144,10 +144,10 @@ def test_who_is_not_let_in_is_told_without_the_password(served: Store) -> None:
 
 def test_a_server_that_is_down_may_answer_later(served: Store) -> None:
     url = make_url(served.database).set(port=free_port(), password=PASSWORD)
-    with pytest.raises(SourceUnavailableError, match=r"does not answer: .*refused") as told:
+    with pytest.raises(SourceUnavailableError, match=r"does not answer: .*refused") as reported:
         reader_of(address(url))
-    assert isinstance(told.value, RetryableError)
-    assert PASSWORD not in str(told.value)
+    assert isinstance(reported.value, RetryableError)
+    assert PASSWORD not in str(reported.value)
 
 
 def test_a_database_that_is_not_there_is_a_mistake_of_the_recipe(served: Store) -> None:
@@ -156,7 +156,7 @@ def test_a_database_that_is_not_there_is_a_mistake_of_the_recipe(served: Store) 
         reader_of(address(url))
 
 
-def test_a_database_without_mlflow_is_told(served: Store) -> None:
+def test_a_database_without_mlflow_is_reported(served: Store) -> None:
     others = {"postgresql": "postgres", "mysql": "information_schema"}
     url = make_url(served.database).set(database=others[served.kind])
     with pytest.raises(MlcatError, match=r"is no MLflow database"):
@@ -199,7 +199,7 @@ def late(store: Store) -> Iterator[str]:
 def test_a_reading_is_of_one_moment_and_holds_up_no_writer(
     store: Store, late: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order, "IDS_A_BLOCK", 2)
+    monkeypatch.setattr(access, "IDS_A_BLOCK", 2)
     reader = reader_of(store.database)
     ids = [one.experiment_id for page in reader.experiments() for one in page]
     pages = reader.runs(ids)

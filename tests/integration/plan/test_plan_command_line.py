@@ -1,4 +1,4 @@
-"""Plans by the command line, from an MLflow store into the catalog in the box."""
+"""Plans by the command line, from an MLflow store into the embedded catalog."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.state.summary import summary as summary_of
+from mlcat_ingest.pipeline.state.inspection import summary as summary_of
 from support import small_store
 from support.catalog_server import running_catalog
 from support.fakes import group_urn

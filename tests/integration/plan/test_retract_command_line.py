@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.state.summary import summary
+from mlcat_ingest.pipeline.state.inspection import summary
 from support import small_store
 from support.catalog_server import running_catalog
 from support.small_store import GROUP, A, B, C, SmallStore
@@ -74,8 +74,8 @@ def test_alone_we_leave_nothing_and_a_new_run_brings_all_back(
 
     capfd.readouterr()
     assert call(["retract", recipe, "--yes"]) == 0
-    told = capfd.readouterr()
-    assert "Nothing of 'prod' is in the catalog." in told.err
+    reported = capfd.readouterr()
+    assert "Nothing of 'prod' is in the catalog." in reported.err
     assert content(store.stored(A, B, GROUP)) == left
 
     assert call([recipe, "-q"]) == 0

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import RecipeLockedError
-from mlcat_ingest.pipeline.state import parts, rows
-from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.lock import acquire
-from mlcat_ingest.pipeline.state.memory import StateOptions
-from mlcat_ingest.pipeline.state.parts import PartitionKey
-from mlcat_ingest.pipeline.state.rows import RecordRow
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
-from mlcat_ingest.pipeline.state.summary import summary
+from mlcat_ingest.pipeline.state import partitions, records
+from mlcat_ingest.pipeline.state.database import acquire, open_state
+from mlcat_ingest.pipeline.state.inspection import summary
+from mlcat_ingest.pipeline.state.partitions import PartitionKey
+from mlcat_ingest.pipeline.state.records import RecordRow
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from support.fakes import FakeSink
 
 pytestmark = pytest.mark.integration
@@ -28,13 +26,13 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:4567:default", "")
 def kept(url: str) -> Iterator[StateSession]:
     engine = open_state(url)
     for key in (HERE, TWICE, ELSEWHERE, OTHER):
-        parts.begin(engine, key, "s")
-        parts.pin(engine, key, {"run": "urn:li:mlModel:x"})
-        parts.finish(engine, key, {"since": 5}, 1_000, full=True)
+        partitions.begin(engine, key, "s")
+        partitions.save_identity(engine, key, {"run": "urn:li:mlModel:x"})
+        partitions.save_checkpoint(engine, key, {"since": 5}, 1_000, full=True)
         some = [
             RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)
         ]
-        rows.save(engine, [*some, RecordRow(key.id, "run", "none", "d", "", "", "", "", 1)])
+        records.save(engine, [*some, RecordRow(key.id, "run", "none", "d", "", "", "", "", 1)])
     engine.dispose()
     state = StateSession(url, StateOptions("r"), StatePolicy.EXISTING)
     state.open(FakeSink(place="http://catalog"))
@@ -66,7 +64,7 @@ def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, 
     }
     engine = open_state(url)
     digests = {
-        key: {known.digest for known in rows.known(engine, key.id, "run", ["1", "2"]).values()}
+        key: {known.digest for known in records.read(engine, key.id, "run", ["1", "2"]).values()}
         for key in (HERE, ELSEWHERE, OTHER)
     }
     engine.dispose()

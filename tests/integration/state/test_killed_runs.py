@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mlcat_ingest.pipeline.state.summary import summary
+from mlcat_ingest.pipeline.state.inspection import summary
 from support import killed_run
 from support.catalog_server import running_catalog
 from support.fakes import model_urn

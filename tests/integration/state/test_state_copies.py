@@ -9,15 +9,12 @@ import pytest
 from sqlalchemy import Engine, text
 
 from mlcat_ingest.errors import RecipeError, StateUnavailableError
-from mlcat_ingest.pipeline.state import parts, rows
-from mlcat_ingest.pipeline.state.checks import state_findings
-from mlcat_ingest.pipeline.state.database import copy_recipe, open_state
-from mlcat_ingest.pipeline.state.lock import held_state
-from mlcat_ingest.pipeline.state.memory import StateOptions
-from mlcat_ingest.pipeline.state.parts import Counts, PartitionKey
-from mlcat_ingest.pipeline.state.rows import RecordRow
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
-from mlcat_ingest.pipeline.state.summary import summary
+from mlcat_ingest.pipeline.state import partitions, records
+from mlcat_ingest.pipeline.state.database import held_state, open_state
+from mlcat_ingest.pipeline.state.inspection import state_findings, summary
+from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey, copy_recipe
+from mlcat_ingest.pipeline.state.records import RecordRow
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.engine import write_transaction
 from support.fakes import FakeSink
@@ -31,13 +28,13 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:0123:default", "")
 def fill(url: str) -> None:
     engine = open_state(url)
     for key in (KEY, OTHER):
-        parts.begin(engine, key, "s")
-        parts.pin(engine, key, {"run": "urn:li:mlModel:x"})
-        parts.finish(engine, key, {"since": 5}, 1_000, full=True)
+        partitions.begin(engine, key, "s")
+        partitions.save_identity(engine, key, {"run": "urn:li:mlModel:x"})
+        partitions.save_checkpoint(engine, key, {"since": 5}, 1_000, full=True)
         found = [
             RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(2_500)
         ]
-        rows.save(engine, found)
+        records.save(engine, found)
     engine.dispose()
 
 
@@ -77,11 +74,11 @@ def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
     state.close()
     assert summary(url, "r") == before
     engine = open_state(url)
-    assert parts.counts(engine, KEY) == {"run": Counts(2_500, 0)}
+    assert partitions.counts(engine, KEY) == {"run": Counts(2_500, 0)}
     engine.dispose()
 
 
-def test_a_newer_database_is_refused_and_an_older_one_not_brought_up(
+def test_a_newer_database_is_refused_and_an_older_one_not_taken_up(
     url: str, copy: Engine, copy_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(url)

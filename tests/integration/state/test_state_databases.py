@@ -13,13 +13,12 @@ from sqlalchemy import Engine, text
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
-from mlcat_ingest.pipeline.state import lock, parts, rows
-from mlcat_ingest.pipeline.state.checks import state_findings
+from mlcat_ingest.pipeline.state import database, partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
-from mlcat_ingest.pipeline.state.outcomes import Outcomes, Result, failing_tests
-from mlcat_ingest.pipeline.state.parts import Counts, PartitionKey
-from mlcat_ingest.pipeline.state.rows import KnownRecord, RecordRow
-from mlcat_ingest.pipeline.state.summary import reset, summary
+from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summary
+from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
+from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
+from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults, failing_tests
 from mlcat_ingest.sql.engine import write_transaction
 
 pytestmark = pytest.mark.integration
@@ -41,15 +40,15 @@ def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more:
 
 
 def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
-    parts.begin(engine, KEY, "s")
+    partitions.begin(engine, KEY, "s")
     again = open_state(url)
-    assert [found.key for found in parts.parts_of(again, "r")] == [KEY]
+    assert [found.key for found in partitions.partitions_of(again, "r")] == [KEY]
     again.dispose()
 
 
 def test_the_doctor_sees_whether_a_run_may_begin(url: str, engine: Engine) -> None:
     assert [one.outcome for one in state_findings(url, "r")] == ["ok", "ok"]
-    held = lock.acquire(engine, url, "r")
+    held = database.acquire(engine, url, "r")
     try:
         assert [one.outcome for one in state_findings(url, "r")] == ["ok", "warning"]
         assert [one.outcome for one in state_findings(url, "other")] == ["ok", "ok"]
@@ -58,39 +57,41 @@ def test_the_doctor_sees_whether_a_run_may_begin(url: str, engine: Engine) -> No
 
 
 def test_a_part_is_found_as_it_was_left(engine: Engine) -> None:
-    first = parts.begin(engine, KEY, "s")
+    first = partitions.begin(engine, KEY, "s")
     assert (first.pass_number, first.checkpoint, first.full_at_ms) == (1, None, None)
-    parts.finish(engine, KEY, {"since": 5}, 1_000, full=True)
-    parts.finish(engine, KEY, {"since": 6}, 2_000, full=False)
-    second = parts.begin(engine, KEY, "s")
+    partitions.save_checkpoint(engine, KEY, {"since": 5}, 1_000, full=True)
+    partitions.save_checkpoint(engine, KEY, {"since": 6}, 2_000, full=False)
+    second = partitions.begin(engine, KEY, "s")
     assert (second.pass_number, second.checkpoint) == (2, {"since": 6})
     assert (second.passed_at_ms, second.full_at_ms) == (2_000, 1_000)
 
 
 def test_changed_settings_drop_the_checkpoint_for_good(engine: Engine) -> None:
-    parts.begin(engine, KEY, "s")
-    parts.finish(engine, KEY, {}, 1_000, full=True)
-    assert parts.begin(engine, KEY, "other").checkpoint is None
-    assert parts.begin(engine, KEY, "other").checkpoint is None
+    partitions.begin(engine, KEY, "s")
+    partitions.save_checkpoint(engine, KEY, {}, 1_000, full=True)
+    assert partitions.begin(engine, KEY, "other").checkpoint is None
+    assert partitions.begin(engine, KEY, "other").checkpoint is None
 
 
 def test_rows_are_kept_by_kind_and_id_and_replaced(engine: Engine) -> None:
-    part_id = parts.begin(engine, KEY, "s").key.id
+    part_id = partitions.begin(engine, KEY, "s").key.id
     many = [row(part_id, f"r{n}") for n in range(1_200)]
-    rows.save(engine, [*many, row(part_id, "r1", kind="experiment", urns="")])
-    rows.save(engine, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
-    found = rows.known(engine, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
+    records.save(engine, [*many, row(part_id, "r1", kind="experiment", urns="")])
+    records.save(engine, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
+    found = records.read(engine, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
     assert len(found) == 1_200
     assert found["r0"] == KnownRecord("e", "", "", ("urn:a", "urn:b"))
-    assert rows.known(engine, part_id, "experiment", ["r1"]) == {"r1": KnownRecord("d", "", "", ())}
-    assert parts.counts(engine, KEY) == {"experiment": Counts(1, 0), "run": Counts(1_200, 0)}
-    assert rows.known(engine, part_id, "run", []) == {}
-    rows.save(engine, [])
+    assert records.read(engine, part_id, "experiment", ["r1"]) == {
+        "r1": KnownRecord("d", "", "", ())
+    }
+    assert partitions.counts(engine, KEY) == {"experiment": Counts(1, 0), "run": Counts(1_200, 0)}
+    assert records.read(engine, part_id, "run", []) == {}
+    records.save(engine, [])
 
 
 def test_fingerprints_and_reasons_are_found_by_kind(engine: Engine) -> None:
-    part_id = parts.begin(engine, KEY, "s").key.id
-    rows.save(
+    part_id = partitions.begin(engine, KEY, "s").key.id
+    records.save(
         engine,
         [
             row(part_id, "a", fingerprint="open"),
@@ -99,24 +100,24 @@ def test_fingerprints_and_reasons_are_found_by_kind(engine: Engine) -> None:
             row(part_id, "a", kind="experiment", fingerprint="active"),
         ],
     )
-    assert rows.column_of(engine, part_id, "run", "fingerprint") == {"a": "open"}
-    assert rows.column_of(engine, part_id, "run", "joined_fingerprint") == {"b": "versions"}
-    assert rows.column_of(engine, part_id, "run", "reason") == {"c": "422 not liked"}
-    assert parts.counts(engine, KEY)["run"] == Counts(3, 1)
+    assert records.column_of(engine, part_id, "run", "fingerprint") == {"a": "open"}
+    assert records.column_of(engine, part_id, "run", "joined_fingerprint") == {"b": "versions"}
+    assert records.column_of(engine, part_id, "run", "reason") == {"c": "422 not liked"}
+    assert partitions.counts(engine, KEY)["run"] == Counts(3, 1)
 
 
 def test_what_is_still_listed_is_noted(engine: Engine) -> None:
-    part_id = parts.begin(engine, KEY, "s").key.id
-    rows.save(engine, [row(part_id, f"r{n}") for n in range(700)])
-    rows.touch(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
+    part_id = partitions.begin(engine, KEY, "s").key.id
+    records.save(engine, [row(part_id, f"r{n}") for n in range(700)])
+    records.touch(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
     with engine.connect() as connection:
         seen = connection.scalar(text("SELECT count(*) FROM state_record WHERE seen_in_pass = 7"))
     assert seen == 600
 
 
 def test_a_sample_holds_acknowledged_entities_from_a_digest_on(engine: Engine) -> None:
-    part_id = parts.begin(engine, KEY, "s").key.id
-    rows.save(
+    part_id = partitions.begin(engine, KEY, "s").key.id
+    records.save(
         engine,
         [
             row(part_id, "a", digest="1"),
@@ -126,41 +127,41 @@ def test_a_sample_holds_acknowledged_entities_from_a_digest_on(engine: Engine) -
             row(part_id, "refused", digest="", reason="422: no"),
         ],
     )
-    assert rows.sample(engine, part_id, "2", 2) == ["urn:x", "urn:y", "urn:li:mlModel:c"]
-    assert rows.sample(engine, part_id, "", 1) == ["urn:li:mlModel:a"]
+    assert records.sample(engine, part_id, "2", 2) == ["urn:x", "urn:y", "urn:li:mlModel:c"]
+    assert records.sample(engine, part_id, "", 1) == ["urn:li:mlModel:a"]
 
 
 def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merged_again(
     engine: Engine,
 ) -> None:
-    part_id = parts.begin(engine, KEY, "s").key.id
+    part_id = partitions.begin(engine, KEY, "s").key.id
     held = {
         "one": "urn:a",
         "both": "urn:a\nurn:b",
         "part": "urn:a\nurn:c",
         "other": "urn:aa\nurn:d",
     }
-    rows.save(engine, [row(part_id, one, urns=urns) for one, urns in held.items()])
-    rows.delete_entities(engine, part_id, iter(["urn:a", "urn:b"]))
-    assert rows.known(engine, part_id, "run", held) == {
+    records.save(engine, [row(part_id, one, urns=urns) for one, urns in held.items()])
+    records.delete_entities(engine, part_id, iter(["urn:a", "urn:b"]))
+    assert records.read(engine, part_id, "run", held) == {
         "part": KnownRecord("", "", "", ("urn:c",)),
         "other": KnownRecord("d", "", "", ("urn:aa", "urn:d")),
     }
 
 
 def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
-    assert parts.pinned(engine, KEY) == {}
-    parts.pin(engine, KEY, {"run": "urn:1", "experiment": "urn:2"})
+    assert partitions.identity_of(engine, KEY) == {}
+    partitions.save_identity(engine, KEY, {"run": "urn:1", "experiment": "urn:2"})
     other = PartitionKey(KEY.recipe, KEY.sink, KEY.source, "elsewhere")
-    assert parts.pinned(engine, other) == {"run": "urn:1", "experiment": "urn:2"}
-    parts.pin(engine, other, {"run": "urn:3"})
-    assert parts.pinned(engine, KEY) == {"run": "urn:3"}
+    assert partitions.identity_of(engine, other) == {"run": "urn:1", "experiment": "urn:2"}
+    partitions.save_identity(engine, other, {"run": "urn:3"})
+    assert partitions.identity_of(engine, KEY) == {"run": "urn:3"}
 
 
-def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> Outcomes:
+def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> EvaluationResults:
     database = RunDatabase()
     database.start(engine, recipe, sink, run_ms=run_ms)
-    return Outcomes(database)
+    return EvaluationResults(database)
 
 
 def failing(*tests: str) -> TestOutcome:
@@ -176,28 +177,31 @@ def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
     assert failing_tests(engine, "other", "s") == {}
 
 
-def test_results_of_a_run_are_told_from_those_before(engine: Engine) -> None:
+def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) -> None:
     first, second = outcomes(engine, 1), outcomes(engine, 2)
     first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
     second.invalidate(["a", "b", "d"])
-    assert second.unevaluated() == 3
+    assert second.count_without_result() == 3
     second.save({"a": failing("t"), "b": failing("t")})
     second.save({"b": failing("t", "u")})  # a second time in the same run
-    second.without_result(["d", "e"])
-    new = Result(failing("t", "u"), failing(), fresh=True)
+    second.save_missing(["d", "e"])
+    new = EntityResult(failing("t", "u"), failing(), fresh=True)
     assert dict(second.groups()) == {
-        Result(failing("t"), failing("t"), fresh=True): 1,
+        EntityResult(failing("t"), failing("t"), fresh=True): 1,
         new: 1,
-        Result(failing("t"), failing(), fresh=False): 1,
+        EntityResult(failing("t"), failing(), fresh=False): 1,
     }
     assert new.newly_failing == {"t", "u"}
     assert list(second.entities(lambda found: "u" in found.failing)) == [("b", new)]
-    assert (second.unevaluated(), list(second.unevaluated_entities())) == (2, ["d", "e"])
+    assert (second.count_without_result(), list(second.entities_without_result())) == (
+        2,
+        ["d", "e"],
+    )
     third = outcomes(engine, 3)
     third.save({"d": failing("t")})
     # It failed before it had no result, so it is not new.
-    assert dict(third.groups())[Result(failing("t"), failing("t"), fresh=True)] == 1
-    assert third.unevaluated() == 0
+    assert dict(third.groups())[EntityResult(failing("t"), failing("t"), fresh=True)] == 1
+    assert third.count_without_result() == 0
 
 
 def test_what_is_removed_fails_nothing(engine: Engine) -> None:
@@ -210,25 +214,25 @@ def test_what_is_removed_fails_nothing(engine: Engine) -> None:
 
 
 def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -> None:
-    part_id = parts.begin(engine, KEY, "s").key.id
-    records = [row(part_id, f"{n:04}") for n in range(1201)]
-    rows.save(engine, [*records, row(part_id, "z", digest="", reason="refused")])
-    urns = [one.urns for one in records]
+    part_id = partitions.begin(engine, KEY, "s").key.id
+    rows = [row(part_id, f"{n:04}") for n in range(1201)]
+    records.save(engine, [*rows, row(part_id, "z", digest="", reason="refused")])
+    urns = [one.urns for one in rows]
     kept = outcomes(engine, 1)
     kept.save(dict.fromkeys(urns[:1000], failing()))
-    kept.without_result(urns[1000:1100])
-    found = list(kept.untested([part_id]))
+    kept.save_missing(urns[1000:1100])
+    found = list(kept.urns_without_result([part_id]))
     assert [urn for some in found for urn in some] == urns[1100:]
     later = outcomes(engine, 2)
-    assert sum(map(len, later.untested([part_id]))) == 201
+    assert sum(map(len, later.urns_without_result([part_id]))) == 201
 
 
 def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
     for recipe in ("r", "other"):
         key = PartitionKey(recipe, KEY.sink, KEY.source, "")
-        part_id = parts.begin(engine, key, "s").key.id
-        rows.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
-        parts.pin(engine, key, {"run": "urn:1"})
+        part_id = partitions.begin(engine, key, "s").key.id
+        records.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
+        partitions.save_identity(engine, key, {"run": "urn:1"})
         outcomes(engine, 1, recipe, KEY.sink).save({"a": failing("t")})
     assert reset(url, "r") is True
     assert reset(url, "r") is False
@@ -239,30 +243,30 @@ def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> Non
 
 
 def test_one_run_of_a_recipe_at_a_time(url: str, engine: Engine) -> None:
-    assert lock.holder(engine, url, "r") is None
-    held = lock.acquire(engine, url, "r")
-    holder = lock.holder(engine, url, "r")
+    assert database.holder(engine, url, "r") is None
+    held = database.acquire(engine, url, "r")
+    holder = database.holder(engine, url, "r")
     assert holder is not None
     assert (holder.pid, holder.host) == (os.getpid(), socket.gethostname())
     assert summary(url, "r").holder == holder
     expected = rf"another run of 'r' is at work: process {os.getpid()} on \S+, since 20.* UTC"
     with pytest.raises(RecipeLockedError, match=expected):
-        lock.acquire(engine, url, "r")
+        database.acquire(engine, url, "r")
     with pytest.raises(RecipeLockedError):
         reset(url, "r")
-    lock.acquire(engine, url, "another recipe/of the same database").release()
+    database.acquire(engine, url, "another recipe/of the same database").release()
     held.release()
     held.release()
-    assert lock.holder(engine, url, "r") is None
-    lock.acquire(engine, url, "r").release()
+    assert database.holder(engine, url, "r") is None
+    database.acquire(engine, url, "r").release()
 
 
 HOLD = """
 import sys, time
-from mlcat_ingest.pipeline.state import lock
+from mlcat_ingest.pipeline.state import database
 from mlcat_ingest.pipeline.state.database import open_state
 url = sys.argv[1]
-lock.acquire(open_state(url), url, "r")
+database.acquire(open_state(url), url, "r")
 print("held", flush=True)
 time.sleep(600)
 """
@@ -274,7 +278,7 @@ def test_the_lock_of_a_killed_run_is_free(url: str, engine: Engine) -> None:
     try:
         assert child.stdout.readline() == b"held\n"
         with pytest.raises(RecipeLockedError, match=f"process {child.pid} on"):
-            lock.acquire(engine, url, "r")
+            database.acquire(engine, url, "r")
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -282,19 +286,21 @@ def test_the_lock_of_a_killed_run_is_free(url: str, engine: Engine) -> None:
     _soon(engine, url).release()
 
 
-def _soon(engine: Engine, url: str) -> lock.Lock:
+def _soon(engine: Engine, url: str) -> database.Lock:
     """Take the lock, once the server has seen that its holder is gone."""
     until = time.monotonic() + 30
     while True:
         try:
-            return lock.acquire(engine, url, "r")
+            return database.acquire(engine, url, "r")
         except RecipeLockedError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)
 
 
-def test_the_database_of_a_newer_version_is_told_with_the_cure(url: str, engine: Engine) -> None:
+def test_the_database_of_a_newer_version_is_reported_with_the_cure(
+    url: str, engine: Engine
+) -> None:
     with write_transaction(engine) as connection:
         connection.execute(
             text(

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import open_state
-from mlcat_ingest.pipeline.state.memory import PartitionPass, StateOptions
-from mlcat_ingest.pipeline.state.outcomes import failing_tests
-from mlcat_ingest.pipeline.state.parts import PartitionKey
-from mlcat_ingest.pipeline.state.rows import KnownRecord, RecordRow
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass
+from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
+from mlcat_ingest.pipeline.state.results import failing_tests
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.tables import COMPONENT, MIGRATIONS, record
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.engine import open_engine, write_transaction
@@ -58,14 +57,14 @@ def test_a_run_goes_on_from_the_state_of_an_earlier_version(url: str) -> None:
         {"b": "joined"},
     )
     assert found.dirty("run") == ["refused"]
-    assert state.tracker.absent(found) == {model_urn("gone")}
+    assert state.tracker.entities.absent_urns(found) == {model_urn("gone")}
     state.close()
 
 
 def test_what_an_earlier_version_kept_stays_and_new_columns_are_empty(url: str) -> None:
     load(url)
     engine = open_state(url)
-    assert rows.known(engine, KEY.id, "run", ["a", "b"]) == {
+    assert records.read(engine, KEY.id, "run", ["a", "b"]) == {
         "a": KnownRecord("d1", "", "", (model_urn("a"),)),
         "b": KnownRecord("d2", "open", "joined", (model_urn("b"), model_urn("c"))),
     }
@@ -85,7 +84,7 @@ def test_names_are_not_looked_up_in_the_state_of_an_earlier_version_nor_is_it_mi
     state.close()
     engine = open_engine(url)
     with engine.connect() as connection:
-        assert len(pending(connection, COMPONENT, MIGRATIONS)) == 1
+        assert len(pending(connection, COMPONENT, MIGRATIONS)) == 2
     engine.dispose()
 
 
@@ -93,18 +92,18 @@ def test_a_record_that_equals_nothing_any_more_has_neither_fingerprint_nor_stamp
     url: str,
 ) -> None:
     engine = open_state(url)
-    part_id = parts.begin(engine, KEY, "s").key.id
+    part_id = partitions.begin(engine, KEY, "s").key.id
     urns = {"a": "urn:a", "b": "urn:b\nurn:c"}
     kept = ("d", "raw", '{"mlModelProperties":[1,5]}')
-    rows.save(
+    records.save(
         engine,
         [
             RecordRow(part_id, "run", one, "d", held, "", "", "", 1, *kept[1:])
             for one, held in urns.items()
         ],
     )
-    rows.delete_entities(engine, part_id, ["urn:c"])
+    records.delete_entities(engine, part_id, ["urn:c"])
     assert columns(engine) == {"a": kept, "b": ("", "", "")}
-    parts.invalidate(engine, KEY.recipe, KEY.sink)
+    partitions.invalidate(engine, KEY.recipe, KEY.sink)
     assert columns(engine) == {"a": ("", "", ""), "b": ("", "", "")}
     engine.dispose()

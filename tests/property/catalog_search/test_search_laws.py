@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.search import selection
-from mlcat_ingest.catalog.search.document import IndexedEntity, figure, make_document
-from mlcat_ingest.catalog.search.query_text import parse_query
+from mlcat_ingest.catalog.search.document import IndexedEntity, make_document, to_number
+from mlcat_ingest.catalog.search.query import parse_query
 from mlcat_ingest.catalog.search.request import (
     Condition,
     Criterion,
@@ -187,10 +187,10 @@ def test_tokens_are_stable(text: str) -> None:
         max_size=4,
     )
 )
-def test_figures_are_read_together_as_each_alone(values: list[Any]) -> None:
+def test_numbers_are_read_together_as_each_alone(values: list[Any]) -> None:
     metrics = [{"name": f"m{at}", "value": value} for at, value in enumerate(values)]
     aspects: dict[str, Any] = {"mlModelProperties": {"trainingMetrics": metrics}}
     document = make_document(IndexedEntity(model("m"), "mlModel", 1, 1, aspects))
-    read = [value for figures in document.figures for value in figures.values]
-    assert read == [*map(figure, values)]
-    assert [*map(type, read)] == [type(figure(value)) for value in values]
+    read = [value for numbers in document.numeric_fields for value in numbers.values]
+    assert read == [*map(to_number, values)]
+    assert [*map(type, read)] == [type(to_number(value)) for value in values]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.schema.values import Change, Direction, Write, Written
+from mlcat_ingest.catalog.schema.values import Change, Direction, Write, WriteResult
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import group, model
 
@@ -75,7 +75,7 @@ def writes(draw: st.DrawFn) -> Write:
 def state(store: Store, urns: list[str]) -> Any:
     """Return everything about `urns` that can be read, but for times."""
     held = store.get_many(urns)
-    related = store.related(urns, None, Direction.OUTGOING)
+    related_entities = store.related_entities(urns, None, Direction.OUTGOING)
     return {
         urn: {
             "aspects": {
@@ -87,15 +87,15 @@ def state(store: Store, urns: list[str]) -> Any:
                 for version in range(1, 12)
                 if (one := store.get_version(urn, name, version)) is not None
             ],
-            "edges": related[urn],
+            "edges": related_entities[urn],
         }
         for urn in urns
     }
 
 
-def singly(store: Store, batch: list[Write]) -> tuple[list[Written], int | None]:
+def singly(store: Store, batch: list[Write]) -> tuple[list[WriteResult], int | None]:
     """Write one after the other; return what became of them, and which was refused first."""
-    done: list[Written] = []
+    done: list[WriteResult] = []
     for at, write in enumerate(batch):
         try:
             done += store.write([write])

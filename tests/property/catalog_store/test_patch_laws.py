@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.store.patch.applying import apply_patch
-from mlcat_ingest.catalog.store.patch.reading import read_patch
+from mlcat_ingest.catalog.store.patch import apply_patch, read_patch
 
 ASPECT = "nobodyKnows"
 KEYS = {"entries": ["name", "by␟source"]}

@@ -6,8 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import Event, EventSpool
 
 STEPS = st.lists(st.sampled_from(["put", "done", "release", "killed"]), min_size=1, max_size=25)
 
@@ -23,7 +22,7 @@ def test_no_event_is_lost_and_none_comes_back_after_it_is_done(steps: list[str])
                 assert spool.put(Event(f"r{number}"))
                 there.add(f"r{number}")
                 continue
-            with spool.draining() as mine:
+            with spool.drain_lock() as mine:
                 assert mine
                 found = spool.claim(2, bool)
                 ids = {one.event.run_id for one in found}
@@ -31,7 +30,7 @@ def test_no_event_is_lost_and_none_comes_back_after_it_is_done(steps: list[str])
                 assert len(ids) == len(found) == min(2, len(there))
                 names = [one.name for one in found]
                 if step == "done":
-                    spool.done(names)
+                    spool.delete(names)
                     there -= ids
                 elif step == "release":
                     spool.release(names)

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions, UsedDataset
-from mlcat_ingest.links.features import Features
-from mlcat_ingest.links.index import FeatureIndex
-from mlcat_ingest.links.ladder import Links, climb, settle
+from mlcat_ingest.links.index import FeatureIndex, Features
+from mlcat_ingest.links.rules import Links, resolve, verify
 from mlcat_ingest.metadata.naming import Naming
 
 NAMES = ("a", "b", "driver_id", "x__a")
@@ -73,8 +72,8 @@ options = st.builds(LinkOptions, dataset_match=st.booleans(), signature_names=st
 def links(
     evidence: Evidence, store: list[FeatureIndex], known: set[str], chosen: LinkOptions
 ) -> Links:
-    claim, _ = climb(evidence, Features(store), chosen)
-    return settle(claim, known.__contains__, dangling=chosen.dangling)
+    candidate, _ = resolve(evidence, Features(store), chosen)
+    return verify(candidate, known.__contains__, dangling=chosen.dangling)
 
 
 @given(evidences, stores, catalogs, options)

@@ -48,8 +48,8 @@ def test_a_value_is_written_whole_or_refused(value: Any) -> None:
     try:
         data = dumps(value)
     except CodecError as error:
-        told = error.message
-        assert "$" in told  # the place is named
+        reported = error.message
+        assert "$" in reported  # the place is named
         return
     assert same(loads(data), value)
 

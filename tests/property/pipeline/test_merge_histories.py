@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.pipeline.merge import MergeRules
-from mlcat_ingest.pipeline.merge.base import mark, marks_in, text_of_keys
+from mlcat_ingest.pipeline.merge.applied import fingerprint, fingerprints_in, text_of_keys
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.merging import HOME, Shelf
 
 Writer = Literal["A", "B"]
@@ -118,15 +118,15 @@ class Story:
         getattr(self, step[0])(*step[1:])
 
     def ingest(self, writer: Writer, fresh: list[str] | None) -> None:
-        said: dict[str, dict[str, Any]] = {HOME: {"name": "n"}}
+        message: dict[str, dict[str, Any]] = {HOME: {"name": "n"}}
         if fresh is not None:
-            said.setdefault(self.collection.aspect, {})[self.collection.field] = (
+            message.setdefault(self.collection.aspect, {})[self.collection.field] = (
                 self.collection.make(fresh)
             )
         known = bool(self.shelf.aspects)
         had_base = f"mlcat.applied.{writer}" in self.shelf.field("customProperties", {})
         before = self.there()
-        merged = self.shelf.ingest(said, RULES[writer])
+        merged = self.shelf.ingest(message, RULES[writer])
         assert merged.no_base == (known and not had_base)
         after = self.there()
         if fresh is None:
@@ -135,7 +135,7 @@ class Story:
         self.oracle.ingest(writer, set(fresh))
         stayed = [name for name in before if name in after]
         assert after == [*stayed, *(name for name in fresh if name not in before)]
-        assert self.shelf.ingest(said, RULES[writer]).proposals == ()
+        assert self.shelf.ingest(message, RULES[writer]).proposals == ()
 
     def add(self, name: str) -> None:
         self.oracle.add(name)
@@ -186,7 +186,9 @@ class Story:
             if f"mlcat.applied.{writer}" in custom:
                 claims = self.shelf.base(writer).get(self.collection.aspect, {})
                 text = claims.get(self.collection.field, "")
-                assert marks_in(text) == marks_in(self._text(self.oracle.base[writer]))
+                assert fingerprints_in(text) == fingerprints_in(
+                    self._text(self.oracle.base[writer])
+                )
 
     def _text(self, claimed: set[str]) -> str:
         if self.collection.aspect == "globalTags":
@@ -292,4 +294,4 @@ def test_a_value_goes_only_while_it_is_still_the_one_we_wrote(history: list[Any]
         for writer in WRITERS:
             if f"mlcat.applied.{writer}" in shelf.field("customProperties", {}):
                 claimed = shelf.base(writer).get(HOME, {}).get("description")
-                assert claimed == (None if base[writer] is None else mark(base[writer]))
+                assert claimed == (None if base[writer] is None else fingerprint(base[writer]))

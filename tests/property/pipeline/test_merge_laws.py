@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.pipeline.merge import MergeRules
 from mlcat_ingest.pipeline.merge.aspects import MergedAspect, first_aspect, merge_aspect
-from mlcat_ingest.pipeline.merge.keys import RECORD_KEYS, keys_of
-from mlcat_ingest.recipe.merge import Policy
+from mlcat_ingest.pipeline.merge.rules import RECORD_KEYS, MergeRules, keys_of
+from mlcat_ingest.recipe.rules import Policy
 from support.merging import HOME, RULES, Shelf
 
 words = st.sampled_from("abcdefgh")
@@ -159,7 +158,7 @@ def _once(field: str, value: object) -> object:
 def test_a_claim_is_of_what_is_there(case: Case) -> None:
     name, stored, fresh = case
     merged: MergedAspect = merge_aspect(name, stored, fresh, RULES)
-    for field, text in merged.claims.items():
+    for field, text in merged.applied.items():
         assert text
         assert len(text) % 8 == 0
         assert field in (merged.value or {})

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.merge import MergedEntity, MergeRules, retract_entity, whole_entity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.merging import HOME, WRITER, Shelf
 
 OTHER = MergeRules("other")
@@ -20,7 +22,7 @@ KEPT: dict[Who, str] = {"us": "abc", "other": "pqr", "people": "xyz"}
 RECORDS = {"hyperParams": "name", "tags": "tag"}
 
 
-def said(names: list[str], *, scalar: str | None) -> dict[str, dict[str, Any]]:
+def message_of(names: list[str], *, scalar: str | None) -> dict[str, dict[str, Any]]:
     """What a source says of an entity that has `names` of everything."""
     aspects: dict[str, dict[str, Any]] = {
         HOME: {
@@ -43,14 +45,14 @@ def said(names: list[str], *, scalar: str | None) -> dict[str, dict[str, Any]]:
 
 def ingest(shelf: Shelf, who: Who, names: list[str]) -> None:
     if who == "us":
-        shelf.ingest(said(names, scalar="name"))
+        shelf.ingest(message_of(names, scalar="name"))
         return
     if who == "other":
-        fresh = said(names, scalar="externalUrl")
+        fresh = message_of(names, scalar="externalUrl")
         del fresh["versionProperties"]
         shelf.ingest(fresh, OTHER)
         return
-    aspects = said([], scalar=None)
+    aspects = message_of([], scalar=None)
     del aspects["versionProperties"]
     for aspect, fields in aspects.items():
         for field in fields:
@@ -59,7 +61,7 @@ def ingest(shelf: Shelf, who: Who, names: list[str]) -> None:
 
 def people_have(shelf: Shelf, aspect: str, field: str, names: list[str]) -> None:
     """Let people have exactly `names` of what is theirs in a field, and touch nothing else."""
-    mine = said(names, scalar=None)[aspect][field]
+    mine = message_of(names, scalar=None)[aspect][field]
     now = shelf.field(field, type(mine)(), aspect)
     if isinstance(now, dict):
         others = {key: one for key, one in now.items() if key not in KEPT["people"]}
@@ -141,11 +143,11 @@ def test_after_a_new_run_all_is_as_it_was(
     for who, some in history:
         ingest(shelf, who, some)
     ingest(shelf, "us", last)
-    before, claimed = content(shelf), shelf.base()
+    before, applied = content(shelf), shelf.base()
     retract(shelf)
-    shelf.ingest({**said(last, scalar="name"), "status": {"removed": False}})
+    shelf.ingest({**message_of(last, scalar="name"), "status": {"removed": False}})
     assert content(shelf) == before
-    assert shelf.base() == claimed
+    assert shelf.base() == applied
     assert not shelf.field("removed", False, "status")
 
 
@@ -161,7 +163,7 @@ def test_nothing_of_others_goes_where_all_say_the_same(
 ) -> None:
     shelf = Shelf()
     first: set[str] = set()
-    claimed: set[str] = set()
+    applied: set[str] = set()
     for who, some in history:
         if who == "people":
             there = set(shelf.field("groups", []))
@@ -172,13 +174,13 @@ def test_nothing_of_others_goes_where_all_say_the_same(
         else:
             fresh: dict[str, dict[str, Any]] = {HOME: {"name": "n", "groups": some}}
             shelf.ingest(fresh, MergeRules(WRITER) if who == "us" else OTHER)
-            claimed = set(some) if who == "other" else claimed
+            applied = set(some) if who == "other" else applied
     before = set(shelf.field("groups", []))
     wrote = f"mlcat.applied.{WRITER}" in shelf.field("customProperties", {})
     retract(shelf)
     after = set(shelf.field("groups", []))
     assert after <= before
     assert first & before <= after
-    assert claimed & before <= after | (first & before)
+    assert applied & before <= after | (first & before)
     if not wrote:
         assert after == before

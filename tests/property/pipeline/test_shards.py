@@ -6,15 +6,15 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcat_ingest.sources.base import Unit
-from mlcat_ingest.workflows.shard import balanced
-from support.mlflow_history import TOLD, Recipe, Server
+from mlcat_ingest.sources.base import Shard
+from mlcat_ingest.workflows.shard import balance
+from support.mlflow_history import REPORTED, Recipe, Server
 from support.shards import ShardedRecipe
 
 PURGES = ("purge_run", "purge_experiment", "purge_model", "vanish", "rename", "delete")
 
 steps = st.lists(
-    st.tuples(st.sampled_from((*TOLD, *PURGES, *PURGES)), st.integers(0, 11)), max_size=6
+    st.tuples(st.sampled_from((*REPORTED, *PURGES, *PURGES)), st.integers(0, 11)), max_size=6
 )
 filters = st.sampled_from([{}, {"experiments": {"deny": ["fraud"]}}, {"compat": "datahub"}])
 
@@ -43,18 +43,18 @@ sizes = st.lists(st.integers(1, 2_000), max_size=40)
 
 
 @given(sizes=sizes, most=st.integers(1, 12), least=st.integers(1, 1_000))
-def test_every_unit_is_in_one_part_and_no_part_is_much_larger_than_the_others(
+def test_every_shard_is_in_one_group_and_no_group_is_much_larger_than_the_others(
     sizes: list[int], most: int, least: int
 ) -> None:
-    units = [Unit(f"{at:03}", "", size) for at, size in enumerate(sizes)]
-    parts = balanced(units, most, least)
-    assert sorted(unit.key for part in parts for unit in part) == [unit.key for unit in units]
+    shards = [Shard(f"{at:03}", "", size) for at, size in enumerate(sizes)]
+    parts = balance(shards, most, least)
+    assert sorted(shard.key for part in parts for shard in part) == [shard.key for shard in shards]
     assert len(parts) <= most
-    loads = [sum(unit.size for unit in part) for part in parts]
+    loads = [sum(shard.size for shard in part) for part in parts]
     assert loads == sorted(loads, reverse=True)
     if loads:
         assert loads[0] <= sum(sizes) / len(parts) + max(sizes)
-    assert parts == balanced(units[::-1], most, least)
+    assert parts == balance(shards[::-1], most, least)
 
 
 def _fast_folder() -> str | None:

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.pipeline.flow.queues import Gate
-from mlcat_ingest.pipeline.merge import MergeRules, merge_entity
-from mlcat_ingest.pipeline.merge.stored import read_stored
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.write.conflicts import read_stored
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import group_urn, model_urn
 from support.interleaving import SteppedSink, Turns
@@ -21,7 +22,7 @@ PASSES = "abc"
 seeds = st.integers(0, 2**32 - 1)
 
 
-class Unhurried(Gate):
+class Unhurried(Cancellation):
     """Makes no pauses: whose turn it is decides, not the clock."""
 
     def pause(self, seconds: float) -> None:

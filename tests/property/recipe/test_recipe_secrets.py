@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.dump import recipe_to_yaml
-from mlcat_ingest.recipe.loader import parse
+from mlcat_ingest.recipe.loader import parse, recipe_to_yaml
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS, mask
-from mlcat_ingest.workflows.resolve import Resolved, resolve
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 
 MARK = "hYp0"
 secrets = st.text(
@@ -69,7 +68,7 @@ def recipe_with(places: dict[str, Any]) -> str:
 def printed(text: str, environ: dict[str, str]) -> str:
     """Everything that is printed of a recipe: its error, or its repr, its JSON and its YAML."""
     try:
-        resolved: Resolved = resolve(Recipe.parse(text, environ=environ, base_dir=Path("/r")))
+        resolved: ResolvedRecipe = resolve(Recipe.parse(text, environ=environ, base_dir=Path("/r")))
     except RecipeError as error:
         return f"{error} {error!r} {error.context}"
     recipe = resolved.recipe

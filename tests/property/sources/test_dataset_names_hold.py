@@ -6,10 +6,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.urn import check
-from mlcat_ingest.sources.dataset_names import FOLDED, normalised
 from mlcat_ingest.sources.dataset_places import LEVELS, place_of_uri
-from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.mapping.places import place_of
+from mlcat_ingest.sources.datasets import FOLDED, Datasets, normalise
+from mlcat_ingest.sources.mlflow.mapping.datasets import place_of
 from support.names import names, unhurried
 
 PATHS = ("s3", "gcs", "abs", "delta-lake", "file", "dbfs", "hdfs", "databricks")
@@ -36,14 +35,14 @@ tables = st.lists(
 @example(platform="bigquery", name="p.d.e_**", cut=True)
 @example(platform="file", name="./", cut=True)
 def test_normalising_again_changes_nothing(*, platform: str, name: str, cut: bool) -> None:
-    once = normalised(platform, name, cut=cut)
-    again = normalised(platform, once.name, cut=cut)
+    once = normalise(platform, name, cut=cut)
+    again = normalise(platform, once.name, cut=cut)
     assert (again.platform, again.name, again.part) == (platform, once.name, "")
 
 
 def named(uri: str) -> tuple[str, str] | None:
     place = place_of_uri(uri)
-    return None if place is None else normalised(*place)[:2]
+    return None if place is None else normalise(*place)[:2]
 
 
 @unhurried
@@ -70,7 +69,7 @@ def test_every_spelling_of_a_folder_is_one_dataset(
             named(spelling) for root in roots for spelling in (root, f"{root}/", f"{root}/{below}")
         }
         lead = "/" if platform in {"dbfs", "hdfs"} else ""
-        expected = normalised(platform, f"{lead}{bucket}/{key}")[:2]
+        expected = normalise(platform, f"{lead}{bucket}/{key}")[:2]
         assert found == {expected}
 
 
@@ -79,7 +78,7 @@ def test_every_spelling_of_a_folder_is_one_dataset(
 def test_the_case_of_a_table_matters_where_the_platform_keeps_it(parts: list[str]) -> None:
     table = ".".join(parts)
     for platform in LEVELS:
-        upper, lower = (normalised(platform, spelled) for spelled in (table.upper(), table.lower()))
+        upper, lower = (normalise(platform, spelled) for spelled in (table.upper(), table.lower()))
         assert (upper == lower) == (platform in FOLDED)
 
 
@@ -89,5 +88,5 @@ def test_whatever_was_logged_has_a_sound_urn_or_none(source_type: str, source: s
     place = place_of(source_type, source)
     if place is not None:
         datasets = Datasets()
-        urn = datasets.urn(datasets.named(*place), "PROD")
+        urn = datasets.urn(datasets.resolve(*place), "PROD")
         assert urn is None or check(urn)

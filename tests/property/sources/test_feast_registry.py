@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.sources.definitions.model import Broken, Definition
-from mlcat_ingest.sources.feast.raw import KINDS, RawObject, _fields, split_registry
-from mlcat_ingest.sources.feast.reader import FeastReader
+from mlcat_ingest.sources.definitions.tables import Broken, Definition
+from mlcat_ingest.sources.feast.registry import KINDS, RawObject, _fields, split_registry
+from mlcat_ingest.sources.feast.source import FeastReader
 from support.feast import REGISTRY, Objects, config, read, tables
 from support.registry_recipe import RegistryRecipe
 

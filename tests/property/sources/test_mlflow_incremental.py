@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
-from support.mlflow_history import TOLD, Recipe, Server, fast_folder
+from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
 """An abandoned run is not looked at in every pass any more: the price of that option."""
@@ -24,7 +24,7 @@ READS_ALL: list[dict[str, Any]] = [
 """Each pass lists everything, so each proves what is gone; without state nothing is proved."""
 
 Steps = list[list[tuple[str, int]]]
-changes = st.tuples(st.sampled_from(TOLD), st.integers(0, 11))
+changes = st.tuples(st.sampled_from(REPORTED), st.integers(0, 11))
 histories: st.SearchStrategy[Steps] = st.lists(
     st.lists(changes, max_size=6), min_size=1, max_size=7
 )
@@ -91,7 +91,7 @@ def compare(history: Steps, config: dict[str, Any], workspace: str) -> None:
                     getattr(server, change)(at)
             changed.ingest()
             everything.ingest()
-            assert said(changed) == said(everything, without=renamed(changed))
+            assert message_of(changed) == message_of(everything, without=renamed(changed))
             expected = removed(everything) | renamed(changed)
             assert removed(changed) >= expected
             proved = removed(changed) - expected
@@ -113,7 +113,7 @@ def test_late_edits_are_found_by_the_full_pass(history: Steps, late: int) -> Non
             changed.ingest()
             everything.ingest()
         changed.ingest(full=True)
-        assert said(changed) == said(everything, without=renamed(changed))
+        assert message_of(changed) == message_of(everything, without=renamed(changed))
 
 
 def renamed(recipe: Recipe) -> set[str]:
@@ -130,7 +130,9 @@ def removed(recipe: Recipe) -> set[str]:
     return {urn for urn, aspects in stored.items() if aspects.get("status", {}).get("removed")}
 
 
-def said(recipe: Recipe, without: Collection[str] | None = None) -> dict[str, dict[str, Aspect]]:
+def message_of(
+    recipe: Recipe, without: Collection[str] | None = None
+) -> dict[str, dict[str, Aspect]]:
     """Return what stands on each entity, whether it is removed or not."""
     left = renamed(recipe) if without is None else without
     return {

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.errors import CatalogRequestError
 from support.fakes import FakeSink
-from support.mlflow_history import TOLD, Recipe, Server, fast_folder
+from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
 PURGES = ("purge_run", "purge_experiment", "purge_model", "vanish", "rename", "delete")
 
 steps = st.lists(
-    st.tuples(st.sampled_from((*TOLD, *PURGES, *PURGES)), st.integers(0, 11)), max_size=6
+    st.tuples(st.sampled_from((*REPORTED, *PURGES, *PURGES)), st.integers(0, 11)), max_size=6
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from jinja2 import Environment
 
 from mlcat_ingest.airflow.provider import get_provider_info
-from mlcat_ingest.airflow.reports import joined, refused_by, summary_of
+from mlcat_ingest.airflow.reports import join_summaries, refused_by, summary_of
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.pipeline.report.report import (
     EntityCounts,
@@ -35,7 +35,7 @@ def a_report(**changes: object) -> Report:
 
 def test_summaries_of_shards_add_up() -> None:
     dropping = a_report(dropped={"mlModel: subTypes": 2, "mlModel: container": 1})
-    done = joined([summary_of(a_report()), summary_of(dropping), summary_of(dropping)])
+    done = join_summaries([summary_of(a_report()), summary_of(dropping), summary_of(dropping)])
     assert (done["shards"], done["records"], done["evaluated"]) == (2, 9, 6)
     assert done["entities"]["mlModel"]["created"] == 6
     assert done["failing_tests"] == {TEST: 3}
@@ -60,7 +60,7 @@ def test_what_several_runs_counted_is_added() -> None:
         "evaluated": 2,
     }
     summary = summary_of(report)
-    done = joined([summary, summary])
+    done = join_summaries([summary, summary])
     assert {name: summary[name] for name in counted} == counted
     assert {name: done[name] for name in counted} == {
         name: 2 * count for name, count in counted.items()
@@ -87,7 +87,7 @@ def test_changed_groups_are_named_as_far_as_they_fit_and_all_are_counted() -> No
 def test_a_group_that_several_shards_changed_is_counted_once() -> None:
     one = summary_of(a_report(changed_groups=2, changed_group_urns=("urn:a", "urn:b")))
     more = summary_of(a_report(changed_groups=5, changed_group_urns=("urn:b", "urn:c")))
-    done = joined([one, more])
+    done = join_summaries([one, more])
     assert done["changed_group_urns"] == ["urn:a", "urn:b", "urn:c"]
     assert done["changed_groups"] == 6
 
@@ -125,8 +125,8 @@ def gate_template() -> str:
 
 
 def test_what_was_not_evaluated_has_not_passed() -> None:
-    said = EvaluationSummary(not_evaluated="the service does not let us")
-    summary = joined([summary_of(a_report()), summary_of(a_report(evaluation=said))])
+    message = EvaluationSummary(not_evaluated="the service does not let us")
+    summary = join_summaries([summary_of(a_report()), summary_of(a_report(evaluation=message))])
     assert refused_by(summary, ".") == (
         "metadata tests were not evaluated: the service does not let us"
     )

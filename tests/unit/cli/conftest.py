@@ -9,7 +9,7 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import Resolved
+from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke, Result
 from support.sides import Sides
 
@@ -33,11 +33,11 @@ def invoke(capfd: pytest.CaptureFixture[str]) -> Iterator[Invoke]:
 def sides(monkeypatch: pytest.MonkeyPatch) -> Sides:
     made = Sides()
 
-    def load(path: str) -> Resolved:
+    def load(path: str) -> ResolvedRecipe:
         made.read.append(path)
         return made.resolved()
 
-    def resolve(recipe: Recipe) -> Resolved:
+    def resolve(recipe: Recipe) -> ResolvedRecipe:
         made.read.append(recipe)
         return replace(made.resolved(), recipe=recipe)
 

@@ -1,6 +1,7 @@
 """The exit status of a run with a hook drain: the worse of both, wherever a status is shown."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mlcat_ingest.cli import exit_status
 from mlcat_ingest.errors import (
     CatalogUnavailableError,
     MlcatError,
@@ -17,9 +19,9 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
     StateUnavailableError,
 )
-from mlcat_ingest.hooks.drain import Drained
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.drain import DrainResult
+from mlcat_ingest.hooks.spool import Event, EventSpool
+from mlcat_ingest.pipeline.report import report
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report, failure_of, worst
 from support.cli import Invoke, Result
 from support.fakes import FakeSource, model_urn
@@ -77,8 +79,8 @@ def bench(tmp_path: Path, invoke: Invoke, sides: Sides) -> Bench:
     return Bench(tmp_path, invoke, sides)
 
 
-def drains_to(monkeypatch: pytest.MonkeyPatch, found: Drained | MlcatError) -> None:
-    def drain_into(*_: object, **__: object) -> Drained:
+def drains_to(monkeypatch: pytest.MonkeyPatch, found: DrainResult | MlcatError) -> None:
+    def drain_into(*_: object, **__: object) -> DrainResult:
         if isinstance(found, MlcatError):
             raise found
         return found
@@ -92,7 +94,8 @@ def test_the_worse_of_run_and_drain_is_the_status_everywhere(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, run: int, drain: int
 ) -> None:
     left = 0 if drain == 0 else 1
-    drains_to(monkeypatch, Drained(events=1 - left, runs=1 - left, left=left, report=DRAINS[drain]))
+    result = DrainResult(events=1 - left, runs=1 - left, left=left, report=DRAINS[drain])
+    drains_to(monkeypatch, result)
     expected = min(run, drain, key=WORST.index)
     done = bench.run(run)
     assert done.code == expected
@@ -103,8 +106,8 @@ def test_the_worse_of_run_and_drain_is_the_status_everywhere(
     hooks = json.loads((bench.folder / "r.json").read_text())["hooks"]
     assert (hooks["exit_code"], hooks["left"]) == (drain, left)
     assert done.out.startswith("test: everything arrived") == (expected in {0, 3})
-    said = "0 events of 0 runs; 1 left" if left else "1 event of 1 run; 0 left"
-    assert f"  hooks        {said}" in done.out
+    message = "0 events of 0 runs; 1 left" if left else "1 event of 1 run; 0 left"
+    assert f"  hooks        {message}" in done.out
 
 
 @pytest.mark.parametrize(
@@ -141,3 +144,9 @@ def test_one_table_orders_the_statuses() -> None:
     for worse, better in pairwise(WORST):
         assert worst(better, worse) == worst(worse, better) == worse
     assert worst(0) == 0
+
+
+def test_each_status_is_reported_with_its_meaning() -> None:
+    constants = {name: value for name, value in vars(report).items() if name.startswith("EXIT_")}
+    listed = re.findall(r"^    (\d+) +(EXIT_\w+)  +\w", exit_status.__doc__ or "", re.MULTILINE)
+    assert {name: int(value) for value, name in listed} == constants

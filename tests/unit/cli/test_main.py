@@ -22,8 +22,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Put a command that only notes its arguments in the place of each."""
     calls: list[tuple[str, ...]] = []
 
-    def load(module: str) -> click.Command:
-        name = module.rpartition(".")[2]
+    def load(name: str) -> click.Command:
 
         @click.command(name, context_settings={"ignore_unknown_options": True})
         @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -314,8 +313,8 @@ def test_a_standard_output_on_a_full_disk_is_an_error_with_its_place() -> None:
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
-    said = "mlcat-ingest: standard output cannot be written: No space left on device\n"
-    assert (done.returncode, done.stderr) == (1, said)
+    sentence = "mlcat-ingest: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
 
 
 def test_characters_that_a_terminal_lacks_are_escaped() -> None:

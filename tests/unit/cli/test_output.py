@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from mlcat_ingest.cli import logs, output
-from mlcat_ingest.core.awaiting import Awaited
-from mlcat_ingest.pipeline.report.report import Progress
-from mlcat_ingest.workflows.plan.render import Line
+from mlcat_ingest.cli import output
+from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.pipeline.report.tally import Progress
+from mlcat_ingest.workflows.plan_render import Line
 
 NOW = Progress(records=1500, entities=1400, written=1300, evaluated=1200, elapsed_s=7.5)
 WORDS = "1,500 records read, 1,400 entities merged, 1,300 written, 1,200 evaluated"
@@ -80,16 +80,16 @@ def test_progress_says_who_does_not_answer(
     monkeypatch.setattr(output, "PLAIN_INTERVAL_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     caplog.set_level(logging.INFO)
-    silent = Awaited("http://mlflow:5000/x", 8.2, is_retried=True)
+    silent = UnansweredRequest("http://mlflow:5000/x", 8.2, is_retried=True)
     with output.progress(quiet=False) as show:
         assert show is not None
-        show(replace(NOW, awaited=replace(silent, seconds=4.9)))
-        show(replace(NOW, awaited=silent))
-    told = "no answer from http://mlflow:5000/x for 8 s, retrying"
+        show(replace(NOW, pending_request=replace(silent, seconds=4.9)))
+        show(replace(NOW, pending_request=silent))
+    reported = "no answer from http://mlflow:5000/x for 8 s, retrying"
     if terminal:
-        assert told in stderr.getvalue()
+        assert reported in stderr.getvalue()
     else:
-        assert caplog.messages == [WORDS, f"{told}; {WORDS}"]
+        assert caplog.messages == [WORDS, f"{reported}; {WORDS}"]
 
 
 def test_quiet_shows_no_progress() -> None:
@@ -108,7 +108,7 @@ def test_plain_progress_speaks_every_five_seconds(caplog: pytest.LogCaptureFixtu
 
 
 def test_progress_as_json_has_the_numbers(capfd: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(0, quiet=False, log_format="json")
+    output.configure_logging(0, quiet=False, log_format="json")
     now_s = 0.0
     show = output.PlainProgress(clock=lambda: now_s)
     now_s = 5.0
@@ -119,7 +119,7 @@ def test_progress_as_json_has_the_numbers(capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_record_is_one_line_without_secrets(capfd: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(0, quiet=False, log_format="text")
+    output.configure_logging(0, quiet=False, log_format="text")
     logging.getLogger("mlcat_ingest.x").warning("%s", "http://u:pa55@host\nforged \x1b[31m")
     logging.getLogger("mlcat_ingest.x").info("plain")
     first, second = capfd.readouterr().err.splitlines()
@@ -137,12 +137,12 @@ def log_a_failure() -> None:
 def test_tracebacks_come_with_debug_and_without_secrets(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    logs.set_up(1, quiet=False, log_format="text")
+    output.configure_logging(1, quiet=False, log_format="text")
     log_a_failure()
     err = capfd.readouterr().err
     assert "Traceback (most recent call last)" in err
     assert err.endswith("literal for int() with base 10: 'http://***@host'\n")
-    logs.set_up(1, quiet=False, log_format="json")
+    output.configure_logging(1, quiet=False, log_format="json")
     log_a_failure()
     line = json.loads(capfd.readouterr().err)
     assert line["traceback"].endswith("'http://***@host'")
@@ -157,13 +157,13 @@ def test_tracebacks_come_with_debug_and_without_secrets(
         (2, False, ["debug", "info", "theirs"]),
     ],
 )
-def test_how_much_is_said(
+def test_how_much_is_reported(
     verbosity: int,
     quiet: bool,  # noqa: FBT001 - parametrized
     shown: list[str],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    logs.set_up(verbosity, quiet=quiet, log_format="text")
+    output.configure_logging(verbosity, quiet=quiet, log_format="text")
     logging.getLogger("mlcat_ingest.x").debug("debug")
     logging.getLogger("mlcat_ingest.x").info("info")
     logging.getLogger("urllib3.connectionpool").warning("theirs")
@@ -176,7 +176,7 @@ def test_logging_to_a_stderr_that_nobody_reads_is_no_error(
     def fail(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    logs.set_up(0, quiet=False, log_format="text")
+    output.configure_logging(0, quiet=False, log_format="text")
     monkeypatch.setattr("click.echo", fail)
     logging.getLogger("mlcat_ingest.x").warning("unheard")
 

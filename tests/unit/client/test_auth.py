@@ -93,7 +93,7 @@ def test_a_datahubenv_that_cannot_be_read_is_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "message"),
     [
         ("my-host:8080", "is not an http"),
         ("ftp://host", "is not an http"),
@@ -106,9 +106,9 @@ def test_a_datahubenv_that_cannot_be_read_is_a_warning(
     ],
 )
 def test_addresses_that_cannot_work_are_refused_unechoed(
-    tmp_path: Path, server: str, said: str
+    tmp_path: Path, server: str, message: str
 ) -> None:
-    with pytest.raises(RecipeError, match=said) as caught:
+    with pytest.raises(RecipeError, match=message) as caught:
         resolve(environ={"MLCAT_SERVER": server}, home=tmp_path)
     assert "the environment (MLCAT_SERVER)" in str(caught.value)
     assert server not in str(caught.value)

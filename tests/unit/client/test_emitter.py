@@ -284,7 +284,7 @@ def test_a_single_refusal_names_everything(service: FakeService, client: Catalog
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "said"),
+    ("status", "kind", "sentence"),
     [
         (401, AuthenticationError, "the token came from the environment (MLCAT_TOKEN)"),
         (404, ProtocolMismatchError, "/gms at its end"),
@@ -294,12 +294,12 @@ def test_a_single_refusal_names_everything(service: FakeService, client: Catalog
     ],
 )
 def test_other_refusals_end_the_write(
-    service: FakeService, client: CatalogClient, status: int, kind: type[MlcatError], said: str
+    service: FakeService, client: CatalogClient, status: int, kind: type[MlcatError], sentence: str
 ) -> None:
     service.on("POST", MANY, Answer(status, {"message": "the words"}))
     with pytest.raises(kind) as caught:
         client.write([proposal("a"), proposal("b")])
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
     assert "made-up-token" not in str(caught.value)
     assert len(service.to("/aspects")) == 1
 

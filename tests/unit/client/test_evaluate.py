@@ -124,14 +124,14 @@ def test_a_batch_that_is_too_large_is_cut_to_size(
     ]
 
 
-def test_where_every_one_is_refused_the_reason_is_told(
+def test_where_every_one_is_refused_the_reason_is_reported(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", "/test", Answer(400, {"message": "unknown field shouldPush"}))
-    told = client.evaluator.evaluate_batch([A, B])
-    assert told.outcomes == {}
-    assert told.not_evaluated is not None
-    assert "400: unknown field shouldPush" in told.not_evaluated
+    reported = client.evaluator.evaluate_batch([A, B])
+    assert reported.outcomes == {}
+    assert reported.not_evaluated is not None
+    assert "400: unknown field shouldPush" in reported.not_evaluated
 
 
 @pytest.mark.parametrize(

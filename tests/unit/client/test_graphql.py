@@ -24,7 +24,7 @@ def test_a_query_on_the_wire(service: FakeService, client: CatalogClient) -> Non
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "said"),
+    ("answer", "kind", "message"),
     [
         (
             Answer(200, {"data": {"a": 1}, "errors": [{"message": "one"}, {"message": "two"}]}),
@@ -48,9 +48,13 @@ def test_a_query_on_the_wire(service: FakeService, client: CatalogClient) -> Non
     ],
 )
 def test_a_query_that_fails_raises(
-    service: FakeService, client: CatalogClient, answer: Answer, kind: type[MlcatError], said: str
+    service: FakeService,
+    client: CatalogClient,
+    answer: Answer,
+    kind: type[MlcatError],
+    message: str,
 ) -> None:
     service.on("POST", "/api/graphql", answer)
     with pytest.raises(kind) as caught:
         client.graphql("{ a }")
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -18,7 +18,7 @@ def reply(status: int, content: bytes, headers: Mapping[str, str] | None = None)
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"message": "no such urn", "status": 422, "stackTrace": "at x"}, "no such urn"),
         ({"error": "Validation Error", "message": "bad"}, "Validation Error: bad"),
@@ -28,12 +28,12 @@ def reply(status: int, content: bytes, headers: Mapping[str, str] | None = None)
         ([1], "no message"),
     ],
 )
-def test_each_json_shape_is_understood(body: object, said: str) -> None:
-    assert server_message(reply(422, dumps(body))) == said
+def test_each_json_shape_is_understood(body: object, message: str) -> None:
+    assert server_message(reply(422, dumps(body))) == message
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"plain  words\r\n", "plain words"),
         (b"", "no message"),
@@ -41,14 +41,14 @@ def test_each_json_shape_is_understood(body: object, said: str) -> None:
         (b"\x1b[31mred\x00\xff", "[31mred \ufffd"),
     ],
 )
-def test_text_is_made_fit_for_one_line(content: bytes, said: str) -> None:
-    assert server_message(reply(500, content)) == said
+def test_text_is_made_fit_for_one_line(content: bytes, message: str) -> None:
+    assert server_message(reply(500, content)) == message
 
 
 def test_long_messages_are_cut() -> None:
-    said = server_message(reply(500, b"x" * 100_000))
-    assert len(said) == MAX_MESSAGE
-    assert said.endswith("…")
+    message = server_message(reply(500, b"x" * 100_000))
+    assert len(message) == MAX_MESSAGE
+    assert message.endswith("…")
 
 
 @pytest.mark.parametrize(

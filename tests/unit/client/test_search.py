@@ -45,7 +45,7 @@ def test_old_versions_are_found_and_counted(service: FakeService, client: Catalo
         "/api/graphql",
         lambda _: Answer(body={"data": {"scrollAcrossEntities": next(pages)}}),
     )
-    found = client.search.owned("mlModel", "mlflow:s:default")
+    found = client.search.entities_of_source("mlModel", "mlflow:s:default")
     assert found.total == 2
     assert list(found.pages) == [[model_urn("m_1")], [model_urn("m_2")]]
     asked = [one.json()["variables"]["input"] for one in service.to("/api/graphql")]
@@ -140,7 +140,7 @@ def sent(service: FakeService, client: CatalogClient) -> Iterator[Mapping[str, A
     empty = {"scrollAcrossEntities": scroll_page(None), "mlModelGroup": None}
     service.on("POST", "/api/graphql", Answer(body={"data": empty}))
     for entity_type in SEARCHABLE:
-        client.search.owned(entity_type, "mlflow:s:default")
+        client.search.entities_of_source(entity_type, "mlflow:s:default")
     list(client.search.members(GROUP))
     client.search.datasets_like(["words"] * EXAMPLES)
     yield from (one.json() for one in service.to("/api/graphql"))

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
-from mlcat_ingest.hooks.drain import Drained, drain, wanted_by
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter
+from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.report import Report, failure_of
-from mlcat_ingest.pipeline.report.tally import Standing, Tally
+from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.named_runs import Brought, refused_among
+from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_runs
 from mlcat_ingest.workflows.resolve import resolve
 
 
@@ -20,7 +19,7 @@ def a_report(error: BaseException | None = None, *refused: str) -> Report:
     tally = Tally("r")
     for one in refused:
         tally.record_failed(one, "not usable")
-    standing = Standing(catalog="", passes=[], source_requests=0, catalog_requests=0, error=error)
+    standing = RunStatus(catalog="", passes=[], source_requests=0, catalog_requests=0, error=error)
     return tally.report(standing)
 
 
@@ -38,11 +37,11 @@ class Pipe:
         self._unknown = unknown
         self._refuses = refuses
 
-    def __call__(self, run_ids: Sequence[str]) -> Brought:
+    def __call__(self, run_ids: Sequence[str]) -> NamedRunsResult:
         self.asked.append(list(run_ids))
         refused = self._refuses & set(run_ids)
         report = a_report(self._errors.pop(0) if self._errors else None, *refused)
-        return Brought(report, self._unknown, refused)
+        return NamedRunsResult(report, self._unknown, refused)
 
 
 def a_spool(folder: Path, *run_ids: str) -> EventSpool:
@@ -54,7 +53,7 @@ def a_spool(folder: Path, *run_ids: str) -> EventSpool:
 
 def test_a_run_that_ended_twice_is_asked_for_once_and_both_events_go(tmp_path: Path) -> None:
     spool, pipe = a_spool(tmp_path, "a", "b", "a"), Pipe()
-    assert drain(spool, bool, pipe) == Drained(events=3, runs=2)
+    assert drain(spool, bool, pipe) == DrainResult(events=3, runs=2)
     assert sorted(pipe.asked[0]) == ["a", "b"]
     assert spool.pending() == 0
 
@@ -67,7 +66,7 @@ def test_what_a_failure_ends_stays_and_ends_the_drain(tmp_path: Path) -> None:
     assert drained.report is not None
     assert drained.report.failure == failure_of(CatalogUnavailableError("down"))
     assert len(pipe.asked) == 1
-    assert drain(spool, bool, Pipe()) == Drained(events=1, runs=1)
+    assert drain(spool, bool, Pipe()) == DrainResult(events=1, runs=1)
 
 
 def test_what_was_refused_stays_and_what_came_with_it_goes(tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_what_was_refused_stays_and_what_came_with_it_goes(tmp_path: Path) -> No
     drained = drain(spool, bool, pipe)
     assert (drained.events, drained.runs, drained.left, drained.exit_code) == (2, 2, 2, 4)
     assert len(pipe.asked) == 1
-    assert drain(spool, bool, Pipe()) == Drained(events=2, runs=1)
+    assert drain(spool, bool, Pipe()) == DrainResult(events=2, runs=1)
 
 
 def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Path) -> None:
@@ -97,14 +96,14 @@ def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Pa
     ],
 )
 def test_what_tells_of_no_run_may_be_of_any(letters: list[str], refused: set[str]) -> None:
-    assert refused_among(["aa", "bb", "cc"], letters) == refused
+    assert refused_runs(["aa", "bb", "cc"], letters) == refused
 
 
 def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
     pipe = Pipe()
 
-    def bring(run_ids: Sequence[str]) -> Brought:
+    def bring(run_ids: Sequence[str]) -> NamedRunsResult:
         if not pipe.asked:
             spool.put(Event("late"))
         return pipe(run_ids)
@@ -114,7 +113,7 @@ def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
 
 
 def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path) -> None:
-    def broken(run_ids: Sequence[str]) -> Brought:
+    def broken(run_ids: Sequence[str]) -> NamedRunsResult:
         raise ZeroDivisionError(run_ids)
 
     spool = a_spool(tmp_path, "a")
@@ -125,27 +124,27 @@ def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path)
 
 def test_where_another_drain_is_at_work_nothing_is_done(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
-    with EventSpool(tmp_path).draining():
+    with EventSpool(tmp_path).drain_lock():
         drained = drain(spool, bool, Pipe())
     assert (drained.busy, drained.left, drained.exit_code) == (True, 1, 0)
 
 
 def test_runs_that_no_source_has_are_counted_and_done(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a", "foreign")
-    assert drain(spool, bool, Pipe(unknown=["foreign"])) == Drained(2, 2, 1)
+    assert drain(spool, bool, Pipe(unknown=["foreign"])) == DrainResult(2, 2, 1)
     assert spool.pending() == 0
 
 
-def test_a_spool_that_cannot_be_used_is_said_with_its_place(tmp_path: Path) -> None:
+def test_a_spool_that_cannot_be_used_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateUnavailableError, match=r"file/spool .* --spool"):
         drain(EventSpool(tmp_path / "file" / "spool"), bool, Pipe())
 
 
-def test_events_are_told_apart_by_recipe_and_where_they_name_none_by_server() -> None:
+def test_events_are_distinguished_by_recipe_and_where_they_name_none_by_server() -> None:
     recipe = Recipe.for_tracking_uri("http://MLflow:5000/", "http://catalog:8080")
-    wanted = wanted_by(resolve(recipe), "/here/prod.yml")
-    assert wanted(Event("r", recipe="/elsewhere/prod.yml"))
-    assert not wanted(Event("r", recipe="/here/other.yml"))
-    assert wanted(Event("r", tracking_uri="http://mlflow:5000"))
-    assert not wanted(Event("r", tracking_uri="http://other:5000"))
+    accepts = event_filter(resolve(recipe), "/here/prod.yml")
+    assert accepts(Event("r", recipe="/elsewhere/prod.yml"))
+    assert not accepts(Event("r", recipe="/here/other.yml"))
+    assert accepts(Event("r", tracking_uri="http://mlflow:5000"))
+    assert not accepts(Event("r", tracking_uri="http://other:5000"))

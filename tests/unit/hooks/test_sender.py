@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.hooks import hasty
 from mlcat_ingest.hooks.background import main
-from mlcat_ingest.hooks.event import Event
 from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender
 from mlcat_ingest.hooks.settings import HookSettings
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import Event, EventSpool
 from support.ports import free_port
 
 
@@ -30,8 +28,8 @@ class Started:
         return self
 
     def wait(self) -> int:
-        with self.spool.draining():
-            self.spool.done([one.name for one in self.spool.claim(99, bool)])
+        with self.spool.drain_lock():
+            self.spool.delete([one.name for one in self.spool.claim(99, bool)])
         return 0
 
 
@@ -50,11 +48,11 @@ def started(spool: EventSpool, monkeypatch: pytest.MonkeyPatch) -> Started:
     return found
 
 
-def a_turn(spool: EventSpool) -> str:
-    """Take the turn, as a sender does before it starts a drain, and give it as an argument."""
-    turn = spool.turn()
-    assert turn is not None
-    return str(turn)
+def a_lease(spool: EventSpool) -> str:
+    """Take the lease, as a sender does before it starts a drain, and give it as an argument."""
+    lease = spool.lease()
+    assert lease is not None
+    return str(lease)
 
 
 def a_sender(spool: EventSpool, **settings: Any) -> Sender:
@@ -67,7 +65,7 @@ def test_many_events_are_one_drain_that_is_not_hooked_itself(
 ) -> None:
     sender = a_sender(spool, token="s3cret")
     for _ in range(50):
-        sender.poke("http://user:word@mlflow:5000")
+        sender.notify("http://user:word@mlflow:5000")
     sender._flush()
     [(command, options)] = started.calls
     assert command[:2] == [sys.executable, "-P"]
@@ -81,7 +79,7 @@ def test_many_events_are_one_drain_that_is_not_hooked_itself(
 
 def test_who_does_not_send_starts_nothing(spool: EventSpool, started: Started) -> None:
     sender = a_sender(spool, sends=False)
-    sender.poke("http://mlflow")
+    sender.notify("http://mlflow")
     sender._flush()
     assert started.calls == []
 
@@ -91,31 +89,31 @@ def test_at_the_end_of_a_process_a_drain_is_started_without_a_thread(
 ) -> None:
     sender = a_sender(spool)
     sender._flush()
-    sender.poke("http://mlflow")
+    sender.notify("http://mlflow")
     assert len(started.calls) == 1
     assert started.returncode == 0
 
 
 def test_after_a_drain_that_failed_the_next_waits(spool: EventSpool, started: Started) -> None:
-    spool.pause("the catalog is down")
-    first_s = spool.pause_s()
+    spool.backoff.record_failure("the catalog is down")
+    first_s = spool.backoff.remaining_s()
     assert 0 < first_s <= 10
     sender = a_sender(spool)
-    sender.poke("http://mlflow")
+    sender.notify("http://mlflow")
     sender._flush()
-    sender.poke("http://mlflow")
+    sender.notify("http://mlflow")
     assert started.calls == []
     for _ in range(30):
-        spool.pause("still down")
-    assert 290 < spool.pause_s() <= 600
-    spool.resume()
-    assert spool.pause_s() == 0
+        spool.backoff.record_failure("still down")
+    assert 290 < spool.backoff.remaining_s() <= 600
+    spool.backoff.reset()
+    assert spool.backoff.remaining_s() == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"failures": "x", "until_ms": 1}', "\x00"])
 def test_a_pause_that_cannot_be_read_is_none(text: str, spool: EventSpool) -> None:
     (spool.folder / "pause.json").write_text(text)
-    assert (spool.pause_s(), spool.why_paused()) == (0.0, None)
+    assert (spool.backoff.remaining_s(), spool.backoff.reason()) == (0.0, None)
 
 
 def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
@@ -125,59 +123,59 @@ def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
     monkeypatch.chdir(tmp_path)
     nobody = f"http://127.0.0.1:{free_port()}"
     spool.put(Event("s", tracking_uri=nobody))
-    assert main([a_turn(spool), str(spool.folder), "", nobody]) == 1
-    assert "127.0.0.1" in (spool.why_paused() or "")
+    assert main([a_lease(spool), str(spool.folder), "", nobody]) == 1
+    assert "127.0.0.1" in (spool.backoff.reason() or "")
     assert len(spool.waiting()) == 2
-    assert main([a_turn(spool), str(spool.folder), str(tmp_path / "none.yml"), ""]) == 1
-    assert "none.yml" in (spool.why_paused() or "")
+    assert main([a_lease(spool), str(spool.folder), str(tmp_path / "none.yml"), ""]) == 1
+    assert "none.yml" in (spool.backoff.reason() or "")
 
 
 def test_a_background_drain_beside_another_leaves_it_to_a_later_one(spool: EventSpool) -> None:
-    with spool.draining():
-        assert main([a_turn(spool), str(spool.folder), "/none.yml", ""]) == 1
-    assert spool.why_paused() is None
+    with spool.drain_lock():
+        assert main([a_lease(spool), str(spool.folder), "/none.yml", ""]) == 1
+    assert spool.backoff.reason() is None
 
 
 def test_a_background_drain_looks_again_once_it_has_given_its_turn_away(
     spool: EventSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[list[str]] = []
+    leases: list[list[str]] = []
 
     def drain_all(spool: EventSpool, recipe: str, server: str) -> None:
         assert (recipe, server) == ("r.yml", "")
-        turns.append(spool.waiting())
-        assert spool.turn() is None
-        if len(turns) == 1:  # right after the drain's last look, by a process that ends
+        leases.append(spool.waiting())
+        assert spool.lease() is None
+        if len(leases) == 1:  # right after the drain's last look, by a process that ends
             spool.put(Event("late"))
         else:
-            with spool.draining():
-                spool.done([one.name for one in spool.claim(99, bool)])
+            with spool.drain_lock():
+                spool.delete([one.name for one in spool.claim(99, bool)])
 
     monkeypatch.setattr(os, "nice", int)
-    monkeypatch.setattr(hasty, "drain_all", drain_all)
-    assert main([a_turn(spool), str(spool.folder), "r.yml", ""]) == 0
-    assert [len(one) for one in turns] == [1, 2]
-    os.close(int(a_turn(spool)))
+    monkeypatch.setattr("mlcat_ingest.hooks.drain.drain_all", drain_all)
+    assert main([a_lease(spool), str(spool.folder), "r.yml", ""]) == 0
+    assert [len(one) for one in leases] == [1, 2]
+    os.close(int(a_lease(spool)))
 
 
 def test_what_was_refused_is_no_reason_to_try_again_at_once(
     spool: EventSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "nice", int)
-    monkeypatch.setattr(hasty, "drain_all", lambda *_: None)
-    spool.pause("before")
-    assert main([a_turn(spool), str(spool.folder), "r.yml", ""]) == 0
-    assert (len(spool.waiting()), spool.why_paused()) == (1, None)
+    monkeypatch.setattr("mlcat_ingest.hooks.drain.drain_all", lambda *_: None)
+    spool.backoff.record_failure("before")
+    assert main([a_lease(spool), str(spool.folder), "r.yml", ""]) == 0
+    assert (len(spool.waiting()), spool.backoff.reason()) == (1, None)
 
 
 def test_only_one_process_has_the_turn_and_a_copy_of_it_keeps_it(spool: EventSpool) -> None:
-    turn = spool.turn()
-    assert turn is not None
-    copy = os.dup(turn)
-    os.close(turn)
-    assert spool.turn() is None
+    lease = spool.lease()
+    assert lease is not None
+    copy = os.dup(lease)
+    os.close(lease)
+    assert spool.lease() is None
     os.close(copy)
-    again = spool.turn()
+    again = spool.lease()
     assert again is not None
     os.close(again)
 
@@ -185,13 +183,13 @@ def test_only_one_process_has_the_turn_and_a_copy_of_it_keeps_it(spool: EventSpo
 def test_while_another_process_starts_a_drain_none_is_started(
     spool: EventSpool, started: Started
 ) -> None:
-    turn = int(a_turn(spool))
+    lease = int(a_lease(spool))
     sender = a_sender(spool)
     sender._flush()
-    sender.poke("http://mlflow")
+    sender.notify("http://mlflow")
     assert started.calls == []
-    os.close(turn)
-    sender.poke("http://mlflow")
+    os.close(lease)
+    sender.notify("http://mlflow")
     assert len(started.calls) == 1
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.hooks import enabling, server
-from mlcat_ingest.hooks.listening import Once
+from mlcat_ingest.hooks import listener, server
+from mlcat_ingest.hooks.listener import SingleWarning
 
 FLASK, ASGI, WITH_AUTH = object(), object(), object()
 
@@ -24,8 +24,8 @@ class Registry:
 @pytest.fixture(autouse=True)
 def handlers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Let an MLflow be installed whose handlers have nothing yet."""
-    monkeypatch.setattr(server, "warn", Once())
-    monkeypatch.setattr(enabling, "warn", Once())
+    monkeypatch.setattr(server, "warn", SingleWarning())
+    monkeypatch.setattr(listener, "warn", SingleWarning())
     for name in ("MLCAT_RECIPE", "MLCAT_SERVER", "MLCAT_SPOOL", "_MLFLOW_SGI_NAME"):
         monkeypatch.delenv(name, raising=False)
     found = {
@@ -38,15 +38,17 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name, module in found.items():
         module.__path__ = []
         monkeypatch.setitem(sys.modules, name, module)
-    said: Any = found
-    said["mlflow.server"].handlers = found["mlflow.server.handlers"]
-    said["mlflow.server"].app = FLASK
-    said["mlflow.server.fastapi_app"].app = ASGI
-    said["mlflow.server.auth"].create_app = lambda: WITH_AUTH
+    sentence: Any = found
+    sentence["mlflow.server"].handlers = found["mlflow.server.handlers"]
+    sentence["mlflow.server"].app = FLASK
+    sentence["mlflow.server.fastapi_app"].app = ASGI
+    sentence["mlflow.server.auth"].create_app = lambda: WITH_AUTH
     return found["mlflow.server.handlers"]
 
 
-def test_without_a_sink_mlflow_serves_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_sink_mlflow_serves_and_it_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     for _ in range(2):
         assert server.create_app() is FLASK
     assert server.create_app_with_auth() is WITH_AUTH

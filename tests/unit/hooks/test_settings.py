@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.hooks import HookConfig, enable, enabling
-from mlcat_ingest.hooks.config import VARIABLES, with_config
-from mlcat_ingest.hooks.listening import Once
-from mlcat_ingest.hooks.settings import HookSettings, spool_of
+from mlcat_ingest.hooks import HookConfig, enable, listener
+from mlcat_ingest.hooks.listener import SingleWarning
+from mlcat_ingest.hooks.settings import VARIABLES, HookSettings, spool_of, with_config
 
 SERVER = {"MLCAT_SERVER": "http://c"}
 
@@ -56,7 +55,7 @@ def test_waits_that_are_none_are_the_default(text: str) -> None:
     assert settings_of({**SERVER, "MLCAT_HOOK_FLUSH_S": text}).flush_s == 2.0
 
 
-def test_the_spool_is_where_it_is_said_to_be(tmp_path: Path) -> None:
+def test_the_spool_is_where_it_is_reported_to_be(tmp_path: Path) -> None:
     assert spool_of("/a/r.yml", environ={}) == Path("/a/.mlcat/spool")
     assert spool_of("/a/r.yml", environ={"MLCAT_SPOOL": "/b"}) == Path("/b")
     assert spool_of("/a/r.yml", str(tmp_path), environ={"MLCAT_SPOOL": "/b"}) == tmp_path
@@ -86,13 +85,13 @@ def test_what_a_config_leaves_out_the_environment_says() -> None:
     assert (found.server, found.spool) == ("http://c", Path("/s"))
 
 
-def test_every_problem_of_a_config_is_told_and_no_value() -> None:
+def test_every_problem_of_a_config_is_reported_and_no_value() -> None:
     config: Any = {"recipe": 3, "server": b"http://s3cret", "token": ["s3cret"], "debounce": 1}
     config |= {"send": "s3cret", "ranks": "s3cret", "flush_s": -1, "debounce_s": True, 7: 7}
     with pytest.raises(RecipeError, match="the config cannot be used: ") as caught:
         with_config(config, {})
-    told = str(caught.value)
-    assert "s3cret" not in told
+    reported = str(caught.value)
+    assert "s3cret" not in reported
     for problem in (
         "'recipe' has to be a path, not int",
         "'server' has to be a text, not bytes",
@@ -105,14 +104,14 @@ def test_every_problem_of_a_config_is_told_and_no_value() -> None:
         "7 is unknown;",
         "'recipe' and 'server' cannot both be given",
     ):
-        assert problem in f"{told};"
+        assert problem in f"{reported};"
 
 
 @pytest.fixture
 def unlistened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin as a process that was never told to listen."""
-    monkeypatch.setattr(enabling, "warn", Once())
-    monkeypatch.setattr(enabling, "_enabled", False)
+    monkeypatch.setattr(listener, "warn", SingleWarning())
+    monkeypatch.setattr(listener, "_enabled", False)
     for name in VARIABLES.values():
         monkeypatch.delenv(name, raising=False)
 

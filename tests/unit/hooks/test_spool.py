@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.hooks.event import Event
-from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.hooks.spool import Event, EventSpool, read_lines
 
 
 def anything(event: Event) -> bool:
@@ -19,7 +18,7 @@ def anything(event: Event) -> bool:
 
 
 def taken(spool: EventSpool, most: int = 1000) -> list[str]:
-    with spool.draining() as mine:
+    with spool.drain_lock() as mine:
         assert mine
         return [one.event.run_id for one in spool.claim(most, anything)]
 
@@ -29,12 +28,12 @@ def test_what_is_put_is_claimed_oldest_first_and_only_then_gone(tmp_path: Path) 
     for number in range(3):
         os.utime(tmp_path)
         assert spool.put(Event(f"r{number}"))
-    with spool.draining() as mine:
+    with spool.drain_lock() as mine:
         assert mine
         first = spool.claim(2, anything)
         assert len(spool.waiting()) == 1
         assert spool.pending() == 3
-        spool.done([one.name for one in first])
+        spool.delete([one.name for one in first])
         assert spool.pending() == 1
 
 
@@ -49,7 +48,7 @@ def test_what_a_killed_drain_had_claimed_waits_again(tmp_path: Path) -> None:
 def test_only_one_drains_at_a_time(tmp_path: Path) -> None:
     spool = EventSpool(tmp_path)
     assert not spool.is_draining()
-    with spool.draining() as mine, EventSpool(tmp_path).draining() as also:
+    with spool.drain_lock() as mine, EventSpool(tmp_path).drain_lock() as also:
         assert (mine, also) == (True, False)
         assert EventSpool(tmp_path).is_draining()
     assert not spool.is_draining()
@@ -57,13 +56,13 @@ def test_only_one_drains_at_a_time(tmp_path: Path) -> None:
 
 def test_who_only_looks_hinders_no_drain(tmp_path: Path) -> None:
     spool = EventSpool(tmp_path)
-    with spool.draining():
+    with spool.drain_lock():
         pass
     with (tmp_path / "busy.lock").open("rb") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
         looked = threading.Timer(0.2, fcntl.flock, (looking, fcntl.LOCK_UN))
         looked.start()
-        with spool.draining() as mine:
+        with spool.drain_lock() as mine:
             assert mine
         looked.join()
 
@@ -72,7 +71,7 @@ def test_events_of_others_and_those_that_failed_before_stay(tmp_path: Path) -> N
     spool = EventSpool(tmp_path)
     spool.put(Event("mine", recipe="/a/recipe.yml"))
     spool.put(Event("theirs", recipe="/a/other.yml"))
-    with spool.draining():
+    with spool.drain_lock():
         found = spool.claim(9, lambda one: one.is_for("/elsewhere/recipe.yml"))
         assert [one.event.run_id for one in found] == ["mine"]
         spool.release([one.name for one in found])
@@ -87,7 +86,8 @@ def test_a_full_spool_takes_no_more_and_counts_what_it_did_not_take(tmp_path: Pa
     full = EventSpool(tmp_path, max_events=2)
     assert not full.put(Event("c"))
     assert not full.put(Event("d"))
-    assert ['"c"' in line or '"d"' in line for line in spool.dropped()] == [True, True]
+    dropped = read_lines(spool.dropped_file)
+    assert ['"c"' in line or '"d"' in line for line in dropped] == [True, True]
     taken(spool)
     assert full.put(Event("e"))
 
@@ -100,10 +100,10 @@ def test_what_is_too_old_or_no_event_is_dropped_and_counted(tmp_path: Path) -> N
     (tmp_path / "new" / "0000000000001-1-torn.json").write_bytes(b'{"run_id": "t')
     assert taken(spool) == []
     assert spool.pending() == 0
-    told = spool.dropped()
-    assert len(told) == 2
-    assert "not an event" in told[0]
-    assert "too old" in told[1]
+    reported = read_lines(spool.dropped_file)
+    assert len(reported) == 2
+    assert "not an event" in reported[0]
+    assert "too old" in reported[1]
 
 
 @pytest.mark.parametrize(

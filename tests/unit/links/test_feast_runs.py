@@ -3,8 +3,8 @@
 import pytest
 
 from mlcat_ingest.links.evidence import Evidence, LinkOptions, feast_tags
-from mlcat_ingest.links.features import Features
-from mlcat_ingest.links.ladder import Links, climb, settle
+from mlcat_ingest.links.index import Features
+from mlcat_ingest.links.rules import Links, resolve, verify
 from support.feast_runs import (
     WIDE,
     WIDE_VIEW,
@@ -28,9 +28,9 @@ def links(name: str, columns: frozenset[str] | None = None, file: str | None = N
     found = Evidence(
         feast=feast_tags(run["tags"], run["params"]), columns=columns, features_file=file
     )
-    claim, problems = climb(found, FEATURES, LinkOptions())
+    candidate, problems = resolve(found, FEATURES, LinkOptions())
     assert problems == []
-    return settle(claim, lambda _: True, dangling=False)
+    return verify(candidate, lambda _: True, dangling=False)
 
 
 @pytest.mark.parametrize(

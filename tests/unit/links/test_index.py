@@ -2,9 +2,8 @@
 
 import tracemalloc
 
-from mlcat_ingest.links.features import Features
-from mlcat_ingest.links.index import FeatureIndex
-from mlcat_ingest.links.refs import Ref
+from mlcat_ingest.links.index import FeatureIndex, Features
+from mlcat_ingest.links.references import Ref
 from mlcat_ingest.metadata.naming import Naming
 
 FEAST = Naming("feast")

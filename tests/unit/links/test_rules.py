@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions, UsedDataset
-from mlcat_ingest.links.features import Features
-from mlcat_ingest.links.index import FeatureIndex
-from mlcat_ingest.links.ladder import Links, climb, settle
+from mlcat_ingest.links.index import FeatureIndex, Features
+from mlcat_ingest.links.rules import Links, resolve, verify
 from mlcat_ingest.metadata.naming import Naming
 
 FEAST = Naming("feast")
@@ -40,8 +39,8 @@ def links(
     **options: Any,
 ) -> Links:
     found = LinkOptions(**options)
-    claim, _ = climb(evidence, Features(indexes or (RIDES, OTHER)), found)
-    return settle(claim, exists, dangling=found.dangling)
+    candidate, _ = resolve(evidence, Features(indexes or (RIDES, OTHER)), found)
+    return verify(candidate, exists, dangling=found.dangling)
 
 
 def feast(*refs: str, project: str | None = "rides", **more: Any) -> Evidence:
@@ -261,16 +260,16 @@ def test_the_spec_of_a_model_names_its_inputs() -> None:
 @pytest.mark.parametrize(
     "text", ["!!python/object/apply:os.abort []", "[", "input_columns: 3", "a: &a [*a]", "\x00"]
 )
-def test_a_spec_that_is_none_is_said_and_the_next_rule_asked(text: str) -> None:
+def test_a_spec_that_is_none_is_reported_and_the_next_rule_asked(text: str) -> None:
     evidence = Evidence(feature_specs=(text,), feast=FeastTags("rides", ("drivers:rate",)))
-    claim, problems = climb(evidence, Features([RIDES]), LinkOptions())
-    assert claim.rule == "feast.feature_refs"
+    candidate, problems = resolve(evidence, Features([RIDES]), LinkOptions())
+    assert candidate.rule == "feast.feature_refs"
     assert [one.partition(":")[0] for one in problems] == ["feature_spec.yaml"]
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])
-def test_a_file_of_references_that_is_none_is_said(text: str) -> None:
-    _, problems = climb(Evidence(features_file=text), Features([RIDES]), LinkOptions())
+def test_a_file_of_references_that_is_none_is_reported(text: str) -> None:
+    _, problems = resolve(Evidence(features_file=text), Features([RIDES]), LinkOptions())
     assert [one.partition(":")[0] for one in problems] == ["feast_features.json"]
 
 

@@ -141,7 +141,7 @@ def test_pydantic_shows_what_is_wrong_with_a_template() -> None:
         ({"platform": "x" * 400}, "too long"),
         ({"instance": "x" * 300}, "too long"),
         ({"workspace": "é" * 60}, "too long"),
-        ({"workspace": "\ud800"}, "half a surrogate pair"),
+        ({"workspace": "\ud800"}, "a lone surrogate"),
     ],
 )
 def test_a_naming_that_leaves_no_room_is_refused(wrong: dict[str, Any], sentence: str) -> None:

@@ -72,7 +72,7 @@ def test_helpers_build_what_their_names_say() -> None:
         ("mlModel", ("urn:li:dataPlatform:(a", "a", "PROD"), "unbalanced parentheses"),
         ("mlModel", ("urn:li:tag:a", "a", "PROD"), "is not a URN of a dataPlatform"),
         ("dataJob", ("urn:li:dataFlow:(a,b)", "j"), "does not have 3 parts"),
-        ("tag", ("\ud800",), "half a surrogate pair"),
+        ("tag", ("\ud800",), "a lone surrogate"),
         ("tag", (" x",), None),
         ("tag", ("x ",), "ends with white space"),
         ("tag", ("x\x00",), "ends with white space"),

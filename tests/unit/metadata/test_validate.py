@@ -68,10 +68,10 @@ def test_one_wrong_record_among_many_alike_is_named(at: int, wrong: object, sent
     assert problems("mlModelProperties", {"trainingMetrics": newer}) == []
 
     for found in (metrics, newer):
-        [told] = problems(
+        [reported] = problems(
             "mlModelProperties", {"trainingMetrics": [*found[:at], wrong, *found[at + 1 :]]}
         )
-        assert told.startswith(f"trainingMetrics[{at}]{sentence}")
+        assert reported.startswith(f"trainingMetrics[{at}]{sentence}")
 
 
 def test_null_in_one_of_many_records_unsets_its_field() -> None:
@@ -174,7 +174,9 @@ def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> Non
         ),
     ],
 )
-def test_what_is_wrong_is_told(entity_type: str, aspect: str, value: object, sentence: str) -> None:
+def test_what_is_wrong_is_reported(
+    entity_type: str, aspect: str, value: object, sentence: str
+) -> None:
     (found,) = problems(aspect, value, entity_type)
     assert sentence in found
 
@@ -185,7 +187,7 @@ def test_open_types_and_aspects_without_a_typed_form_are_taken_as_they_are() -> 
     assert problems("forms", {"anything": 1}) == []
 
 
-def test_all_problems_are_told_up_to_a_bound() -> None:
+def test_all_problems_are_reported_up_to_a_bound() -> None:
     few = {"name": 1, "description": 2, "hyperParams": [{}, {"name": 3}]}
     assert len(problems("mlModelProperties", few)) == 4
     many: dict[str, Any] = {

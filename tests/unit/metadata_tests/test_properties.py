@@ -1,15 +1,17 @@
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlcat_ingest.catalog.limits import NAMES
-from mlcat_ingest.catalog.metadata_tests.definition import FIELDS_DESCRIBED
-from mlcat_ingest.catalog.metadata_tests.properties import PropertyReader
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.rest.metadata_tests import fetch_aspects
+from mlcat_ingest.metadata_tests.definition import FIELDS_DESCRIBED
+from mlcat_ingest.metadata_tests.properties import PropertyReader
 from support.catalog_store import feature, group, model, put
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
@@ -23,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def values(store: Store, urn: str, path: str) -> list[Any]:
     """Read one path, loading as often as it takes."""
-    reader = PropertyReader(store, [urn], [path])
+    reader = PropertyReader(store.get_many, [urn], [path])
     while (found := reader.values(urn, path)) is None:
         assert reader.load()
     assert not reader.load()
@@ -132,7 +134,7 @@ def test_a_path_reads_the_same_whatever_else_is_read(store: Store, also: list[st
     }
 
     for paths in (expected, ["container.container"], ["urn"]):
-        reader = PropertyReader(store, [first, second], [*paths, *also])
+        reader = PropertyReader(partial(fetch_aspects, store), [first, second], [*paths, *also])
         found: dict[str, list[Any] | None] = {}
         for _ in range(3):
             found = {path: reader.values(first, path) for path in expected}

@@ -17,9 +17,10 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
-from mlcat_ingest.pipeline.merge.weight import HEAVIEST
+from mlcat_ingest.pipeline.merge.limits import HEAVIEST
 from mlcat_ingest.pipeline.report.render import as_json
-from mlcat_ingest.pipeline.report.report import EntityCounts, Progress, Report
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.tally import Progress
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -249,7 +250,7 @@ def test_memory_does_not_hold_what_was_written() -> None:
         def __del__(self) -> None:
             alive.discard(self.number)
 
-    class Forgetful(FakeSink):
+    class NoState(FakeSink):
         def write(self, proposals: Sequence[Proposal]) -> list[object]:  # type: ignore[override]
             nonlocal most
             del proposals
@@ -264,7 +265,7 @@ def test_memory_does_not_hold_what_was_written() -> None:
         assert isinstance(record, int)
         return [Entity(model_urn(f"r{record}"), {"mlModelProperties": Tracked(record)})]
 
-    report = run(FakeSource(pages(), mapping), Forgetful())
+    report = run(FakeSource(pages(), mapping), NoState())
     assert report.entities["mlModel"].created == 20_000
     assert most < 3_000
 
@@ -609,8 +610,8 @@ def test_the_report_of_a_run_that_goes_on_can_be_kept(monkeypatch: pytest.Monkey
     assert json.loads(as_json(kept[-1]))["exit_code"] is None
 
 
-def test_progress_is_told() -> None:
-    told: list[Progress] = []
+def test_progress_is_reported() -> None:
+    reported: list[Progress] = []
     go_on = threading.Event()
 
     def pages() -> Iterator[list[Entity]]:
@@ -618,12 +619,12 @@ def test_progress_is_told() -> None:
         go_on.wait(30)
 
     def progress(now: Progress) -> None:
-        told.append(now)
+        reported.append(now)
         if now.records:
             go_on.set()
 
     run(FakeSource(pages()), FakeSink(), progress=progress)
-    assert told[-1].records == 10
+    assert reported[-1].records == 10
 
 
 def test_a_run_without_failure_raises_nothing() -> None:

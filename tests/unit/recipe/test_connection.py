@@ -9,7 +9,7 @@ from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import RecipeModel, content_of, names_of
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.problems import Origin
-from mlcat_ingest.recipe.validate import validated
+from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.workflows.resolve import resolve
@@ -40,8 +40,8 @@ OLD_KEYS = [
 ]
 
 
-def said(**raw: Any) -> tuple[ConnectionConfig | None, list[str]]:
-    config, problems = validated(ConnectionConfig, raw, (), ORIGIN)
+def message_of(**raw: Any) -> tuple[ConnectionConfig | None, list[str]]:
+    config, problems = validate_config(ConnectionConfig, raw, (), ORIGIN)
     return config, [problem.render() for problem in problems]
 
 
@@ -52,8 +52,8 @@ def beside(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "other"), OLD_KEYS)
 def test_an_old_key_means_what_the_new_one_does(name: str, other: str) -> None:
     value = VALUES[name]
-    new, _ = said(**{name: value}, **beside(name))
-    old, _ = said(**{other: OTHER_VALUES.get(other, value)}, **beside(name))
+    new, _ = message_of(**{name: value}, **beside(name))
+    old, _ = message_of(**{other: OTHER_VALUES.get(other, value)}, **beside(name))
     assert new is not None
     assert new == old
     assert getattr(new, name) != ConnectionConfig.model_fields[name].default
@@ -63,7 +63,7 @@ def test_an_old_key_means_what_the_new_one_does(name: str, other: str) -> None:
 def test_both_keys_are_one_problem_at_the_old_one(name: str, other: str) -> None:
     value = VALUES[name]
     raw = {other: OTHER_VALUES.get(other, value), name: value, **beside(name)}
-    _, problems = said(**raw)
+    _, problems = message_of(**raw)
     assert problems == [f"{other}: says the same as `{name}`; keep one"]
 
 
@@ -90,11 +90,11 @@ def test_both_keys_are_one_problem_at_the_old_one(name: str, other: str) -> None
     ],
 )
 def test_a_problem_is_at_the_key_that_was_written(raw: dict[str, Any], problems: list[str]) -> None:
-    assert said(**raw)[1] == problems
+    assert message_of(**raw)[1] == problems
 
 
-def test_all_problems_are_told_at_once() -> None:
-    _, problems = said(max_attempts=0, tls="off", timeout_sec=-1, colour="red")
+def test_all_problems_are_reported_at_once() -> None:
+    _, problems = message_of(max_attempts=0, tls="off", timeout_sec=-1, colour="red")
     keys = [problem.partition(":")[0] for problem in problems]
     assert sorted(keys) == ["colour", "max_attempts", "timeout_sec", "tls"]
 
@@ -109,19 +109,19 @@ sink:
     retries: 3
     max_attempts: 4
 """
-    with pytest.raises(RecipeError) as told:
+    with pytest.raises(RecipeError) as reported:
         resolve(Recipe.parse(text))
     sentence = "sink.config.max_attempts: says the same as `retries`; keep one"
-    assert f"recipe.yml:7: {sentence}" in str(told.value)
-    with pytest.raises(RecipeError) as told:
+    assert f"recipe.yml:7: {sentence}" in str(reported.value)
+    with pytest.raises(RecipeError) as reported:
         resolve(Recipe.parse(text.replace("    retries: 3\n", "").replace("4", "0")))
-    assert "recipe.yml:6: sink.config.max_attempts: has to be 1 or more" in str(told.value)
+    assert "recipe.yml:6: sink.config.max_attempts: has to be 1 or more" in str(reported.value)
 
 
 def test_an_old_key_without_a_value_is_left_out() -> None:
-    config, _ = said(tls=None, insecure_tls=None)
+    config, _ = message_of(tls=None, insecure_tls=None)
     assert config is None
-    config, _ = said(insecure_tls=None)
+    config, _ = message_of(insecure_tls=None)
     assert config is not None
     assert config.verify is None
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr
 
 from mlcat_ingest.recipe.disclosure import disclose
+from mlcat_ingest.recipe.draft import interpolate
 from mlcat_ingest.recipe.fields import OptionalSecret, Public, PublicStr, RecipeModel, ServiceUrl
-from mlcat_ingest.recipe.interpolate import interpolate
-from mlcat_ingest.recipe.paths import RecipePath, RecipeUrl
 from mlcat_ingest.recipe.secrets import mask
+from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
 
 
 class Kind(Enum):

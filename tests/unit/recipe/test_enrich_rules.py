@@ -3,8 +3,8 @@
 import pytest
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.recipe.enrich import EnrichRule, OwnerRule
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.rules import EnrichRule, OwnerRule
 
 
 def rules(text: str) -> list[EnrichRule]:
@@ -35,7 +35,7 @@ def test_urns_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{}", "enrich[0]: adds nothing; give it one of add_tags"),
         ("{add_tags: []}", "enrich[0]: adds nothing"),
@@ -60,7 +60,7 @@ def test_urns_stay_as_they_are() -> None:
         ("{type: add_tags}", "enrich[0].type: is a list of rules here"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, told: str) -> None:
+def test_what_is_wrong_is_reported(text: str, reported: str) -> None:
     with pytest.raises(RecipeValidationError) as caught:
         rules(text)
-    assert any(told in problem for problem in caught.value.problems), caught.value.problems
+    assert any(reported in problem for problem in caught.value.problems), caught.value.problems

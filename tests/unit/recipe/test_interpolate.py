@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.recipe.interpolate import MAX_FILE_BYTES, interpolate
-from mlcat_ingest.recipe.secrets import Substituted, mask
+from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, interpolate
+from mlcat_ingest.recipe.secrets import SubstitutedText, mask
 
 ENV = {"A": "alpha", "EMPTY": "", "NESTED": "${A} $${A} {x}: [y]", "API_TOKEN": "tok-12345"}
 FORMS = "write ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; a literal ${ is $${"
@@ -107,7 +107,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_what_came_from_outside_is_marked_and_masked() -> None:
     value = expand("u:${A}:${API_TOKEN}")
-    assert isinstance(value, Substituted)
+    assert isinstance(value, SubstitutedText)
     assert value.template == "u:${A}:${API_TOKEN}"
     assert value.pieces == ("alpha", "tok-12345")
     assert mask("alpha and tok-12345") == "*** and ***"
@@ -115,6 +115,6 @@ def test_what_came_from_outside_is_marked_and_masked() -> None:
 
 def test_defaults_are_the_recipes_own_words() -> None:
     value = expand("${NOPE:-in-plain-sight}")
-    assert isinstance(value, Substituted)
+    assert isinstance(value, SubstitutedText)
     assert value.pieces == ()
     assert mask("in-plain-sight") == "in-plain-sight"

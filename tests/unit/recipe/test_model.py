@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
-from mlcat_ingest.recipe.dump import recipe_to_yaml
+from mlcat_ingest.recipe.loader import recipe_to_yaml
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
 
 MINIMAL = "sources: [{type: mlflow}]\n"
@@ -34,7 +34,9 @@ def test_the_smallest_recipe_and_its_defaults(tmp_path: Path) -> None:
     assert recipe.evaluate.model_dump() == {
         "enabled": True,
         "should_push": True,
+        "where": "auto",
         "test_urns": [],
+        "test_files": [],
         "scope": "written",
     }
     assert recipe.limits.model_dump() == {"max_new_entities": 50_000, "max_removed_ratio": 0.2}
@@ -76,7 +78,7 @@ def test_the_words_of_datahub_recipes() -> None:
     assert [source.type for source in recipe.sources] == ["mlflow"]
 
 
-def test_everything_is_said_at_once_with_lines_and_without_values() -> None:
+def test_everything_is_reported_at_once_with_lines_and_without_values() -> None:
     assert problems("""\
         pipeline_name: ${NOPE}
         name: x
@@ -140,7 +142,7 @@ def test_a_recipe_is_a_mapping(text: str) -> None:
     assert problems(text) == ["recipe.yml:1: a recipe has to be a mapping of keys to values"]
 
 
-def test_an_unset_variable_hides_nothing_else_and_is_said_once() -> None:
+def test_an_unset_variable_hides_nothing_else_and_is_reported_once() -> None:
     assert problems("""\
         sources: [{type: "${TYPE}"}]
         limits: {max_new_entities: "${MAX}", max_removed_ratio: x}

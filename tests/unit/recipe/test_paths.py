@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from mlcat_ingest.recipe.fields import RecipeModel
-from mlcat_ingest.recipe.paths import BASE_DIR, RecipePath, RecipeUrl, resolved_url
+from mlcat_ingest.recipe.values import BASE_DIR, RecipePath, RecipeUrl, resolved_url
 
 BASE = Path("/the/recipes")
 

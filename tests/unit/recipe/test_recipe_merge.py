@@ -3,15 +3,15 @@
 import pytest
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.recipe.merge import by_aspect
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.rules import by_aspect
 
 
 def recipe(merge: str) -> Recipe:
     return Recipe.parse(f"{{sources: [{{type: mlflow}}], merge: {merge}}}")
 
 
-def test_policies_are_told_by_aspect_and_field() -> None:
+def test_policies_are_reported_by_aspect_and_field() -> None:
     made = recipe(
         "{mlModelProperties.groups: union, mlModelProperties.description: ours,"
         " displayProperties.anything: three_way}"
@@ -24,7 +24,7 @@ def test_policies_are_told_by_aspect_and_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("merge", "said"),
+    ("merge", "message"),
     [
         ("{groups: union}", "has to be <aspect>.<field>, for example ownership.owners"),
         ("{mlModelPropertys.groups: union}", "did you mean `mlModelProperties`?"),
@@ -42,8 +42,8 @@ def test_policies_are_told_by_aspect_and_field() -> None:
         ("{dataProcessInstanceRunEvent.status: union}", "is not merged"),
     ],
 )
-def test_a_field_that_is_not_known_is_named_with_what_was_meant(merge: str, said: str) -> None:
+def test_a_field_that_is_not_known_is_named_with_what_was_meant(merge: str, message: str) -> None:
     with pytest.raises(RecipeValidationError) as caught:
         recipe(merge)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "merge" in str(caught.value)

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from mlcat_ingest.recipe.secrets import (
     SECRETS,
     SecretRegistry,
-    Substituted,
+    SubstitutedText,
     comparable,
     is_secret_name,
     mask,
@@ -96,7 +96,7 @@ def test_credentials_in_addresses_are_masked(text: str, masked: str) -> None:
 
 
 def test_substituted_is_its_value_and_shows_its_template() -> None:
-    text = Substituted("hunter2", "${PW}", ("hunter2",))
+    text = SubstitutedText("hunter2", "${PW}", ("hunter2",))
     assert text == "hunter2"
     assert repr({"a": [text]}) == "{'a': ['${PW}']}"
     for other in (pickle.loads(pickle.dumps(text)), copy.deepcopy(text)):  # noqa: S301 - our own
@@ -110,13 +110,13 @@ def test_mask_tree() -> None:
         "token": "abc",
         "password": "",
         "api_key": 12345,
-        "secret": {"deep": ["v", Substituted("v", "a${V}")]},
+        "secret": {"deep": ["v", SubstitutedText("v", "a${V}")]},
         "none_token": None,
         "wrapped": [SecretStr("v"), SecretStr("")],
-        "headers": {"X": Substituted("v", "${V:-d}"), "Y": "v"},
-        "escaped": [Substituted("sesame ${", "sesame $${"), Substituted("${", "$${")],
-        "mail_token": Substituted("v", "${V:-hunter2}"),
-        "other_token": Substituted("v", "${V:?say it}"),
+        "headers": {"X": SubstitutedText("v", "${V:-d}"), "Y": "v"},
+        "escaped": [SubstitutedText("sesame ${", "sesame $${"), SubstitutedText("${", "$${")],
+        "mail_token": SubstitutedText("v", "${V:-hunter2}"),
+        "other_token": SubstitutedText("v", "${V:?say it}"),
         "url": "http://u:p@h",
         "path": PurePosixPath("/open/sesame"),
     }
@@ -148,8 +148,12 @@ def test_several_threads_may_add_at_once() -> None:
 
 
 def test_what_tells_a_change_hides_secrets_only() -> None:
-    said = {"token": SecretStr("sesame-1"), "none": SecretStr(""), "of_people": {"token": ("a", 1)}}
-    assert comparable(said) == {"token": "***", "none": "", "of_people": {"token": ["a", 1]}}
+    message = {
+        "token": SecretStr("sesame-1"),
+        "none": SecretStr(""),
+        "of_people": {"token": ("a", 1)},
+    }
+    assert comparable(message) == {"token": "***", "none": "", "of_people": {"token": ["a", 1]}}
     assert comparable(PurePosixPath("/data")) == "/data"
     SECRETS.add("sesame-2")
     assert comparable("http://h/?t=sesame-2") == "http://h/?t=***"

@@ -17,8 +17,8 @@ from mlcat_ingest.recipe.fields import (
     names_of,
 )
 from mlcat_ingest.recipe.problems import Loc, Origin
-from mlcat_ingest.recipe.secrets import Substituted
-from mlcat_ingest.recipe.validate import unknown_key, validated
+from mlcat_ingest.recipe.secrets import SubstitutedText
+from mlcat_ingest.recipe.validate import unknown_key, validate_config
 
 
 class Colour(Enum):
@@ -71,7 +71,7 @@ class Model(RecipeModel):
 
 
 def problems(raw: dict[str, Any], **origin: Any) -> list[str]:
-    config, found = validated(Model, raw, ("c",), Origin(**origin))
+    config, found = validate_config(Model, raw, ("c",), Origin(**origin))
     assert config is None
     return [problem.render() for problem in found]
 
@@ -125,7 +125,7 @@ def problems(raw: dict[str, Any], **origin: Any) -> list[str]:
         ({"bad": "no"}, "c.bad: no good: no"),
         ({"kind": "OWNER"}, "c.kind: *** is none of TECHNICAL_OWNER, DATAOWNER"),
         ({"raw": ["a"], "token": "sesame"}, "c: no good: ['a']"),
-        ({"raw": Substituted("v", "${V}", ("v", ""))}, "c: no good: ***"),
+        ({"raw": SubstitutedText("v", "${V}", ("v", ""))}, "c: no good: ***"),
         ({"raw": {"password": ["v1"]}}, "c: no good: {'password': ['***']}"),
         ({"waits_s": 1, "waits_sec": 2}, "c.waits_sec: says the same as `waits_s`; keep one"),
         (
@@ -140,7 +140,7 @@ def test_sentences(raw: dict[str, Any], sentence: str) -> None:
 
 def test_everything_wrong_is_reported_at_once_at_its_line() -> None:
     lines: dict[Loc, int] = {("c", "text"): 3, ("c", "inner", "size"): 5}
-    config, found = validated(
+    config, found = validate_config(
         Model, {"text": 1, "inner": {"size": 0}, "nope": 1}, ("c",), Origin("r", lines=lines)
     )
     assert config is None
@@ -157,11 +157,12 @@ def test_what_could_not_be_filled_in_is_not_reported_twice() -> None:
 
 
 def test_a_valid_one() -> None:
-    config, found = validated(Model, {"waits_sec": "2", "flag": "on", "token": " "}, (), Origin())
+    raw = {"waits_sec": "2", "flag": "on", "token": " "}
+    config, found = validate_config(Model, raw, (), Origin())
     assert found == []
     assert config is not None
     assert (config.waits, config.flag, config.token) == (2.0, True, None)
-    config, found = validated(Model, {"server": " https://h:1/gms/ "}, (), Origin())
+    config, found = validate_config(Model, {"server": " https://h:1/gms/ "}, (), Origin())
     assert config is not None
     assert config.server == "https://h:1/gms"
 
@@ -172,7 +173,7 @@ class Required(BaseModel):
 
 
 def test_a_missing_key_is_at_the_place_where_it_should_be() -> None:
-    _, found = validated(Required, {"nested": {}}, (), Origin())
+    _, found = validate_config(Required, {"nested": {}}, (), Origin())
     assert [p.render() for p in found] == ["needed: is required", "nested.needed: is required"]
 
 
@@ -188,7 +189,7 @@ def test_errors_of_foreign_models_are_ours_too() -> None:
         b: tuple[int, ...] = ()
 
     raw = {"a": {"x": {"y": 1}}, "b": [1, "two"], "c": 1}
-    _, found = validated(Strict, raw, (), Origin())
+    _, found = validate_config(Strict, raw, (), Origin())
     assert [p.render() for p in found] == [
         "a.x.y: has to be text; put quotes round it",
         "b[1]: has to be a whole number",
@@ -203,7 +204,7 @@ def test_a_key_below_something_that_is_no_model() -> None:
     class Holder(BaseModel, extra="forbid"):
         deep: dict[str, list[Other]] = {}
 
-    _, found = validated(Holder, {"deep": {"k": [{"y": 1}]}}, (), Origin())
+    _, found = validate_config(Holder, {"deep": {"k": [{"y": 1}]}}, (), Origin())
     assert [p.render() for p in found] == ["deep.k[0].y: is not a known key; known here: x"]
 
 

@@ -28,8 +28,8 @@ class Unnamed(SourceRecord):
 def test_three_methods_make_a_source() -> None:
     source = Smallest()
     assert source.capabilities == frozenset()
-    assert [*source.missing("p", []), *source.coming_tables(), *source.units()] == []
-    assert (source.requests_made(), source.awaited()) == (0, None)
+    assert [*source.missing("p", []), *source.coming_tables(), *source.shards()] == []
+    assert (source.requests_made(), source.pending_request()) == (0, None)
     assert [(one.outcome, one.detail) for one in source.check()] == [
         ("warning", "Smallest has no checks")
     ]

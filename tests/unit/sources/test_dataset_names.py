@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlcat_ingest.sources.dataset_names import normalised
+from mlcat_ingest.sources.datasets import normalise
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,18 @@ from mlcat_ingest.sources.dataset_names import normalised
     ],
 )
 def test_a_name_is_that_of_the_table(platform: str, name: str, table: str, part: str) -> None:
-    found = normalised(platform, name)
+    found = normalise(platform, name)
     assert (found.platform, found.name) == (platform, table)
     assert found.part.startswith(part)
     assert bool(found.part) == bool(part)
 
 
 def test_partitions_are_kept_on_request() -> None:
-    assert normalised("s3", "lake/orders/dt=1/", cut=False) == ("s3", "lake/orders/dt=1", "")
-    assert normalised("bigquery", "p.d.e_20240131", cut=False).name == "p.d.e_20240131"
+    assert normalise("s3", "lake/orders/dt=1/", cut=False) == ("s3", "lake/orders/dt=1", "")
+    assert normalise("bigquery", "p.d.e_20240131", cut=False).name == "p.d.e_20240131"
 
 
 def test_case_is_a_matter_of_the_platform_and_of_the_recipe() -> None:
-    assert normalised("snowflake", "ML.T", lowercase=False).name == "ML.T"
-    assert normalised("postgres", "Shop.T", lowercase=True).name == "shop.t"
-    assert normalised("s3", "lake/Orders", lowercase=True).name == "lake/orders"
+    assert normalise("snowflake", "ML.T", lowercase=False).name == "ML.T"
+    assert normalise("postgres", "Shop.T", lowercase=True).name == "shop.t"
+    assert normalise("s3", "lake/Orders", lowercase=True).name == "lake/orders"

@@ -20,7 +20,7 @@ def datasets(**config: Any) -> Datasets:
 
 
 def urn_of(found: Datasets, platform: str, name: str, env: str = "PROD") -> str | None:
-    return found.urn(found.named(platform, name), env)
+    return found.urn(found.resolve(platform, name), env)
 
 
 def test_instance_environment_and_case_go_by_platform() -> None:
@@ -43,14 +43,14 @@ def test_a_rewritten_name_keeps_the_rules_of_its_new_platform() -> None:
         {"match": "s3:", "to": "gcs:"},
     ]
     found = datasets(rewrite=rules)
-    assert found.named("dbfs", "/mnt/lake/orders/dt=1")[:2] == ("s3", "lake-bucket/orders")
-    assert found.named("s3", "warehouse/Public/Orders")[:2] == ("snowflake", "ml.public.orders")
-    assert found.named("s3", "other/orders")[:2] == ("gcs", "other/orders")
-    assert found.named("dbfs", "/tmp/x")[:2] == ("dbfs", "/tmp/x")
+    assert found.resolve("dbfs", "/mnt/lake/orders/dt=1")[:2] == ("s3", "lake-bucket/orders")
+    assert found.resolve("s3", "warehouse/Public/Orders")[:2] == ("snowflake", "ml.public.orders")
+    assert found.resolve("s3", "other/orders")[:2] == ("gcs", "other/orders")
+    assert found.resolve("dbfs", "/tmp/x")[:2] == ("dbfs", "/tmp/x")
 
 
 def test_partitions_can_be_kept() -> None:
-    assert datasets(partitions="keep").named("s3", "b/t/dt=1").name == "b/t/dt=1"
+    assert datasets(partitions="keep").resolve("s3", "b/t/dt=1").name == "b/t/dt=1"
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_map_in_a_file_where_the_recipe_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "told"),
+    ("text", "error", "reported"),
     [
         (None, RecipeError, "the file of owners .*owners.yml cannot be read: No such file"),
         ("", RecipeSyntaxError, "owners.yml: the file is empty"),
@@ -104,12 +104,12 @@ def test_a_map_in_a_file_where_the_recipe_wins(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used(
-    tmp_path: Path, text: str | None, error: type[RecipeError], told: str
+    tmp_path: Path, text: str | None, error: type[RecipeError], reported: str
 ) -> None:
     path = tmp_path / "owners.yml"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=reported):
         owners(map_file=path)
 
 

@@ -19,7 +19,7 @@ def test_postgresql_is_opened_through_the_driver_of_its_extra(scheme: str) -> No
     assert database_url(f"{scheme}://u@h/db").drivername == "postgresql+psycopg"
 
 
-def test_a_driver_that_is_missing_is_told_with_the_extra_that_brings_it(
+def test_a_driver_that_is_missing_is_reported_with_the_extra_that_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -74,7 +74,7 @@ def test_an_error_takes_the_whole_transaction_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["://", "nonsense://x", "nodialect+nodriver:///x"])
-def test_an_address_that_cannot_be_used_is_told_without_its_password(where: str) -> None:
+def test_an_address_that_cannot_be_used_is_reported_without_its_password(where: str) -> None:
     with pytest.raises(RecipeError, match="database"):
         open_engine(where)
 
@@ -85,7 +85,7 @@ def test_a_password_is_not_shown() -> None:
     assert "verysecret" not in str(caught.value)
 
 
-def test_what_is_no_database_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_what_is_no_database_is_reported_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_text("this is a text, and quite a long one, and it is not a database at all\n" * 20)
     engine = open_engine(path)

@@ -1,1 +1,1 @@
-"""What the catalog stores: tables, values of rows, and aspects that are made of a URN."""
+"""The stored data of the catalog: tables, values of rows, and aspects that follow from a URN."""

@@ -1,4 +1,4 @@
-"""Timeseries aspects: which they are, and what tells one event of a series from another."""
+"""Timeseries aspects: their names, and the identity of one event within its series."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ _IDENTITY: Final = ("messageId", "eventGranularity", "partitionSpec", "status", 
 
 
 class Moment(NamedTuple):
-    """Where an event stands in its series: its time, and what else it is known by."""
+    """The identity of an event in its series: its time, and further fields that tell it apart."""
 
     timestamp_ms: int
     identity: str

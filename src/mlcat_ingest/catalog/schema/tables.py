@@ -1,178 +1,122 @@
-"""The tables of the catalog, and the steps that made them."""
+"""The tables of the catalog: entities, aspects, edges, tasks and the search index.
 
-from typing import Final
+Keys and constraints are in `schema.migrations`, which makes the tables.
 
-from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
+A *keyword* is a field and a value that entities are filtered on and counted by. All keywords of an
+entity together are its *profile*; there are far fewer profiles than entities, so what concerns
+keywords alone is counted over profiles. A *numeric field* is one metric or parameter of one entity;
+its name is a keyword's value. The words are in an FTS5 table over `search_text`, in tokens that
+this package makes; keywords are tokens there as well, so both meet in one walk through the index.
+"""
 
-from mlcat_ingest.catalog.schema.search_tables import SEARCH_TABLES
-from mlcat_ingest.catalog.schema.upgrades import fill_in
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.sql.migrations import Migration, statements
+from typing import Any, Final
 
-_METADATA = MetaData()
+from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
+
+
+def _table(name: str, /, **columns: type[TypeEngine[Any]]) -> Table:
+    return Table(name, MetaData(), *(Column(key, kind) for key, kind in columns.items()))
+
 
 # One row an entity that exists. A key aspect is never stored: it follows from the URN.
-entity = Table(
+entity = _table(
     "entity",
-    _METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("urn", Text, nullable=False),
-    Column("entity_type", Text, nullable=False),
-    Column("name", Text),
-    Column("created_ms", BigInteger, nullable=False),
-    Column("created_by", Text, nullable=False),
+    id=Integer,
+    urn=Text,
+    entity_type=Text,
+    name=Text,
+    created_ms=BigInteger,
+    created_by=Text,
 )
 
-
-def _versioned(name: str) -> Table:
-    return Table(
-        name,
-        _METADATA,
-        Column("entity_id", Integer, nullable=False),
-        Column("aspect", Text, nullable=False),
-        Column("version", Integer, nullable=False),
-        Column("value", Text, nullable=False),
-        Column("system_metadata", Text),
-        Column("created_ms", BigInteger, nullable=False),
-        Column("created_by", Text, nullable=False),
-        Column("modified_ms", BigInteger, nullable=False),
-        Column("modified_by", Text, nullable=False),
-        Column("run_id", Text),
-    )
-
-
-aspect = _versioned("aspect")
-aspect_history = _versioned("aspect_history")
+_VERSIONED: Final = {
+    "entity_id": Integer,
+    "aspect": Text,
+    "version": Integer,
+    "value": Text,
+    "system_metadata": Text,
+    "created_ms": BigInteger,
+    "created_by": Text,
+    "modified_ms": BigInteger,
+    "modified_by": Text,
+    "run_id": Text,
+}
+aspect = _table("aspect", **_VERSIONED)
+aspect_history = _table("aspect_history", **_VERSIONED)
 
 # A series of events has no versions: an event is known by its time and by `identity`.
-timeseries = Table(
+timeseries = _table(
     "timeseries",
-    _METADATA,
-    Column("entity_id", Integer, nullable=False),
-    Column("aspect", Text, nullable=False),
-    Column("timestamp_ms", BigInteger, nullable=False),
-    Column("identity", Text, nullable=False),
-    Column("value", Text, nullable=False),
-    Column("system_metadata", Text),
-    Column("modified_ms", BigInteger, nullable=False),
-    Column("run_id", Text),
+    entity_id=Integer,
+    aspect=Text,
+    timestamp_ms=BigInteger,
+    identity=Text,
+    value=Text,
+    system_metadata=Text,
+    modified_ms=BigInteger,
+    run_id=Text,
 )
 
 # The destination is text: it may name an entity that was never written.
-edge = Table(
-    "edge",
-    _METADATA,
-    Column("destination", Text, nullable=False),
-    Column("relationship", Text, nullable=False),
-    Column("source_id", Integer, nullable=False),
-    Column("aspect", Text, nullable=False),
-)
+edge = _table("edge", destination=Text, relationship=Text, source_id=Integer, aspect=Text)
 
-task = Table(
+task = _table(
     "task",
-    _METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("completed", Integer, nullable=False),
-    Column("started_ms", BigInteger, nullable=False),
-    Column("run_time_nanos", BigInteger, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("failure", Text),
+    id=Integer,
+    kind=Text,
+    completed=Integer,
+    started_ms=BigInteger,
+    run_time_nanos=BigInteger,
+    status=Text,
+    failure=Text,
 )
 
-setting = Table(
-    "setting",
-    _METADATA,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+setting = _table("setting", name=Text, value=Text)
+
+EVERY: Final = "=all"
+"""The token that every entity has."""
+
+keyword = _table("search_keyword", id=Integer, field=Text, value=Text)
+
+# `members` are the ids of keywords, in order, parted by spaces.
+profile = _table("search_profile", id=Integer, members=Text, entities=Integer)
+
+# The same once more, row by row, to find the profiles with a keyword.
+member = _table("search_member", keyword_id=Integer, profile_id=Integer)
+
+# The names of an entity's numeric fields, so that the values can be removed: `members` as above.
+numeric_field_set = _table("search_figure_set", id=Integer, members=Text, entities=Integer)
+
+# `value` is a number where it reads as one, and text elsewhere.
+numeric_field = _table("search_figure", keyword_id=Integer, entity_id=Integer, value=Float)
+
+searched = _table(
+    "search_entity",
+    id=Integer,
+    profile_id=Integer,
+    figure_set_id=Integer,
+    name=Text,
+    created_ms=BigInteger,
+    modified_ms=BigInteger,
 )
 
-_ASPECT_COLUMNS = """
-    entity_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
-    aspect TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    value TEXT NOT NULL,
-    system_metadata TEXT,
-    created_ms BIGINT NOT NULL,
-    created_by TEXT NOT NULL,
-    modified_ms BIGINT NOT NULL,
-    modified_by TEXT NOT NULL
-"""
-
-_VERSIONED = ("aspect", "aspect_history")
-
-_VERSION_INDEXES = (
-    f"""CREATE INDEX aspect_by_version_{name} ON aspect (
-        json_extract(value, '$.versionSet'), json_extract(value, '{path}')
-    ) WHERE aspect = '{VERSION_PROPERTIES}'"""
-    for name, path in (("sort_id", "$.sortId"), ("label", "$.version.versionTag"))
+# The content of the full-text table, column by column.
+indexed_text = _table(
+    "search_text",
+    id=Integer,
+    name=Text,
+    description=Text,
+    tags=Text,
+    properties=Text,
+    urn=Text,
+    keywords=Text,
 )
 
-# A released step never changes: what comes later is a further step.
-MIGRATIONS: Final = (
-    Migration(
-        "entities, aspects with history, edges",
-        statements(
-            """CREATE TABLE entity (
-                id INTEGER PRIMARY KEY,
-                urn TEXT NOT NULL UNIQUE,
-                entity_type TEXT NOT NULL,
-                name TEXT,
-                created_ms BIGINT NOT NULL,
-                created_by TEXT NOT NULL
-            )""",
-            "CREATE INDEX entity_by_type ON entity (entity_type, id)",
-            f"CREATE TABLE aspect ({_ASPECT_COLUMNS}, PRIMARY KEY (entity_id, aspect))",
-            f"""CREATE TABLE aspect_history (
-                {_ASPECT_COLUMNS}, PRIMARY KEY (entity_id, aspect, version)
-            )""",
-            """CREATE TABLE edge (
-                destination TEXT NOT NULL,
-                relationship TEXT NOT NULL,
-                source_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
-                aspect TEXT NOT NULL,
-                PRIMARY KEY (destination, relationship, source_id, aspect)
-            ) WITHOUT ROWID""",
-            "CREATE INDEX edge_by_source ON edge (source_id, aspect)",
-        ),
-    ),
-    Migration(
-        "index tasks",
-        statements(
-            """CREATE TABLE task (
-                id INTEGER PRIMARY KEY AUTOINCREMENT,
-                kind TEXT NOT NULL,
-                completed INTEGER NOT NULL,
-                started_ms BIGINT NOT NULL,
-                run_time_nanos BIGINT NOT NULL,
-                status TEXT NOT NULL,
-                failure TEXT
-            )""",
-            "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        ),
-    ),
-    SEARCH_TABLES,
-    Migration(
-        "timeseries, and which run wrote what",
-        statements(
-            """CREATE TABLE timeseries (
-                entity_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
-                aspect TEXT NOT NULL,
-                timestamp_ms BIGINT NOT NULL,
-                identity TEXT NOT NULL,
-                value TEXT NOT NULL,
-                system_metadata TEXT,
-                modified_ms BIGINT NOT NULL,
-                run_id TEXT,
-                PRIMARY KEY (entity_id, aspect, timestamp_ms, identity)
-            ) WITHOUT ROWID""",
-            *(f"ALTER TABLE {name} ADD COLUMN run_id TEXT" for name in _VERSIONED),
-            *(
-                f"CREATE INDEX {name}_by_run ON {name} (run_id) WHERE run_id IS NOT NULL"
-                for name in (*_VERSIONED, "timeseries")
-            ),
-        ),
-    ),
-    Migration("runs, events and edges of keys that were there before", fill_in),
-    Migration("versions by set, by sort id and by label", statements(*_VERSION_INDEXES)),
-)
+# The column of the table's own name stands for all columns, as FTS5 has it.
+fts = _table("search_fts", rowid=Integer, search_fts=Text)
+
+
+def keyword_token(number: int) -> str:
+    """Return the token that every entity with this keyword has; no word can look like it."""
+    return f"={number}"

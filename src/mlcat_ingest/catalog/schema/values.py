@@ -1,4 +1,4 @@
-"""What goes into the store and what comes out of it."""
+"""Values that go into the store and come out of it: writes, aspects, pages, runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 UNKNOWN_ACTOR: Final = "urn:li:corpuser:unknown"
-"""Who wrote, where the request does not say."""
+"""The writer of a request that does not name one."""
 
 BACKGROUND_TYPES: Final = ("dataPlatform",)
 """Entity types that every catalog has some of from the start: shown where they are asked for, left
@@ -24,7 +24,7 @@ if the aspect exists, CREATE_ENTITY if the entity does. PATCH edits it, DELETE t
 
 
 class Direction(Enum):
-    """Which end of an edge is asked from: edges that leave an entity, or that arrive at it."""
+    """The direction in which an edge is followed: leaving an entity, or arriving at it."""
 
     OUTGOING = "OUTGOING"
     INCOMING = "INCOMING"
@@ -82,14 +82,14 @@ class Write:
 
     @property
     def conditional(self) -> bool:
-        """Whether it is bound to a version or a time of what is stored."""
+        """Tell whether it is bound to a stored version or time, as in optimistic locking."""
         bounds = (self.expected_version, self.if_modified_since_ms, self.if_unmodified_since_ms)
         return any(bound is not None for bound in bounds)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What became of one write: the version now stored, and whether this write changed anything.
+class WriteResult:
+    """The outcome of one write: the version now stored, and whether this write changed anything.
 
     The version is 0 where nothing is stored under that name any more, or where it has no versions.
     """
@@ -125,8 +125,8 @@ class UrnPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """How much a deletion took: aspects, the key counted, and events of series."""
+class DeletionResult:
+    """The result of a deletion: how many aspects, the key counted, and events of series."""
 
     rows: int = 0
     timeseries_rows: int = 0
@@ -160,7 +160,7 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class IngestionRun:
-    """What one run wrote: how many versions of aspects and events, and when the last of them."""
+    """The writes of one run: how many versions of aspects and events, and the last of them when."""
 
     run_id: str
     rows: int
@@ -183,7 +183,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What taking a run back changed, or would change.
+    """The changes of taking a run back (rollback), done or planned.
 
     `reverted` aspects went back to what they were before the run or, where it made them, away;
     of those, `rows` are the first. `kept` aspects had been written over since by others and stay.

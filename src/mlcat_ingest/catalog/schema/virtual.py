@@ -1,21 +1,28 @@
-"""Aspects that are there without being stored: they follow from the URN.
+"""Facts that follow from a URN: name and platform of its entity, and virtual aspects.
 
-The key aspect always does. A default aspect does until somebody writes another value; a read
-shows it at version "1", and its first value that is stored is version 2, so that a writer who
-compared with the default never overwrites what another one wrote meanwhile. (An aspect that is
-written together with its entity was never a default and starts at 1.) Deleting a default aspect
-writes the default again.
+A virtual aspect is there without being stored. The key aspect always does. A default aspect does
+until somebody writes another value; a read shows it at version "1", and its first value that is
+stored is version 2, so that a writer who compared with the default never overwrites what another
+one wrote meanwhile. (An aspect that is written together with its entity was never a default and
+starts at 1.) Deleting a default aspect writes the default again.
 
 Source: the default aspects that a DataHub 1.x server adds to new entities.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
+from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.aspects.markers import Edge
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, edges, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.shapes import fields
+from mlcat_ingest.metadata.urn import FABRICS, PREFIX, parse, raw_parts
+
+PLATFORM: Final = f"{PREFIX}dataPlatform:"
+"""The beginning of the URN of a platform; its name is the rest."""
 
 DEFAULTED: Final = (BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE)
 """The aspects that entities have by default, those at least that may carry them."""
@@ -23,7 +30,37 @@ DEFAULTED: Final = (BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE)
 DEFAULT_VERSION: Final = 1
 """The version at which reads show an aspect that is not stored."""
 
-_PLATFORM_PREFIX = "urn:li:dataPlatform:"
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The name inside a URN, and the names of its platform and environment, empty without one."""
+
+    name: str
+    platform: str
+    environment: str
+
+    @classmethod
+    def of(cls, urn: str) -> "Identity":
+        """Return the identity in `urn`, read leniently; of several parts the second is the name."""
+        parts = _parts(urn)
+        first, last = parts[0], parts[-1]
+        return cls(
+            name=parts[min(1, len(parts) - 1)],
+            platform=first.removeprefix(PLATFORM) if first.startswith(PLATFORM) else "",
+            environment=last if last in FABRICS else "",
+        )
+
+
+def _parts(urn: str) -> tuple[str, ...]:
+    """Return the parts of `urn` decoded, or as they are where the kind is not known."""
+    # Most URNs have nothing to decode, and then nothing about their kind needs to be known.
+    if "%" in urn:
+        with suppress(InvalidUrnError):
+            return parse(urn).parts
+    try:
+        return raw_parts(urn)
+    except InvalidUrnError:
+        return (urn,)
 
 
 def default_aspect(
@@ -46,7 +83,7 @@ def _platform(key: Mapping[str, Any]) -> str | None:
     if "flow" in key:  # a data job runs where its flow does
         key = key_aspect(key["flow"])[1]
     if "orchestrator" in key:
-        return f"{_PLATFORM_PREFIX}{key['orchestrator']}"
+        return f"{PLATFORM}{key['orchestrator']}"
     return key.get("platform")
 
 

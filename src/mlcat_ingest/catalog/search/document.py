@@ -1,4 +1,4 @@
-"""What of an entity can be searched: aspects in, one flat document out. Nothing here does I/O."""
+"""The document of an entity in the search index, made of its aspects without I/O."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.search.fields import (
     COLUMNS,
-    Found,
+    SearchableText,
     bodies,
     find_all,
     is_indexed,
@@ -24,7 +24,7 @@ BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)
 
 _MAX_NAME_CHARS: Final = 200
 _CACHED_CHARS: Final = 100
-_FIGURES: Final = (
+_NUMERIC_SOURCES: Final = (
     ("hyperParameters", "hyperParams"),
     ("hyperParams", "hyperParams"),
     ("trainingMetrics", "metrics"),
@@ -34,7 +34,7 @@ _FIGURES: Final = (
 
 @dataclass(slots=True)
 class IndexedEntity:
-    """What a document is made of: an entity, when the catalog got it, and what `add` was given."""
+    """The source of a document: an entity, its times, and the aspects given to `add`."""
 
     urn: str
     entity_type: str
@@ -49,17 +49,12 @@ class IndexedEntity:
             self.modified_ms = max(self.modified_ms, modified_ms)
 
 
-class Figures(NamedTuple):
+class NumericFields(NamedTuple):
     """The metrics or parameters of one entity: `names[i]` has `values[i]`, numbers if they can."""
 
     field: str
     names: tuple[str, ...]
     values: tuple[float | str, ...]
-
-    @property
-    def row(self) -> tuple[str, tuple[str, ...]]:
-        """The field and the names, which many entities have alike."""
-        return self.field, self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ class IndexDocument:
         name: the name people know it by, folded.
         columns: the tokens of each of `COLUMNS`, parted by spaces.
         keywords: values to filter on and to count, as (field, value), each once, in order.
-        figures: metrics and parameters, those of each field together.
+        numeric_fields: metrics and parameters, those of each field together.
         created_ms: when the thing was made, by its source or else by the catalog.
         modified_ms: when it last changed, likewise.
     """
@@ -78,7 +73,7 @@ class IndexDocument:
     name: str
     columns: tuple[str, ...]
     keywords: tuple[tuple[str, str], ...]
-    figures: tuple[Figures, ...]
+    numeric_fields: tuple[NumericFields, ...]
     created_ms: int
     modified_ms: int
 
@@ -86,22 +81,22 @@ class IndexDocument:
 def make_document(source: IndexedEntity) -> IndexDocument:
     """Return the document of an entity."""
     aspects = dict(sorted(source.aspects.items()))
-    found = list(find_all(source.urn, source.entity_type, aspects))
+    texts = list(find_all(source.urn, source.entity_type, aspects))
     described = bodies(aspects)
     return IndexDocument(
-        name=fold(found[0].value)[:_MAX_NAME_CHARS],
-        columns=_columns(found),
-        keywords=tuple(dict.fromkeys((one.field, one.value) for one in found if one.keyword)),
-        figures=_figures(described),
-        created_ms=_moment(described, ("created", "createdAt", "date"), source.created_ms),
-        modified_ms=_moment(described, ("lastModified",), source.modified_ms or source.created_ms),
+        name=fold(texts[0].value)[:_MAX_NAME_CHARS],
+        columns=_columns(texts),
+        keywords=tuple(dict.fromkeys((text.field, text.value) for text in texts if text.keyword)),
+        numeric_fields=_numeric_fields(described),
+        created_ms=_time(described, ("created", "createdAt", "date"), source.created_ms),
+        modified_ms=_time(described, ("lastModified",), source.modified_ms or source.created_ms),
     )
 
 
-def _columns(found: Iterable[Found]) -> tuple[str, ...]:
+def _columns(texts: Iterable[SearchableText]) -> tuple[str, ...]:
     streams: list[list[str]] = [[bound] for bound in BOUNDS]
     wholes: list[dict[str, None]] = [{} for _ in COLUMNS]
-    for _, value, column, _ in found:
+    for _, value, column, _ in texts:
         if column is None:
             continue
         parts, whole = _tokens(value) if len(value) <= _CACHED_CHARS else _split(value)
@@ -125,34 +120,35 @@ def _split(text: str) -> tuple[str, tuple[str, ...]]:
 _tokens = lru_cache(maxsize=20_000)(_split)
 
 
-def _figures(described: Iterable[Mapping[str, Any]]) -> tuple[Figures, ...]:
-    found: dict[str, dict[str, float | str]] = {}
+def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFields, ...]:
+    by_field: dict[str, dict[str, float | str]] = {}
     for body in described:
-        for key, shown in _FIGURES:
-            if held := body.get(key):
-                found.setdefault(shown, {}).update(_named(held))
+        for key, field_name in _NUMERIC_SOURCES:
+            if content := body.get(key):
+                by_field.setdefault(field_name, {}).update(_by_name(content))
     return tuple(
-        Figures(shown, tuple(named), tuple(named.values())) for shown, named in found.items()
+        NumericFields(field_name, tuple(values), tuple(values.values()))
+        for field_name, values in by_field.items()
     )
 
 
-def _named(held: Any) -> dict[str, float | str]:
-    """Return metrics or parameters by name; of what nobody checked, nothing unless it is sound."""
+def _by_name(content: Any) -> dict[str, float | str]:
+    """Return metrics or parameters by name; content that nobody checked has none unless sound."""
     try:
-        if isinstance(held, Mapping):
+        if isinstance(content, Mapping):
             # The older form: by name, each wrapped by the name of its type.
-            named = {name: figure(*wrapped.values()) for name, wrapped in held.items()}
+            by_name = {name: to_number(*wrapped.values()) for name, wrapped in content.items()}
         else:
-            items = [item for item in held if "value" in item]
-            values = _figures_of([item["value"] for item in items])
-            named = dict(zip([item["name"] for item in items], values, strict=True))
+            items = [item for item in content if "value" in item]
+            values = _to_numbers([item["value"] for item in items])
+            by_name = dict(zip([item["name"] for item in items], values, strict=True))
     except (AttributeError, KeyError, TypeError):
         return {}
-    return named if set(map(type, named)) <= {str} else {}
+    return by_name if set(map(type, by_name)) <= {str} else {}
 
 
-def _figures_of(values: list[Any]) -> Iterable[float | str]:
-    """Return the `figure` of each of `values`; most are JSON numbers, and read at once as such."""
+def _to_numbers(values: list[Any]) -> Iterable[float | str]:
+    """Return `to_number` of each of `values`; most are JSON numbers, and read at once as such."""
     try:
         numbers = loads(f"[{','.join(values)}]")
         # A text with a comma in it would show as one number more, or in brackets or quotes.
@@ -160,10 +156,10 @@ def _figures_of(values: list[Any]) -> Iterable[float | str]:
             return [*map(float, numbers)]
     except (CodecError, OverflowError, TypeError):
         pass
-    return map(figure, values)
+    return map(to_number, values)
 
 
-def figure(value: object) -> float | str:
+def to_number(value: object) -> float | str:
     """Return a value as a number where it reads as a finite one, and as text elsewhere."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -176,11 +172,11 @@ def figure(value: object) -> float | str:
     return number if number - number == 0 and "_" not in text else text
 
 
-def _moment(described: Iterable[Mapping[str, Any]], fields: tuple[str, ...], default: int) -> int:
+def _time(described: Iterable[Mapping[str, Any]], fields: tuple[str, ...], default: int) -> int:
     for name in fields:
         for body in described:
-            held = body.get(name)
-            time = held.get("time") if isinstance(held, Mapping) else held
+            stamp = body.get(name)
+            time = stamp.get("time") if isinstance(stamp, Mapping) else stamp
             if isinstance(time, int) and not isinstance(time, bool) and 0 < time < 2**63:
                 return time
     return default

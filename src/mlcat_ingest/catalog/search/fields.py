@@ -1,21 +1,60 @@
-"""Where the searchable fields of an entity come from: one table, and the walk through it."""
+"""The searchable fields of an entity: their names, and the texts that its aspects hold."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.catalog.schema.identity import PLATFORM, Identity
-from mlcat_ingest.catalog.schema.virtual import default_aspect
+from mlcat_ingest.catalog.schema.virtual import PLATFORM, Identity, default_aspect
 from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
     IS_LATEST,
+    SUB_TYPES,
     VERSION_PROPERTIES,
 )
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, SOURCE_KEY
 
+_ALIASES: Final[Mapping[str, str]] = {
+    "entityType": "_entityType",
+    "entity": "_entityType",
+    "env": "origin",
+    BROWSE_PATHS_V2: "browsePathV2",
+    SUB_TYPES: "typeNames",
+    "createdAt": "created",
+    "lastModifiedAt": "lastModified",
+}
+_NUMERIC_FIELDS: Final[Mapping[str, str]] = {
+    "metrics": "metrics",
+    "trainingMetrics": "metrics",
+    "onlineMetrics": "onlineMetrics",
+    "hyperParams": "hyperParams",
+    "hyperParameters": "hyperParams",
+    "params": "hyperParams",
+}
+
+
+class FieldName(NamedTuple):
+    """A field; if it is numeric, also the `name` of one metric or parameter: `metrics`, `auc`."""
+
+    field: str
+    name: str | None = None
+
+
+def field_name(alias: str) -> FieldName:
+    """Return the field of that name or alias; `.keyword` behind it changes nothing."""
+    field, _, name = alias.partition(".")
+    if name and field in _NUMERIC_FIELDS:
+        return FieldName(_NUMERIC_FIELDS[field], name)
+    bare = alias.removesuffix(".keyword")
+    return FieldName(_ALIASES.get(bare, bare))
+
+
 NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)
 COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
 """The columns of text, the most telling first; a hit in an earlier one ranks higher."""
+
+ANYWHERE: Final = "_text"
+"""The field of a criterion on all of these columns; no aspect has it."""
 
 _MAX_TEXT_CHARS: Final = 20_000
 _MAX_VALUE_CHARS: Final = 500
@@ -23,7 +62,7 @@ _MAX_VALUE_CHARS: Final = 500
 Aspects = Mapping[str, Mapping[str, Any]]
 
 
-class Found(NamedTuple):
+class SearchableText(NamedTuple):
     """One text of an entity.
 
     `field` is what people filter on and see, `column` where its words are indexed (None: nowhere),
@@ -61,12 +100,12 @@ _BODY: Final = (
 _ASPECTS: Final[Mapping[str, tuple[_Rule, ...]]] = {
     name: tuple(
         _Rule(
-            tuple(one.path.split(".")),
-            one.field,
-            None if one.column is None else COLUMNS.index(one.column),
-            one.keyword,
+            tuple(rule.path.split(".")),
+            rule.field,
+            None if rule.column is None else COLUMNS.index(rule.column),
+            rule.keyword,
         )
-        for one in spec.searched
+        for rule in spec.searched
     )
     for name, spec in ASPECTS.items()
     if spec.searched
@@ -99,28 +138,28 @@ def bodies(aspects: Aspects) -> list[Mapping[str, Any]]:
     return [value for name, value in aspects.items() if name.endswith(BODY_ENDINGS)]
 
 
-def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[Found]:
+def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[SearchableText]:
     """Yield everything about an entity that can be searched, its name first."""
     identity = Identity.of(urn)
-    yield Found("name", _name(aspects) or identity.name, NAME)
-    yield Found("_entityType", entity_type, None, keyword=True)
+    yield SearchableText("name", _name(aspects) or identity.name, NAME)
+    yield SearchableText("_entityType", entity_type, None, keyword=True)
     if identity.platform:
-        yield Found("platform", f"{PLATFORM}{identity.platform}", None, keyword=True)
+        yield SearchableText("platform", f"{PLATFORM}{identity.platform}", None, keyword=True)
     elif entity_type in _FLOWS and (
         default := default_aspect(urn, entity_type, DATA_PLATFORM_INSTANCE)
     ):
         yield from _matches(default, _ASPECTS[DATA_PLATFORM_INSTANCE])
     if identity.environment:
-        yield Found("origin", identity.environment, None, keyword=True)
+        yield SearchableText("origin", identity.environment, None, keyword=True)
     for aspect, value in aspects.items():
         if aspect.endswith(BODY_ENDINGS):
             yield from _matches(value, _BODY)
             yield from _custom_properties(value.get(_CUSTOM))
             if aspect == VERSION_PROPERTIES and isinstance(latest := value.get(IS_LATEST), bool):
-                yield Found(IS_LATEST, "true" if latest else "false", None, keyword=True)
+                yield SearchableText(IS_LATEST, "true" if latest else "false", None, keyword=True)
         else:
             yield from _matches(value, _ASPECTS.get(aspect, ()))
-    yield Found("urn", urn, URN)
+    yield SearchableText("urn", urn, URN)
 
 
 def _name(aspects: Aspects) -> str | None:
@@ -134,11 +173,11 @@ def _name(aspects: Aspects) -> str | None:
     return None
 
 
-def _matches(value: Mapping[str, Any], rules: Iterable[_Rule]) -> Iterator[Found]:
+def _matches(value: Mapping[str, Any], rules: Iterable[_Rule]) -> Iterator[SearchableText]:
     for path, field, column, keyword in rules:
         if path[0] in value:
             for text in _texts(value, path):
-                yield Found(field, text[:_MAX_TEXT_CHARS], column, keyword)
+                yield SearchableText(field, text[:_MAX_TEXT_CHARS], column, keyword)
 
 
 def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:
@@ -155,7 +194,7 @@ def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:
         yield value
 
 
-def _custom_properties(custom: object) -> Iterator[Found]:
+def _custom_properties(custom: object) -> Iterator[SearchableText]:
     if not isinstance(custom, Mapping):
         return
     for key, value in custom.items():
@@ -163,7 +202,7 @@ def _custom_properties(custom: object) -> Iterator[Found]:
             continue
         # How the features of a model were found is for people to look for.
         if not key.startswith(OWN_PREFIX) or key.startswith(FEATURES_PREFIX):
-            yield Found(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
+            yield SearchableText(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
         elif key == SOURCE_KEY:
             for one in value.split(","):
-                yield Found(SOURCE_KEY, one, None, keyword=True)
+                yield SearchableText(SOURCE_KEY, one, None, keyword=True)

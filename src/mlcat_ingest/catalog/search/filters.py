@@ -1,6 +1,7 @@
-"""One criterion to the leaf that stands for it: which field, which values, compared how."""
+"""Criteria of a search, resolved to predicates: by field, values and comparison."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import (
@@ -12,33 +13,34 @@ from sqlalchemy import (
     false,
     or_,
     select,
-    true,
 )
 
-from mlcat_ingest.catalog.schema.search_tables import figure, keyword, searched
-from mlcat_ingest.catalog.schema.tables import edge, entity
-from mlcat_ingest.catalog.search.compare import EXACT, begins_with, figure_compares, text_compares
+from mlcat_ingest.catalog.schema.tables import edge, entity, keyword, numeric_field, searched
 from mlcat_ingest.catalog.search.fields import (
+    ANYWHERE,
     BODY_ENDINGS,
     DESCRIPTION,
     KEYWORD_FIELDS,
     NAME,
     PROPERTIES,
+    field_name,
 )
-from mlcat_ingest.catalog.search.leaves import (
+from mlcat_ingest.catalog.search.predicates import (
+    EXACT,
     NOWHERE,
-    Always,
-    Holding,
-    Keywords,
-    Leaf,
-    Matching,
-    RequiredLeaf,
+    PATTERNS,
+    EntityPredicate,
+    always,
+    begins_with,
+    has_keyword,
+    has_text,
     matching,
+    number_compares,
+    text_compares,
 )
-from mlcat_ingest.catalog.search.names import field_name
+from mlcat_ingest.catalog.search.query import phrase, term
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.catalog.search.words import phrase
 from mlcat_ingest.metadata.aspects.markers import Edge
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -49,39 +51,40 @@ MAX_TOKENS: Final = 200
 
 _FLAGS: Final = frozenset({"removed", "deprecated"})
 _TIMES: Final = {"created": "created_ms", "lastModified": "modified_ms"}
+_ALWAYS_THERE: Final = frozenset({"name", "urn", *_TIMES})
 _TEXTS: Final = {"description": DESCRIPTION, "customProperties": PROPERTIES}
 _RELATIVES: Final = frozenset(
     {Condition.ANCESTORS_INCL, Condition.DESCENDANTS_INCL, Condition.RELATED_INCL}
 )
 _URN: Final = "urn:li:"
 _URN_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
-    one.field: tuple(f"{_URN}{entity_type}:" for entity_type in one.entity_types)
+    rule.field: tuple(f"{_URN}{entity_type}:" for entity_type in rule.entity_types)
     for spec in ASPECTS.values()
-    for one in spec.searched
-    if one.entity_types
+    for rule in spec.searched
+    if rule.entity_types
 }
-"""How a name that is no URN is spelled as one, in each field that holds URNs."""
+"""The prefixes that make a URN of a name, in each field that holds URNs."""
 
 
-def _edge_fields() -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
+def _edge_fields() -> Mapping[str, list[str]]:
+    relationships: dict[str, set[str]] = {}
     for name, spec in ASPECTS.items():
         for field in () if spec.type is None else fields(spec.type).values():
             for marker in field.markers:
                 if not isinstance(marker, Edge):
                     continue
                 own = field.name if marker.at is None and name.endswith(BODY_ENDINGS) else None
-                if searched := marker.search or own:
-                    found.setdefault(searched, set()).add(marker.relationship)
-    return {field: tuple(sorted(relationships)) for field, relationships in found.items()}
+                if search_field := marker.search or own:
+                    relationships.setdefault(search_field, set()).add(marker.relationship)
+    return {field: sorted(names) for field, names in relationships.items()}
 
 
 _EDGES: Final = _edge_fields()
 """Searchable field to the relationships that it stands for."""
 
 
-def resolve(connection: Connection, criterion: Criterion) -> RequiredLeaf:
-    """Return what `criterion` comes down to; no entity has a field that does not exist.
+def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:
+    """Return the predicate of `criterion`; no entity has a field that does not exist.
 
     Cost: at most a few SQL statements, on keywords.
     """
@@ -89,62 +92,60 @@ def resolve(connection: Connection, criterion: Criterion) -> RequiredLeaf:
     if field in _FLAGS:
         return _flag(connection, field, criterion)
     if name is not None:
-        leaf = _figures(connection, field, name, criterion)
+        predicate = _number(connection, field, name, criterion)
     elif field == "customProperties" and _is_about_source(criterion):
         values = tuple(value.partition("=")[2] for value in criterion.values)
-        leaf = _keywords(connection, SOURCE_KEY, criterion.condition, values)
+        predicate = _keywords(connection, SOURCE_KEY, criterion.condition, values)
     elif field in KEYWORD_FIELDS:
-        leaf = _keywords(connection, field, criterion.condition, criterion.values)
+        predicate = _keywords(connection, field, criterion.condition, criterion.values)
     elif field in _EDGES:
-        leaf = _edges(connection, _EDGES[field], criterion)
+        predicate = _edges(connection, _EDGES[field], criterion)
+    elif field in _ALWAYS_THERE and criterion.condition is Condition.EXISTS:
+        predicate = always(holds=True)
+    elif field in _OTHERS:
+        predicate = _OTHERS[field](criterion)
     else:
-        leaf = _OTHERS.get(field, _nothing)(criterion)
-    return RequiredLeaf(leaf, criterion.negated)
+        predicate = always(holds=False)
+    return replace(predicate, negated=criterion.negated)
 
 
-def _nothing(_criterion: Criterion) -> Leaf:
-    return Always(holds=False)
-
-
-def _time(criterion: Criterion) -> Leaf:
+def _time(criterion: Criterion) -> EntityPredicate:
     column = _TIMES[field_name(criterion.field).field]
-    if criterion.condition is Condition.EXISTS:
-        return Always(holds=True)
     return _on_entity(
-        lambda row: figure_compares(row.c[column], criterion.condition, criterion.values)
+        lambda row: number_compares(row.c[column], criterion.condition, criterion.values)
     )
 
 
-def _on_entity(condition: Callable[[FromClause], ColumnElement[bool]]) -> Leaf:
-    """Return the leaf for a condition on the entity's own row of the index."""
+def _on_entity(condition: Callable[[FromClause], ColumnElement[bool]]) -> EntityPredicate:
+    """Return the predicate for a condition on the entity's own row of the index."""
     row = searched.alias()
-    return Holding(lambda _: condition(searched), select(row.c.id).where(condition(row)))
+    return EntityPredicate(lambda _: condition(searched), select(row.c.id).where(condition(row)))
 
 
-def _figures(connection: Connection, field: str, name: str, criterion: Criterion) -> Leaf:
+def _number(connection: Connection, field: str, name: str, criterion: Criterion) -> EntityPredicate:
     query = select(keyword.c.id).where(keyword.c.field == field, keyword.c.value == name)
-    number = connection.scalar(query)
-    if number is None:
-        return Always(holds=False)
-    holds = (
-        true()
-        if criterion.condition is Condition.EXISTS
-        else figure_compares(figure.c.value, criterion.condition, criterion.values)
-    )
-    having = and_(figure.c.keyword_id == number, holds)
-    return Holding(
-        check=lambda at: exists(figure.c.value).where(figure.c.entity_id == at, having),
-        among=select(figure.c.entity_id).where(having),
+    keyword_id = connection.scalar(query)
+    if keyword_id is None:
+        return always(holds=False)
+    table = numeric_field
+    having = table.c.keyword_id == keyword_id
+    if criterion.condition is not Condition.EXISTS:
+        holds = number_compares(table.c.value, criterion.condition, criterion.values)
+        having = and_(having, holds)
+    return EntityPredicate(
+        check=lambda at: exists(table.c.value).where(table.c.entity_id == at, having),
+        among=select(table.c.entity_id).where(having),
     )
 
 
-def _flag(connection: Connection, field: str, criterion: Criterion) -> RequiredLeaf:
-    """Return the part for a flag; an entity that does not carry it has it on false."""
-    asked = {value.lower() for value in criterion.values} & {"true", "false"}
-    if len(asked) != 1 or criterion.condition is Condition.EXISTS:
-        return RequiredLeaf(Always(holds=bool(asked) or not criterion.values), criterion.negated)
+def _flag(connection: Connection, field: str, criterion: Criterion) -> EntityPredicate:
+    """Return the predicate for a flag; an entity that does not carry it has it on false."""
+    wanted = {value.lower() for value in criterion.values} & {"true", "false"}
+    if len(wanted) != 1 or criterion.condition is Condition.EXISTS:
+        constant = always(holds=bool(wanted) or not criterion.values)
+        return replace(constant, negated=criterion.negated)
     carrying = _keywords(connection, field, Condition.EQUAL, ("true",))
-    return RequiredLeaf(carrying, criterion.negated is (asked == {"true"}))
+    return replace(carrying, negated=criterion.negated is (wanted == {"true"}))
 
 
 def _is_about_source(criterion: Criterion) -> bool:
@@ -154,7 +155,7 @@ def _is_about_source(criterion: Criterion) -> bool:
 
 def _keywords(
     connection: Connection, field: str, condition: Condition, values: tuple[str, ...]
-) -> Leaf:
+) -> EntityPredicate:
     if condition in _RELATIVES:
         values = _with_relatives(connection, values, condition) if field == "container" else values
         condition = Condition.EQUAL
@@ -162,10 +163,10 @@ def _keywords(
     if field == "_entityType":
         values = _entity_types(connection, values) if condition in _OF_WHOLE_VALUES else values
     if condition is not Condition.EXISTS:
-        spelled = [*values, *_as_urns(field, condition, values)]
-        query = query.where(text_compares(keyword.c.value, condition, spelled))
-    numbers = tuple(connection.scalars(query.limit(MAX_TOKENS + 1)))
-    return Keywords(query, numbers if len(numbers) <= MAX_TOKENS else None)
+        values = (*values, *_as_urns(field, condition, values))
+        query = query.where(text_compares(keyword.c.value, condition, values))
+    ids = connection.scalars(query.limit(MAX_TOKENS + 1)).all()
+    return has_keyword(query, ids if len(ids) <= MAX_TOKENS else None)
 
 
 _OF_WHOLE_VALUES: Final = EXACT | {Condition.IEQUAL}
@@ -185,11 +186,9 @@ def _as_urns(field: str, condition: Condition, values: tuple[str, ...]) -> list[
 def _entity_types(connection: Connection, values: tuple[str, ...]) -> tuple[str, ...]:
     """Return the entity types that `values` mean, `MLMODEL_GROUP` as well as `mlModelGroup`."""
     wanted = {value.replace("_", "").lower() for value in values}
-    held = connection.scalars(select(keyword.c.value).where(keyword.c.field == "_entityType"))
+    stored = connection.scalars(select(keyword.c.value).where(keyword.c.field == "_entityType"))
     return tuple(
-        one
-        for one in held
-        if one.lower() in wanted or one.lower().removeprefix("datahub") in wanted
+        name for name in stored if {name.lower(), name.lower().removeprefix("datahub")} & wanted
     )
 
 
@@ -199,17 +198,19 @@ def _with_relatives(
     """Return `values` and the containers one step below or above them, or both."""
     parts = select(entity.c.urn, edge.c.destination).join(edge, edge.c.source_id == entity.c.id)
     parts = parts.where(edge.c.relationship == "IsPartOf", entity.c.entity_type == "container")
-    found = list(values)
+    urns = list(values)
     if condition is not Condition.ANCESTORS_INCL:
         below = connection.execute(parts.where(edge.c.destination.in_(values)))
-        found += [row.urn for row in below]
+        urns += [row.urn for row in below]
     if condition is not Condition.DESCENDANTS_INCL:
         above = connection.execute(parts.where(entity.c.urn.in_(values)))
-        found += [row.destination for row in above]
-    return tuple(dict.fromkeys(found))
+        urns += [row.destination for row in above]
+    return tuple(dict.fromkeys(urns))
 
 
-def _edges(connection: Connection, relationships: tuple[str, ...], criterion: Criterion) -> Leaf:
+def _edges(
+    connection: Connection, relationships: list[str], criterion: Criterion
+) -> EntityPredicate:
     condition = criterion.condition
     holds: ColumnElement[bool] = edge.c.relationship.in_(relationships)
     if condition is not Condition.EXISTS:
@@ -217,7 +218,7 @@ def _edges(connection: Connection, relationships: tuple[str, ...], criterion: Cr
         if condition in _OF_WHOLE_VALUES:
             values += _urns_named(connection, values)
         holds = and_(text_compares(edge.c.destination, condition, values), holds)
-    return Holding(
+    return EntityPredicate(
         check=lambda at: exists(edge.c.aspect).where(edge.c.source_id == at, holds),
         among=select(edge.c.source_id).where(holds),
     )
@@ -233,49 +234,50 @@ def _urns_named(connection: Connection, values: list[str]) -> list[str]:
     return list(connection.scalars(query.limit(MAX_TOKENS)))
 
 
-def _text(criterion: Criterion) -> Leaf:
-    """Return the leaf for a field of which the words count, not what stands between them."""
+def _text(criterion: Criterion) -> EntityPredicate:
+    """Return the predicate for a text, of which the words count and not the signs between them."""
     column = _TEXTS[field_name(criterion.field).field]
     begins = criterion.condition not in {Condition.CONTAIN, Condition.END_WITH}
     ends = criterion.condition not in {Condition.CONTAIN, Condition.START_WITH}
     if criterion.condition is Condition.EXISTS:
-        return Matching(phrase((), within=column, begins=True))
-    if criterion.condition not in {*_OF_WHOLE_VALUES, *_PATTERNS}:
-        return Always(holds=False)
+        return has_text(phrase((), within=column, begins=True))
+    if criterion.condition not in _OF_WHOLE_VALUES | PATTERNS:
+        return always(holds=False)
     phrases = [
         phrase(tokens, within=column, begins=begins, ends=ends, prefix=not ends)
         for tokens, _ in map(tokenize, criterion.values)
         if tokens
     ]
-    return Matching(" OR ".join(phrases) or NOWHERE)
+    return has_text(" OR ".join(phrases) or NOWHERE)
 
 
-_PATTERNS: Final = frozenset({Condition.CONTAIN, Condition.START_WITH, Condition.END_WITH})
+def _anywhere(criterion: Criterion) -> EntityPredicate:
+    """Return the predicate for words in any of the texts; with START_WITH their beginnings."""
+    prefix = criterion.condition is Condition.START_WITH
+    terms = (term(value, prefix=prefix) for value in criterion.values)
+    return has_text(" OR ".join(one.match() for one in terms if one) or NOWHERE)
 
 
-def _name(criterion: Criterion) -> Leaf:
-    if criterion.condition is Condition.EXISTS:
-        return Always(holds=True)
+def _name(criterion: Criterion) -> EntityPredicate:
     values = [fold(value) for value in criterion.values]
     return _on_entity(lambda row: text_compares(row.c.name, criterion.condition, values))
 
 
-def _urn(criterion: Criterion) -> Leaf:
-    if criterion.condition is Condition.EXISTS:
-        return Always(holds=True)
+def _urn(criterion: Criterion) -> EntityPredicate:
     # Under another name: a search that sorts by URN has the table already.
     named = entity.alias()
     if criterion.condition is Condition.START_WITH:
         compared = or_(false(), *(begins_with(named.c.urn, value) for value in criterion.values))
     else:
         compared = text_compares(named.c.urn, criterion.condition, criterion.values)
-    return Holding(
+    return EntityPredicate(
         check=lambda at: exists(named.c.id).where(named.c.id == at, compared),
         among=select(named.c.id).where(compared),
     )
 
 
-_OTHERS: Final[Mapping[str, Callable[[Criterion], Leaf]]] = {
+_OTHERS: Final[Mapping[str, Callable[[Criterion], EntityPredicate]]] = {
+    ANYWHERE: _anywhere,
     "name": _name,
     "urn": _urn,
     "description": _text,

@@ -1,67 +1,89 @@
-"""Writing the search index: documents made from the stored aspects, put in place of the old ones.
+"""Writing the search index: documents made from the stored aspects replace the old ones.
 
-FTS5 takes a text out of its index only where it is told the very tokens that were put in. So they
-are kept beside it, and what is taken out never depends on how tokens are made today.
+FTS5 deletes a text from its index only where it is given the very tokens that were inserted. So
+they are kept beside it, and a deletion never depends on how tokens are made today.
+
+Keywords, and sets of keywords, that many entities share are stored once and have an id. A set is
+stored as one text, its ids in order.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, delete, or_, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, or_, select, tuple_, update
 
-from mlcat_ingest.catalog.schema.search_tables import (
+from mlcat_ingest.catalog.schema.tables import (
     EVERY,
-    figure,
-    figure_set,
+    aspect,
+    entity,
     indexed_text,
     keyword,
     keyword_token,
     member,
+    numeric_field,
+    numeric_field_set,
     profile,
     searched,
+    setting,
 )
-from mlcat_ingest.catalog.schema.tables import aspect, entity
-from mlcat_ingest.catalog.search.document import IndexDocument, IndexedEntity, make_document
+from mlcat_ingest.catalog.search.document import (
+    INDEX_VERSION,
+    IndexDocument,
+    IndexedEntity,
+    make_document,
+)
 from mlcat_ingest.catalog.search.fields import ASPECT_NAMES, BODY_ENDINGS
-from mlcat_ingest.catalog.search.interned import (
-    Keyword,
-    intern_keywords,
-    members,
-    recount,
-    spell,
-)
 from mlcat_ingest.metadata.codec import loads
 
 CHUNK: Final = 500
 """Most entities whose documents are in memory at a time."""
 
+_ITEMS: Final = 400
+"""Most keywords or sets that one statement looks up."""
+
 # These run for every entity, so they go to the driver as they are.
-_PUT_FTS: Final = """INSERT INTO search_fts
+_INSERT_FTS: Final = """INSERT INTO search_fts
     (rowid, name, description, tags, properties, urn, keywords) VALUES (?, ?, ?, ?, ?, ?, ?)"""
-_TAKE_FTS: Final = """INSERT INTO search_fts
+_DELETE_FTS: Final = """INSERT INTO search_fts
     (search_fts, rowid, name, description, tags, properties, urn, keywords)
     VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)"""
 _PUT_TEXT: Final = "INSERT OR REPLACE INTO search_text VALUES (?, ?, ?, ?, ?, ?, ?)"
 _PUT_ENTITY: Final = "INSERT OR REPLACE INTO search_entity VALUES (?, ?, ?, ?, ?, ?)"
-_PUT_FIGURE: Final = "INSERT OR REPLACE INTO search_figure VALUES (?, ?, ?)"
-_FIGURES_TOGETHER: Final = 50
-_PUT_FIGURES: Final = _PUT_FIGURE + ", (?, ?, ?)" * (_FIGURES_TOGETHER - 1)
-_TAKE_FIGURE: Final = "DELETE FROM search_figure WHERE keyword_id = ? AND entity_id = ?"
+_PUT_NUMBER: Final = "INSERT OR REPLACE INTO search_figure VALUES (?, ?, ?)"
+_NUMBERS_AT_ONCE: Final = 50
+_PUT_NUMBERS: Final = _PUT_NUMBER + ", (?, ?, ?)" * (_NUMBERS_AT_ONCE - 1)
+_DELETE_NUMBER: Final = "DELETE FROM search_figure WHERE keyword_id = ? AND entity_id = ?"
+_VERSION: Final = "search_index_version"
 
+Keyword = tuple[str, str]
+"""A field, and one value of it."""
 
-_Row: TypeAlias = tuple[str, tuple[str, ...]]
-"""A field, and the names of the figures that an entity has of it."""
+_Names = tuple[str, tuple[str, ...]]  # a numeric field, and the names that an entity has of it
+
+T = TypeVar("T")
 
 
 class _IndexEntry(NamedTuple):
-    """One entity in the index: its keywords and the names of its figures as spelled sets."""
+    """One entity in the index: its keywords and its numeric fields as encoded sets."""
 
     profile: str
-    figure_set: str
+    numeric_field_set: str
     texts: tuple[str, ...]
+
+
+def is_current(connection: Connection) -> bool:
+    """Return whether the index was made by this version; otherwise it has to be rebuilt."""
+    query = select(setting.c.value).where(setting.c.name == _VERSION)
+    return connection.scalar(query) == str(INDEX_VERSION)
+
+
+def set_current(connection: Connection) -> None:
+    """Record that the index was made by this version."""
+    connection.execute(delete(setting).where(setting.c.name == _VERSION))
+    connection.execute(insert(setting).values(name=_VERSION, value=str(INDEX_VERSION)))
 
 
 def refresh(
@@ -79,14 +101,14 @@ def refresh(
         sources = {at: known[at] for at in some if at in known}
         sources |= _read_sources(connection, [at for at in some if at not in known])
         documents = {at: make_document(source) for at, source in sources.items()}
-        numbers = _Numbers(connection, list(documents.values()))
-        entries = {at: _entry(document, numbers) for at, document in documents.items()}
-        profiles, figure_sets = _put_entries(connection, some, entries)
+        keyword_ids = _KeywordIds(connection, documents.values())
+        entries = {at: _entry(document, keyword_ids) for at, document in documents.items()}
+        profiles, numeric_field_sets = _replace_entries(connection, some, entries)
         rows = [
             (
                 at,
                 profiles[entry.profile],
-                figure_sets[entry.figure_set],
+                numeric_field_sets[entry.numeric_field_set],
                 documents[at].name,
                 documents[at].created_ms,
                 documents[at].modified_ms,
@@ -94,34 +116,29 @@ def refresh(
             for at, entry in entries.items()
         ]
         _run_many(connection, _PUT_ENTITY, rows)
-        _put_figures(connection, _figure_cells(documents, numbers))
+        _put_numbers(connection, _number_cells(documents, keyword_ids))
 
 
-def forget(connection: Connection, ids: Collection[int]) -> None:
-    """Take the entities with these `ids` out of the index."""
+def remove(connection: Connection, ids: Collection[int]) -> None:
+    """Delete the entities with these `ids` from the index."""
     for some in _chunks(ids):
-        _put_entries(connection, some, {})
+        _replace_entries(connection, some, {})
         for table in (indexed_text, searched):
             connection.execute(delete(table).where(table.c.id.in_(some)))
-
-
-def _chunks(ids: Collection[int]) -> Iterator[list[int]]:
-    ordered = sorted(set(ids))
-    for start in range(0, len(ordered), CHUNK):
-        yield ordered[start : start + CHUNK]
 
 
 def clear(connection: Connection) -> None:
     """Empty the index."""
     connection.exec_driver_sql("INSERT INTO search_fts (search_fts) VALUES ('delete-all')")
-    for table in (indexed_text, searched, figure, figure_set, member, profile, keyword):
+    tables = (indexed_text, searched, numeric_field, numeric_field_set, member, profile, keyword)
+    for table in tables:
         connection.execute(delete(table))
 
 
 def read_sources(
     connection: Connection, ids: Collection[int]
 ) -> Iterator[tuple[int, IndexedEntity]]:
-    """Yield what the documents of these entities are made of, by id; those that exist.
+    """Yield the sources of the documents of these entities, by id; those that exist.
 
     Cost: two SQL statements for each 500 entities.
     """
@@ -145,109 +162,203 @@ def _read_sources(connection: Connection, ids: list[int]) -> dict[int, IndexedEn
     return sources
 
 
-class _Numbers:
-    """The numbers of keywords; names of figures come in rows that many entities have alike."""
+class _KeywordIds:
+    """The ids of all keywords of some documents; those that have none are given one.
+
+    A metric or parameter is a keyword too: its field and its name.
+    """
 
     def __init__(self, connection: Connection, documents: Collection[IndexDocument]) -> None:
-        """Look up the numbers of everything in `documents`; what has none is given one."""
-        rows = {one.row for document in documents for one in document.figures}
+        rows = {field[:2] for document in documents for field in document.numeric_fields}
         wanted = {keyword: None for document in documents for keyword in document.keywords}
         wanted.update({(field, name): None for field, names in rows for name in names})
-        self._numbers = intern_keywords(connection, wanted)
-        self._rows = {
-            (field, names): [self._numbers[field, name] for name in names] for field, names in rows
+        self._ids = _intern_keywords(connection, list(wanted))
+        # Many entities have the same names.
+        self.of_names = {
+            (field, names): [self._ids[field, name] for name in names] for field, names in rows
         }
-        self._sets: dict[tuple[_Row, ...], str] = {}
+        """The ids of the names of a numeric field, in their order."""
+        self._sets: dict[tuple[_Names, ...], str] = {}
 
     def of_keywords(self, keywords: Iterable[Keyword]) -> list[int]:
-        """Return the numbers of `keywords`, the smallest first."""
-        return sorted(self._numbers[keyword] for keyword in keywords)
+        """Return the ids of `keywords`, the smallest first."""
+        return sorted(self._ids[keyword] for keyword in keywords)
 
-    def of_names(self, row: _Row) -> list[int]:
-        """Return the numbers of names, in their order."""
-        return self._rows[row]
-
-    def figure_set(self, document: IndexDocument) -> str:
-        """Return the spelled set of the names of all figures."""
-        rows = tuple(one.row for one in document.figures)
+    def numeric_field_set(self, document: IndexDocument) -> str:
+        """Return the encoded set of the names of all numeric fields."""
+        rows = tuple(field[:2] for field in document.numeric_fields)
         if rows not in self._sets:
-            self._sets[rows] = spell(number for row in rows for number in self._rows[row])
+            self._sets[rows] = encode({at for row in rows for at in self.of_names[row]})
         return self._sets[rows]
 
 
-def _entry(document: IndexDocument, numbers: _Numbers) -> _IndexEntry:
-    keywords = numbers.of_keywords(document.keywords)
+def _intern_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[Keyword, int]:
+    """Return the id of each of `keywords`; those that have none are given one."""
+    ids = _find_keywords(connection, keywords)
+    if missing := [keyword for keyword in keywords if keyword not in ids]:
+        rows = [{"field": field, "value": value} for field, value in missing]
+        connection.execute(insert(keyword), rows)
+        ids |= _find_keywords(connection, missing)
+    return ids
+
+
+def _find_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[Keyword, int]:
+    query = select(keyword.c.field, keyword.c.value, keyword.c.id)
+    fields = tuple_(keyword.c.field, keyword.c.value)
+    return {
+        (row[0], row[1]): row[2]
+        for some in _slices(keywords, _ITEMS)
+        for row in connection.execute(query.where(fields.in_(some)))
+    }
+
+
+def encode(ids: Collection[int]) -> str:
+    """Return a set of ids as the one text that stands for it."""
+    return " ".join(map(str, sorted(ids)))
+
+
+def decode(encoded: str) -> set[int]:
+    """Return the ids in an encoded set."""
+    return set(map(int, encoded.split()))
+
+
+def _entry(document: IndexDocument, keyword_ids: _KeywordIds) -> _IndexEntry:
+    ids = keyword_ids.of_keywords(document.keywords)
     return _IndexEntry(
-        profile=spell(keywords),
-        figure_set=numbers.figure_set(document),
-        texts=(*document.columns, " ".join([EVERY, *map(keyword_token, keywords)])),
+        profile=encode(ids),
+        numeric_field_set=keyword_ids.numeric_field_set(document),
+        texts=(*document.columns, " ".join([EVERY, *map(keyword_token, ids)])),
     )
 
 
-def _put_entries(
+def _replace_entries(
     connection: Connection, ids: list[int], entries: Mapping[int, _IndexEntry]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Put `entries` in the place of what is held of `ids`; return the numbers of their sets."""
-    held = _held(connection, ids)
+    """Put `entries` in the place of what the index has of `ids`; return the ids of their sets."""
+    old_entries = _read_entries(connection, ids)
     profiles: Counter[str] = Counter()
-    figure_sets: Counter[str] = Counter()
-    taken: list[tuple[Any, ...]] = []
-    put: list[tuple[Any, ...]] = []
-    figures_taken: list[tuple[Any, ...]] = []
+    numeric_field_sets: Counter[str] = Counter()
+    deleted: list[tuple[Any, ...]] = []
+    inserted: list[tuple[Any, ...]] = []
+    deleted_numbers: list[tuple[Any, ...]] = []
     for at in ids:
-        old, new = held.get(at), entries.get(at)
+        old, new = old_entries.get(at), entries.get(at)
         if old is not None:
             profiles[old.profile] -= 1
-            figure_sets[old.figure_set] -= 1
-            left = members(new.figure_set) if new is not None else set()
-            figures_taken += [(one, at) for one in members(old.figure_set) - left]
+            numeric_field_sets[old.numeric_field_set] -= 1
+            left = decode(new.numeric_field_set) if new is not None else set()
+            deleted_numbers += [(one, at) for one in decode(old.numeric_field_set) - left]
         if new is not None:
             profiles[new.profile] += 1
-            figure_sets[new.figure_set] += 1
+            numeric_field_sets[new.numeric_field_set] += 1
         if old is not None and (new is None or new.texts != old.texts):
-            taken.append((at, *old.texts))
+            deleted.append((at, *old.texts))
         if new is not None and (old is None or new.texts != old.texts):
-            put.append((at, *new.texts))
-    for statement, rows in (
-        (_TAKE_FTS, taken),
-        (_PUT_FTS, put),
-        (_PUT_TEXT, put),
-        (_TAKE_FIGURE, figures_taken),
-    ):
-        _run_many(connection, statement, rows)
+            inserted.append((at, *new.texts))
+    _run_many(connection, _DELETE_FTS, deleted)
+    _run_many(connection, _INSERT_FTS, inserted)
+    _run_many(connection, _PUT_TEXT, inserted)
+    _run_many(connection, _DELETE_NUMBER, deleted_numbers)
     return (
-        recount(connection, profile, profiles),
-        recount(connection, figure_set, figure_sets),
+        _recount(connection, profile, profiles),
+        _recount(connection, numeric_field_set, numeric_field_sets),
     )
 
 
-def _figure_cells(documents: Mapping[int, IndexDocument], numbers: "_Numbers") -> list[Any]:
-    """Return the rows of all figures, cell by cell; those of one name stand together."""
-    alike: defaultdict[_Row, list[tuple[int, tuple[float | str, ...]]]] = defaultdict(list)
+def _read_entries(connection: Connection, ids: list[int]) -> dict[int, _IndexEntry]:
+    sets = numeric_field_set
+    query = (
+        select(searched.c.id, profile.c.members, sets.c.members, *indexed_text.c[1:])
+        .join(profile, profile.c.id == searched.c.profile_id)
+        .join(sets, sets.c.id == searched.c.figure_set_id)
+        .join(indexed_text, indexed_text.c.id == searched.c.id)
+        .where(searched.c.id.in_(ids))
+    )
+    return {
+        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:])) for row in connection.execute(query)
+    }
+
+
+def _recount(connection: Connection, table: Table, changes: Mapping[str, int]) -> dict[str, int]:
+    """Add to the number of entities that have each encoded set; return the ids of the sets.
+
+    A set that no entity had is inserted, and one that no entity has any more is deleted.
+    """
+    ids = _find_sets(connection, table, list(changes))
+    if missing := [encoded for encoded in changes if encoded not in ids]:
+        rows = [{"members": encoded, "entities": 0} for encoded in missing]
+        connection.execute(insert(table), rows)
+        ids |= _find_sets(connection, table, missing)
+        if table is profile:
+            rows = [
+                {"keyword_id": keyword_id, "profile_id": ids[encoded]}
+                for encoded in missing
+                for keyword_id in decode(encoded)
+            ]
+            if rows:
+                connection.execute(insert(member), rows)
+    moved = [{"of": ids[encoded], "by": change} for encoded, change in changes.items() if change]
+    if moved:
+        counting = update(table).where(table.c.id == bindparam("of"))
+        connection.execute(counting.values(entities=table.c.entities + bindparam("by")), moved)
+    _delete_unused(connection, table, [row["of"] for row in moved if row["by"] < 0])
+    return ids
+
+
+def _find_sets(connection: Connection, table: Table, encoded: Sequence[str]) -> dict[str, int]:
+    query = select(table.c.members, table.c.id)
+    return {
+        row[0]: row[1]
+        for some in _slices(encoded, _ITEMS)
+        for row in connection.execute(query.where(table.c.members.in_(some)))
+    }
+
+
+def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> None:
+    for some in _slices(ids, _ITEMS):
+        unused = delete(table).where(table.c.id.in_(some), table.c.entities == 0)
+        rows = [
+            {"keyword": keyword_id, "profile": at}
+            for at, encoded in connection.execute(unused.returning(table.c.id, table.c.members))
+            for keyword_id in decode(encoded)
+        ]
+        if table is profile and rows:
+            connection.execute(
+                delete(member).where(
+                    member.c.keyword_id == bindparam("keyword"),
+                    member.c.profile_id == bindparam("profile"),
+                ),
+                rows,
+            )
+
+
+def _number_cells(documents: Mapping[int, IndexDocument], keyword_ids: _KeywordIds) -> list[Any]:
+    """Return the rows of all numeric fields, cell by cell; those of one name stand together."""
+    alike: defaultdict[_Names, list[tuple[int, tuple[float | str, ...]]]] = defaultdict(list)
     for at, document in documents.items():
-        for one in document.figures:
-            alike[one.row].append((at, one.values))
+        for field, names, values in document.numeric_fields:
+            alike[field, names].append((at, values))
     columns = []
-    for row, held in alike.items():
-        ids, values = zip(*held, strict=True)
-        for number, column in zip(numbers.of_names(row), zip(*values, strict=True), strict=True):
-            columns.append((number, ids, column))
+    for key, rows in alike.items():
+        ids, values_of_ids = zip(*rows, strict=True)
+        by_name = zip(*values_of_ids, strict=True)
+        for keyword_id, column in zip(keyword_ids.of_names[key], by_name, strict=True):
+            columns.append((keyword_id, ids, column))
     columns.sort(key=itemgetter(0))
     cells: list[Any] = []
-    for number, ids, column in columns:
-        cells += chain.from_iterable(zip(repeat(number), ids, column, strict=False))
+    for keyword_id, ids, column in columns:
+        cells += chain.from_iterable(zip(repeat(keyword_id), ids, column, strict=False))
     return cells
 
 
-def _put_figures(connection: Connection, cells: list[Any]) -> None:
-    """Put figures, many to a statement: they are most of what is written."""
-    whole = len(cells) - len(cells) % (3 * _FIGURES_TOGETHER)
-    _run_many(connection, _PUT_FIGURES, _in_rows(cells[:whole], 3 * _FIGURES_TOGETHER))
-    _run_many(connection, _PUT_FIGURE, _in_rows(cells[whole:], 3))
-
-
-def _in_rows(cells: list[Any], size: int) -> list[tuple[Any, ...]]:
-    return [tuple(cells[start : start + size]) for start in range(0, len(cells), size)]
+def _put_numbers(connection: Connection, cells: list[Any]) -> None:
+    """Put numbers, many to a statement: they are most of what is written."""
+    whole = len(cells) - len(cells) % (3 * _NUMBERS_AT_ONCE)
+    for statement, some, size in (
+        (_PUT_NUMBERS, cells[:whole], 3 * _NUMBERS_AT_ONCE),
+        (_PUT_NUMBER, cells[whole:], 3),
+    ):
+        _run_many(connection, statement, [tuple(row) for row in _slices(some, size)])
 
 
 def _run_many(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
@@ -255,14 +366,9 @@ def _run_many(connection: Connection, statement: str, rows: list[tuple[Any, ...]
         connection.exec_driver_sql(statement, rows)
 
 
-def _held(connection: Connection, ids: list[int]) -> dict[int, _IndexEntry]:
-    query = (
-        select(searched.c.id, profile.c.members, figure_set.c.members, *indexed_text.c[1:])
-        .join(profile, profile.c.id == searched.c.profile_id)
-        .join(figure_set, figure_set.c.id == searched.c.figure_set_id)
-        .join(indexed_text, indexed_text.c.id == searched.c.id)
-        .where(searched.c.id.in_(ids))
-    )
-    return {
-        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:])) for row in connection.execute(query)
-    }
+def _chunks(ids: Collection[int]) -> Iterator[list[int]]:
+    return _slices(sorted(set(ids)), CHUNK)
+
+
+def _slices(items: Sequence[T], size: int) -> Iterator[Any]:
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,8 +1,16 @@
-"""What a search asks for, and what it finds: plain values that every endpoint translates to."""
+"""Requests and pages of a search, as plain values, and the cursors of a scroll."""
 
+import base64
+import binascii
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
+
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import canonical, loads
 
 MATCH_ALL: Final = "*"
 """The query that every entity matches."""
@@ -92,6 +100,23 @@ class SearchRequest:
     include_removed: bool = False
     only_latest: bool = False
 
+    def cursor(self, place: Sequence[Any]) -> str:
+        """Return the cursor of the page behind `place`, the sort values of an entity."""
+        return write_cursor(self._scroll(), place)
+
+    def place(self, values: int) -> list[Any]:
+        """Return the place that `after` stands for: so many sort values.
+
+        Raises:
+            BadRequestError: it is no cursor, or that of another search.
+        """
+        return read_cursor(self._scroll(), self.after or "", values)
+
+    def _scroll(self) -> tuple[object, ...]:
+        """Return the parts that all pages of one scroll share."""
+        types = sorted(self.entity_types or ())
+        return (self.query, types, self.any_of, self.sort, self.include_removed)
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -121,3 +146,46 @@ class SearchPage:
     hits: tuple[Hit, ...] = ()
     facets: tuple[Facet, ...] = ()
     next_scroll: str | None = None
+
+
+def write_cursor(search: object, place: Sequence[Any]) -> str:
+    """Return the text that stands for `place`, a list of sort values, in a search.
+
+    `search` is equal for all pages of a scroll, and has another `repr` for another search.
+    """
+    return base64.urlsafe_b64encode(canonical([_checksum(search), *place])).decode()
+
+
+def read_cursor(search: object, text: str, values: int) -> list[Any]:
+    """Return the place that `text` stands for in a search: so many values.
+
+    Raises:
+        BadRequestError: it is no cursor, or that of another search.
+    """
+    try:
+        place = loads(base64.b64decode(text, altchars=b"-_", validate=True))
+    except (CodecError, binascii.Error, ValueError) as error:
+        raise BadRequestError("the scroll id is not one that a search gave") from error
+    if not isinstance(place, list) or len(place) != values + 1 or place[0] != _checksum(search):
+        raise BadRequestError("the scroll id belongs to another search")
+    if not all(map(_is_sortable, place)):
+        raise BadRequestError("the scroll id is not one that a search gave")
+    return place[1:]
+
+
+def _is_sortable(value: Any) -> bool:
+    """Return whether a column can be compared with `value`; anybody may make up a scroll id."""
+    match value:
+        case None | str() | float():
+            return True
+        case bool():
+            return False
+        case int():
+            return -(2**63) <= value < 2**63
+        case _:
+            return False
+
+
+def _checksum(search: object) -> int:
+    """Return a number that other searches do not share, or hardly ever."""
+    return zlib.crc32(repr(search).encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Which entities a search is about, put together from its words and its criteria."""
+"""The selection of a search: its entities, by the terms and the criteria of the request."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,19 +6,24 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
 
-from mlcat_ingest.catalog.schema.search_tables import fts, profile, searched
+from mlcat_ingest.catalog.schema.tables import fts, profile, searched
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES
 from mlcat_ingest.catalog.search.filters import resolve
-from mlcat_ingest.catalog.search.leaves import EVERYWHERE, NOWHERE, Holding, RequiredLeaf, matching
-from mlcat_ingest.catalog.search.query_text import Query
+from mlcat_ingest.catalog.search.predicates import (
+    EVERYWHERE,
+    NOWHERE,
+    EntityPredicate,
+    matching,
+)
+from mlcat_ingest.catalog.search.query import Query, Term, all_of
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
-from mlcat_ingest.catalog.search.words import Term, all_of
 from mlcat_ingest.metadata.aspects.common import IS_LATEST
 
 FEW: Final = 20_000
 """Most entities that are looked at one by one; of more, only what the index says at once."""
 
-Parts = tuple[RequiredLeaf, ...]
+Predicates = Sequence[EntityPredicate]
+"""Predicates that hold together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Selection:
     With `by_text` they are found through the full-text index: they match `terms` and every
     expression in `matching`, none in `excluding`, and satisfy `conditions`. Otherwise `conditions`
     alone find them. `filters` are all criteria once more, as a condition on a row of
-    `search_entity`; `profiles` is all there is to say, as one on a profile, if profiles decide.
+    `search_entity`; `profiles` is the whole search as one on a profile, if profiles decide.
     """
 
     terms: tuple[Term, ...]
@@ -78,20 +83,20 @@ class Selection:
 
 
 def select_entities(connection: Connection, request: SearchRequest, query: Query) -> Selection:
-    """Return the selection for `request`, whose words are taken apart in `query`.
+    """Return the selection for `request`, whose words are parsed in `query`.
 
     Cost: a SQL statement or two for each criterion.
     """
     common = [resolve(connection, criterion) for criterion in _common(request, query)]
     alternatives = [
-        tuple(resolve(connection, criterion) for criterion in alternative)
+        [resolve(connection, criterion) for criterion in alternative]
         for alternative in request.any_of
     ]
-    if () in alternatives:
+    if [] in alternatives:
         alternatives = []
     if len(alternatives) == 1:
         common += alternatives.pop()
-    return _arranged(connection, query.terms, tuple(common), tuple(alternatives))
+    return _fastest_selection(connection, query.terms, common, alternatives)
 
 
 def is_few(connection: Connection, expression: str) -> bool:
@@ -112,86 +117,80 @@ def _common(request: SearchRequest, query: Query) -> Iterable[Criterion]:
         yield Criterion(IS_LATEST, ("false",), negated=True)
 
 
-def _arranged(
-    connection: Connection, terms: tuple[Term, ...], common: Parts, alternatives: tuple[Parts, ...]
+def _fastest_selection(
+    connection: Connection,
+    terms: tuple[Term, ...],
+    common: Predicates,
+    alternatives: Sequence[Predicates],
 ) -> Selection:
     """Return the selection in the form that the database finds fastest."""
-    told = [part for part in common if part.leaf.match() is not None]
-    untold = [part for part in common if part.leaf.match() is None]
-    wanted, unwanted = _split(told)
-    if all(part.leaf.match() is not None for parts in alternatives for part in parts):
-        left: tuple[Parts, ...] = ()
-        wanted += [" OR ".join(map(_alternative, alternatives))] if alternatives else []
-    else:
-        left = alternatives
-    filters = _in_sql(common, alternatives, searched.c.id, each=True)
+    by_sql = [predicate for predicate in common if predicate.match is None]
+    wanted, unwanted = _expressions(common)
+    sql_alternatives: Sequence[Predicates] = ()
+    if any(predicate.match is None for option in alternatives for predicate in option):
+        sql_alternatives = alternatives
+    elif alternatives:
+        wanted.append(" OR ".join(f"({_expression(*_expressions(o))})" for o in alternatives))
+    filters = _condition(common, alternatives, searched.c.id, each=True)
     selection = Selection(terms, True, filters, tuple(wanted), tuple(unwanted))
-    if not untold and not left:
-        profiles = None if terms else _of_profiles(common, alternatives)
+    if not by_sql and not sql_alternatives:
+        profiles = None if terms else _profile_condition(common, alternatives)
         return replace(selection, profiles=profiles)
-    finder = next((part for part in untold if _finds(part)), None)
+    finder = next((p for p in by_sql if p.among is not None and not p.negated), None)
     if not terms and (finder is not None or not wanted):
-        first = true() if finder is None else finder.where(searched.c.id, each=False)
-        others = [part for part in common if part is not finder]
-        conditions = first, _in_sql(others, alternatives, searched.c.id, each=True)
+        first = true() if finder is None else finder.condition(searched.c.id, each=False)
+        others = [predicate for predicate in common if predicate is not finder]
+        conditions = first, _condition(others, alternatives, searched.c.id, each=True)
         return replace(selection, by_text=False, conditions=conditions)
     each = is_few(connection, selection.expression())
     # The sum keeps SQLite from asking the full-text index anew for each id of a list.
     entity_id = fts.c.rowid if each else fts.c.rowid + 0
-    return replace(selection, conditions=(_in_sql(untold, left, entity_id, each=each),))
+    condition = _condition(by_sql, sql_alternatives, entity_id, each=each)
+    return replace(selection, conditions=(condition,))
 
 
-def _finds(part: RequiredLeaf) -> bool:
-    return isinstance(part.leaf, Holding) and not part.negated
-
-
-def _split(parts: Iterable[RequiredLeaf]) -> tuple[list[str], list[str]]:
+def _expressions(predicates: Predicates) -> tuple[list[str], list[str]]:
     """Return the expressions that have to match, and those that must not."""
-    wanted: list[str] = []
-    unwanted: list[str] = []
-    for part in parts:
-        if (expression := part.leaf.match()) is not None:
-            (unwanted if part.negated else wanted).append(expression)
-    return wanted, unwanted
+    matches = [(p.match, p.negated) for p in predicates if p.match is not None]
+    wanted = [expression for expression, negated in matches if not negated]
+    return wanted, [expression for expression, negated in matches if negated]
 
 
 def _expression(wanted: Sequence[str], unwanted: Sequence[str]) -> str:
-    together = " AND ".join(f"({one})" for one in wanted) or EVERYWHERE
-    against = [one for one in unwanted if one != NOWHERE]
+    together = " AND ".join(f"({expression})" for expression in wanted) or EVERYWHERE
+    against = [expression for expression in unwanted if expression != NOWHERE]
     return f"({together}) NOT ({' OR '.join(against)})" if against else together
 
 
-def _alternative(parts: Parts) -> str:
-    return f"({_expression(*_split(parts))})"
-
-
-def _in_sql(
-    parts: Iterable[RequiredLeaf],
-    alternatives: Sequence[Parts],
+def _condition(
+    predicates: Predicates,
+    alternatives: Sequence[Predicates],
     entity_id: ColumnElement[int],
     *,
     each: bool,
 ) -> ColumnElement[bool]:
-    """Return the condition that all `parts` hold, and all of one of the `alternatives`."""
+    """Return the condition that all `predicates` hold, and all of one of the `alternatives`."""
 
-    def together(parts: Iterable[RequiredLeaf]) -> ColumnElement[bool]:
-        return and_(true(), *(part.where(entity_id, each=each) for part in parts))
+    def together(some: Predicates) -> ColumnElement[bool]:
+        return and_(true(), *(one.condition(entity_id, each=each) for one in some))
 
     if not alternatives:
-        return together(parts)
-    return and_(together(parts), or_(*map(together, alternatives)))
+        return together(predicates)
+    return and_(together(predicates), or_(*map(together, alternatives)))
 
 
-def _of_profiles(common: Parts, alternatives: Sequence[Parts]) -> ColumnElement[bool] | None:
-    """Return the condition on a profile that says it all, None where profiles do not know."""
-    together = _together(common)
-    if together is None or not alternatives:
-        return together
-    options = [option for option in map(_together, alternatives) if option is not None]
-    return and_(together, or_(*options)) if len(options) == len(alternatives) else None
+def _profile_condition(
+    common: Predicates, alternatives: Sequence[Predicates]
+) -> ColumnElement[bool] | None:
+    """Return the whole condition on a profile, None where profiles do not know."""
 
+    def together(some: Predicates) -> ColumnElement[bool] | None:
+        conditions = [one.profile_condition() for one in some]
+        known = [condition for condition in conditions if condition is not None]
+        return and_(true(), *known) if len(known) == len(conditions) else None
 
-def _together(parts: Parts) -> ColumnElement[bool] | None:
-    conditions = [part.of_profile() for part in parts]
-    known = [condition for condition in conditions if condition is not None]
-    return and_(true(), *known) if len(known) == len(parts) else None
+    every = together(common)
+    if every is None or not alternatives:
+        return every
+    options = [option for option in map(together, alternatives) if option is not None]
+    return and_(every, or_(*options)) if len(options) == len(alternatives) else None

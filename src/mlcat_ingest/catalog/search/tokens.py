@@ -2,7 +2,7 @@
 
 A text is a row of words: runs of letters and digits, which everything else parts. A word is folded
 (NFKC, no accents, no case) and split where a reader sees a boundary: `ChurnModelV2` is `churn`,
-`model`, `v2`. Whoever types `churnmodelv2` means it too, so a word that is split keeps its whole
+`model`, `v2`. A search for `churnmodelv2` means it too, so a word that is split keeps its whole
 beside its parts. Scripts written without spaces become one token a character.
 """
 
@@ -76,7 +76,7 @@ def _pieces(run: str) -> tuple[str, ...]:
         return tuple(piece for one in WORD.findall(folded) for piece in _UNSPACED.findall(one))
     if _HEXADECIMAL.fullmatch(run):
         return (run.lower(),)
-    return tuple(piece for hump in _HUMP.findall(run) for piece in _numbered(hump.lower()))
+    return tuple(piece for hump in _HUMP.findall(run) for piece in _split_number(hump.lower()))
 
 
 def _whole(pieces: tuple[str, ...]) -> str | None:
@@ -85,7 +85,7 @@ def _whole(pieces: tuple[str, ...]) -> str | None:
     return whole if whole.isascii() else None
 
 
-def _numbered(hump: str) -> tuple[str, ...]:
+def _split_number(hump: str) -> tuple[str, ...]:
     """Return letters and number apart, `resnet50`, but not behind a single letter, `v2`."""
-    found = _NUMBERED.fullmatch(hump)
-    return (hump,) if found is None else (found[1], found[2])
+    match = _NUMBERED.fullmatch(hump)
+    return (hump,) if match is None else match.groups()

@@ -12,7 +12,7 @@ import os
 import sys
 from dataclasses import asdict
 
-from mlcat_ingest.catalog.server.serve import Running, serve
+from mlcat_ingest.catalog.server.serve import serve
 from mlcat_ingest.errors import MlcatError
 
 
@@ -24,7 +24,7 @@ def main() -> int:
             order["database"],
             port=0,
             token=order.get("token"),
-            ready=_answer_ready,
+            ready=lambda running: _answer(asdict(running)),
             die_with_parent=True,
         )
     except MlcatError as error:
@@ -39,10 +39,6 @@ def _first_line() -> bytes:
     while (byte := os.read(0, 1)) not in {b"", b"\n"}:
         line += byte
     return line
-
-
-def _answer_ready(running: Running) -> None:
-    _answer(asdict(running))
 
 
 def _answer(value: object) -> None:

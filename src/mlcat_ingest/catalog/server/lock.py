@@ -9,9 +9,9 @@ so is nobody else's to use).
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
+from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sql.filelock import PATIENCE_S, FileLock, holder_of
 
@@ -28,11 +28,11 @@ class Running:
     dies_with_parent: bool = False
 
 
-class ServerLock:
+class ServerLock(Closing):
     """Held by the one server of a database file, from before it opens the file."""
 
     def __init__(self, lock: FileLock) -> None:
-        """Own `lock`; see `acquire`."""
+        """Own `lock`, which `acquire` takes."""
         self._lock = lock
 
     @classmethod
@@ -53,43 +53,32 @@ class ServerLock:
         if taken is None:
             raise RecipeError(
                 f"another catalog serves {_database_path(database)}"
-                f"{_described(read_lock(database))}",
+                f"{_description(read_lock(database))}",
                 hint="use that one, stop it, or name another database",
             )
         return cls(taken)
 
     def announce(self, running: Running) -> None:
-        """Say to others where the server is."""
-        self._lock.say(asdict(running))
+        """Write the address of the server for others to read."""
+        self._lock.write(asdict(running))
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Let others have the database; safe to call twice."""
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 def read_lock(database: str | Path) -> Running | None:
     """Return the server that is alive on a database (a path, or an SQLite URL), if there is one."""
-    said = holder_of(_lock_path(database), patience_s=_PATIENCE_S)
-    if said is None:
+    holder = holder_of(_lock_path(database), patience_s=_PATIENCE_S)
+    if holder is None:
         return None
     try:
-        return Running(**said)
+        return Running(**holder)
     except TypeError:
         return Running(0)
 
 
-def _described(other: Running | None) -> str:
+def _description(other: Running | None) -> str:
     if other is None or not other.pid:
         return ""
     return f": {other.url} (process {other.pid})" if other.url else f": process {other.pid}"

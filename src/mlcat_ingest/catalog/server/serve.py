@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
 from mlcat_ingest.core.extras import require_extra
-from mlcat_ingest.core.process import collecting_every
+from mlcat_ingest.core.resources import collecting_every
 from mlcat_ingest.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def serve(
     """
     require_extra("catalog", "the embedded catalog")
     from mlcat_ingest.catalog.store.store import Store
-    from mlcat_ingest.catalog.tasks.tasks import Tasks
+    from mlcat_ingest.catalog.tasks import Tasks
     from mlcat_ingest.catalog.web.app import create_app
     from mlcat_ingest.catalog.web.auth import is_loopback
 

@@ -1,1 +1,1 @@
-"""What the catalog holds: entities, aspects with their versions, and edges."""
+"""The store of the catalog: entities, aspects with their versions, and edges."""

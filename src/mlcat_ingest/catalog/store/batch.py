@@ -1,8 +1,12 @@
-"""One batch of writes, worked out on the stored state inside one transaction."""
+"""A batch of writes: conditional writes (optimistic locking), conflicts, patches and versions.
+
+It is computed on the stored state inside one transaction.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import starmap
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
@@ -13,15 +17,12 @@ from mlcat_ingest.catalog.errors import (
 )
 from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity
-from mlcat_ingest.catalog.schema.values import Written
+from mlcat_ingest.catalog.schema.values import Write, WriteResult
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
-from mlcat_ingest.catalog.search.index import forget, refresh
-from mlcat_ingest.catalog.store.conditions import ExistingEntity, State, refusal_of
-from mlcat_ingest.catalog.store.patch.applying import apply_patch
-from mlcat_ingest.catalog.store.patch.reading import Patch
-from mlcat_ingest.catalog.store.patch.templates import blank
+from mlcat_ingest.catalog.search.index import refresh, remove
+from mlcat_ingest.catalog.store.patch import Patch, apply_patch, blank
 from mlcat_ingest.catalog.store.prepare import (
     PreparedWrite,
     StorableValue,
@@ -36,6 +37,7 @@ from mlcat_ingest.catalog.store.rows import (
     Key,
     RowChanges,
     chunks,
+    now_ms,
     write_changes,
 )
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
@@ -43,8 +45,66 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 
+_ABSENT: Final = "-1"
 
-def _same(stored: str, text: str) -> bool:
+
+class ExistingEntity(NamedTuple):
+    """An entity that exists; one that `is_new` was made by the same batch."""
+
+    id: int
+    name: str | None
+    created_ms: int
+    is_new: bool = False
+
+
+class State(NamedTuple):
+    """The stored state that a write meets: version 0 and no time of change where there is nothing.
+
+    A `default` is there without being stored.
+    """
+
+    entity: ExistingEntity | None = None
+    row: AspectRow | None = None
+    version: int = 0
+    modified_ms: int | None = None
+    default: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The value that reads show, as JSON text; None where there is none."""
+        return self.row.value if self.row is not None else self.default
+
+
+def refusal_of(write: Write, state: State) -> str | None:
+    """Return why `write` may not go on from `state`; None if it may."""
+    if write.change == "RESTATE":
+        return None
+    if (refusal := _unmet_condition(write, state)) is not None:
+        return refusal
+    if write.change == "CREATE" and state.version and state.default is None:
+        return "Cannot perform CREATE since the aspect already exists."
+    # An entity that this very batch made is not in the way of its own CREATE_ENTITY.
+    if write.change == "CREATE_ENTITY" and state.entity is not None and not state.entity.is_new:
+        return "Cannot perform CREATE_ENTITY if not exists since the entity key already exists."
+    return None
+
+
+def _unmet_condition(write: Write, state: State) -> str | None:
+    """Return which condition of `write` does not hold, if one does not."""
+    expected, actual = write.expected_version, str(state.version or _ABSENT)
+    # A default may be compared with as what it reads like, and as the nothing that is stored.
+    if expected not in {None, actual, _ABSENT if state.default is not None else actual}:
+        return f"Expected version {expected}, actual version {actual}"
+    since, until = write.if_modified_since_ms, write.if_unmodified_since_ms
+    modified_ms = state.modified_ms
+    if since is not None and (modified_ms is None or modified_ms <= since):
+        return f"Expected a change after {since}, last modified {modified_ms} (epoch ms)"
+    if until is not None and modified_ms is not None and modified_ms > until:
+        return f"Expected no change after {until}, last modified {modified_ms} (epoch ms)"
+    return None
+
+
+def _is_same(stored: str, text: str) -> bool:
     if stored == text or len(stored) != len(text):
         return stored == text
     # Equal values may still differ in the order of their keys.
@@ -57,11 +117,11 @@ class Batch:
     The order of the items counts: a later item sees what an earlier one wrote.
     """
 
-    def __init__(self, connection: Connection, actor: str, now_ms: int) -> None:
-        """Write as `actor` at `now_ms`, milliseconds since the epoch."""
+    def __init__(self, connection: Connection, actor: str) -> None:
+        """Write as `actor`, all of it at one time."""
         self._connection = connection
         self._actor = actor
-        self._now_ms = now_ms
+        self._now_ms = now_ms()
         self._entities: dict[str, ExistingEntity] = {}
         self._rows: dict[Key, AspectRow] = {}
         # The last version of aspects that are gone: their next value counts on from there.
@@ -73,7 +133,7 @@ class Batch:
         self._changes = RowChanges()
         self._version_sets = VersionSets(connection, self._value)
 
-    def apply(self, items: Sequence[PreparedWrite]) -> list[Written]:
+    def apply(self, items: Sequence[PreparedWrite]) -> list[WriteResult]:
         """Write `items` and say what became of each.
 
         Raises:
@@ -83,14 +143,14 @@ class Batch:
         Cost: a handful of SQL statements for each thousand items.
         """
         self._load(items)
-        written = [self._apply_one(index, item) for index, item in enumerate(items)]
+        written = [self._apply_one(item) for item in items]
         self._flush()
         return written
 
     def _flush(self) -> None:
         changes = self._changes
         write_changes(self._connection, changes)
-        forget(self._connection, changes.deleted_entities)
+        remove(self._connection, changes.deleted_entities)
         changed = {entity_id for entity_id, name in changes.rows if is_indexed(name)}
         new = self._new_sources()
         refresh(self._connection, changed - new.keys(), new)
@@ -121,26 +181,20 @@ class Batch:
         known = {urn: self._entities[urn].id for urn, _ in pairs if urn in self._entities}
         for ids in chunks(known.values()):
             current = select(aspect).where(aspect.c.entity_id.in_(ids), aspect.c.aspect.in_(names))
-            for found in self._connection.execute(current):
-                row = AspectRow(*found)
+            for row in starmap(AspectRow, self._connection.execute(current)):
                 key = row.entity_id, row.aspect
                 if key not in self._changes.rows:
                     self._rows[key] = row
                     self._changes.stored.add(key)
-        self._read_last_versions(
-            [known[urn] for urn, name in pairs if urn in known and not self._has(known[urn], name)],
-            names,
-        )
-
-    def _has(self, entity_id: int, name: str) -> bool:
-        return (entity_id, name) in self._rows
+        held = ((known[urn], name) for urn, name in pairs if urn in known)
+        self._read_last_versions([key[0] for key in held if key not in self._rows], names)
 
     def _read_entities(self, urns: Iterable[str]) -> None:
-        for some in chunks(urns):
+        for chunk in chunks(urns):
             query = select(entity.c.urn, entity.c.id, entity.c.name, entity.c.created_ms)
-            for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(some))):
+            for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(chunk))):
                 self._entities[urn] = ExistingEntity(*known)
-            self._read_urns.update(some)
+            self._read_urns.update(chunk)
 
     def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
         for ids in chunks(absent):
@@ -161,68 +215,56 @@ class Batch:
         row = None if known is None else self._rows.get((known.id, name))
         return None if row is None else loads(row.value)
 
-    def _apply_one(self, index: int, item: PreparedWrite) -> Written:
-        write = item.write
-        known = self._entities.get(write.urn)
-        state = self._state(item, known)
-        refusal = refusal_of(write, known, state)
+    def _apply_one(self, item: PreparedWrite) -> WriteResult:
+        write, state = item.write, self._state(item)
+        unchanged = WriteResult(write.urn, write.aspect, state.version, changed=False)
+        refusal = refusal_of(write, state)
         if refusal is not None:
             if write.skip_if_exists and write.change in {"CREATE", "CREATE_ENTITY"}:
-                return Written(write.urn, write.aspect, state.version, changed=False)
-            raise VersionConflictError(write.urn, write.aspect, refusal, index=index)
+                return unchanged
+            raise VersionConflictError(write.urn, write.aspect, refusal, index=item.index)
         if write.change == "DELETE":
-            return self._delete(item, known, state)
-        content = item.content
-        if item.patch is not None:
-            content = self._patched(index, item, item.patch, state)
+            return self._delete(item, state)
+        content = item.content if item.patch is None else self._apply_patch(item, item.patch, state)
         if content is None:
-            return Written(write.urn, write.aspect, state.version, changed=False)
+            return unchanged
         if write.aspect in VERSION_ASPECTS and write.change != "RESTATE":
-            return self._store_versioned(index, item, known, state, content)
-        return self._store(item, known, state, content)
+            return self._store_version(item, state, content)
+        return self._store(item, state, content)
 
-    def _store_versioned(
-        self,
-        index: int,
-        item: PreparedWrite,
-        known: ExistingEntity | None,
-        state: State,
-        content: StorableValue,
-    ) -> Written:
+    def _store_version(
+        self, item: PreparedWrite, state: State, content: StorableValue
+    ) -> WriteResult:
         """Store an aspect of a version or a version set, and what the service computes from it."""
         urn, name = item.write.urn, item.write.aspect
         try:
             effects = self._version_sets.effects(urn, name, content.value)
         except InvalidProposalError as error:
-            raise AspectRefusedError(urn, name, str(error), index=index) from error
+            raise AspectRefusedError(urn, name, str(error), index=item.index) from error
         if effects.value is not content.value:
             content = content_of(item.entity_type, name, effects.value)
-        written = self._store(item, known, state, content)
+        written = self._store(item, state, content)
         for other in effects.others:
             metadata = item.write.system_metadata
-            self._apply_one(index, prepare(replace(other, system_metadata=metadata)))
+            self._apply_one(prepare(replace(other, system_metadata=metadata), item.index))
         return written
 
-    def _state(self, item: PreparedWrite, known: ExistingEntity | None) -> State:
+    def _state(self, item: PreparedWrite) -> State:
+        known = self._entities.get(item.write.urn)
         if known is None:
             return State()
         row = self._rows.get((known.id, item.write.aspect))
         if row is not None:
-            return State(row, row.version, row.modified_ms)
+            return State(known, row, row.version, row.modified_ms)
         if item.is_key:
-            return State(version=1, modified_ms=known.created_ms)
+            return State(known, version=1, modified_ms=known.created_ms)
         default = default_aspect(item.write.urn, item.entity_type, item.write.aspect)
         if default is None or known.is_new:
-            return State()
-        return State(
-            version=DEFAULT_VERSION,
-            modified_ms=known.created_ms,
-            default=dumps(default).decode(),
-        )
+            return State(known)
+        text = dumps(default).decode()
+        return State(known, None, DEFAULT_VERSION, known.created_ms, text)
 
-    def _patched(
-        self, index: int, item: PreparedWrite, patch: Patch, state: State
-    ) -> StorableValue | None:
+    def _apply_patch(self, item: PreparedWrite, patch: Patch, state: State) -> StorableValue | None:
         """Return what a patch makes of what is there; None where it changes nothing."""
         urn, name = item.write.urn, item.write.aspect
         base = loads(state.text) if state.text is not None else None
@@ -230,36 +272,36 @@ class Batch:
         try:
             value = apply_patch(patch, start)
         except InvalidProposalError as error:
-            raise InvalidProposalError(f"{urn}: {name}: {error}", index=index) from error
+            raise InvalidProposalError(f"{urn}: {name}: {error}", index=item.index) from error
         if moment_of(name, value) is not None:
-            raise InvalidProposalError(f"{urn}: {name}: events cannot be patched", index=index)
+            raise InvalidProposalError(f"{urn}: {name}: events cannot be patched", index=item.index)
         try:
             # Taking from what is not there must not make it.
             if (base is not None or patch.only_removes) and canonical(value) == canonical(start):
                 return None
             return content_of(item.entity_type, name, value)
         except (InvalidProposalError, CodecError) as error:
-            raise InvalidProposalError(f"{urn}: {error}", index=index) from error
+            raise InvalidProposalError(f"{urn}: {error}", index=item.index) from error
 
-    def _delete(self, item: PreparedWrite, known: ExistingEntity | None, state: State) -> Written:
-        urn, name = item.write.urn, item.write.aspect
+    def _delete(self, item: PreparedWrite, state: State) -> WriteResult:
+        urn, name, known = item.write.urn, item.write.aspect, state.entity
         if known is None:
-            return Written(urn, name, 0, changed=False)
+            return WriteResult(urn, name, 0, changed=False)
         if item.is_key:
             self._delete_entity(urn, known)
-            return Written(urn, name, 0, changed=True)
+            return WriteResult(urn, name, 0, changed=True)
         if is_series(name) or name not in ASPECTS:
             self._changes.empty_series((known.id, name))
         if state.row is None:
-            return Written(urn, name, state.version, changed=is_series(name))
+            return WriteResult(urn, name, state.version, changed=is_series(name))
         default = default_aspect(urn, item.entity_type, name)
         if default is not None:
-            return self._store(item, known, state, content_of(item.entity_type, name, default))
+            return self._store(item, state, content_of(item.entity_type, name, default))
         self._drop(urn, known, state.row)
-        return Written(urn, name, 0, changed=True)
+        return WriteResult(urn, name, 0, changed=True)
 
     def _delete_entity(self, urn: str, known: ExistingEntity) -> None:
-        self._changes.forget(known.id)
+        self._changes.delete_entity(known.id)
         self._rows = {key: row for key, row in self._rows.items() if key[0] != known.id}
         del self._entities[urn]
         if not known.is_new:
@@ -275,29 +317,22 @@ class Batch:
         if known.name is not None and name_in(row.aspect, loads(row.value)) == known.name:
             self._rename(urn, known, None)
 
-    def _store(
-        self,
-        item: PreparedWrite,
-        known: ExistingEntity | None,
-        state: State,
-        content: StorableValue,
-    ) -> Written:
+    def _store(self, item: PreparedWrite, state: State, content: StorableValue) -> WriteResult:
         write = item.write
-        if known is None:
-            known = self._create(item, content.name)
+        known = state.entity or self._create(item, content.name)
         if item.is_key:
-            return Written(write.urn, write.aspect, 1, changed=state.version == 0)
+            return WriteResult(write.urn, write.aspect, 1, changed=state.version == 0)
         if item.moment is not None:
             self._put_event(known, item, item.moment, content)
-            return Written(write.urn, write.aspect, 0, changed=True)
+            return WriteResult(write.urn, write.aspect, 0, changed=True)
         # Who made sure that nobody wrote a default has written it, even with the same value.
         rewritten = state.row is not None or not (write.conditional or write.change == "CREATE")
-        if rewritten and state.text is not None and _same(state.text, content.text):
-            return Written(write.urn, write.aspect, state.version, changed=False)
+        if rewritten and state.text is not None and _is_same(state.text, content.text):
+            return WriteResult(write.urn, write.aspect, state.version, changed=False)
         row = self._put(known, item, state, content)
         if content.name is not None and content.name != known.name:
             self._rename(write.urn, known, content.name)
-        return Written(write.urn, write.aspect, row.version, changed=True)
+        return WriteResult(write.urn, write.aspect, row.version, changed=True)
 
     def _create(self, item: PreparedWrite, name: str | None) -> ExistingEntity:
         urn, entity_type = item.write.urn, item.entity_type
@@ -307,8 +342,8 @@ class Batch:
         self._changes.new_entities[created.id] = EntityRow(
             created.id, urn, entity_type, name, self._now_ms, self._actor
         )
-        if ends := key_edges(urn, entity_type):
-            self._changes.edges[created.id, key_aspect_name(entity_type)] = ends
+        if edges := key_edges(urn, entity_type):
+            self._changes.edges[created.id, key_aspect_name(entity_type)] = edges
         return created
 
     def _put(

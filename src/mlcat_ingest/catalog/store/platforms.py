@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
 _SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"
 
 _SETTING: Final = "data_platforms"
-"""That they were written once. Who deletes one, or changes it, does so for good."""
+"""Set once they were written: one that is deleted or changed later stays so."""
 
 # Type, delimiter of the names of its datasets, and then name by name: `name=display name`, where
 # the two differ by more than a capital letter.
@@ -75,10 +75,10 @@ def known_platforms() -> list[Write]:
     return writes
 
 
-def add_platforms(connection: Connection, now_ms: int) -> None:
+def add_platforms(connection: Connection) -> None:
     """Write the known platforms into a catalog that never had them."""
     if connection.scalar(select(setting.c.value).where(setting.c.name == _SETTING)) is not None:
         return
     items = [prepare(write) for write in known_platforms()]
-    Batch(connection, _SYSTEM_ACTOR, now_ms).apply(items)
+    Batch(connection, _SYSTEM_ACTOR).apply(items)
     connection.execute(insert(setting).values(name=_SETTING, value="1"))

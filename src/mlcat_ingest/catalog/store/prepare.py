@@ -1,26 +1,23 @@
-"""What a write means before it touches a table: checked, serialised, its edges read off."""
+"""A write before it touches a table: validated, serialised, its edges extracted."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import AspectRefusedError, InvalidProposalError
-from mlcat_ingest.catalog.metadata_tests.definition import is_empty, validate_definition
 from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.schema.values import DEFAULT_RUN, Write
-from mlcat_ingest.catalog.store.patch.reading import Patch, read_patch
-from mlcat_ingest.errors import CodecError, InvalidUrnError
+from mlcat_ingest.catalog.store.patch import Patch, read_patch
+from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import ENTITIES, ENTITY_TYPES, edges, key_aspect_name
-from mlcat_ingest.metadata.urn import (
-    check,
-    entity_type_of,
-)
+from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
+from mlcat_ingest.metadata_tests.definition import is_empty, read_definition
 
 _PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
 """The changes whose values are looked at before anything is compared with the stored state."""
@@ -42,17 +39,18 @@ class PreparedWrite:
     """A write that may be stored: nothing about it but the stored state can refuse it now.
 
     A patch is worked out on the stored state, so it has a `patch` and no `content`; a deletion
-    has neither. What belongs to a timeseries has its `moment`.
+    has neither. An event of a timeseries has its `moment`. `index` is the position in its batch.
     """
 
     write: Write
     entity_type: str
-    is_key: bool
-    content: StorableValue | None
-    patch: Patch | None
-    moment: Moment | None
-    system_metadata: str | None
-    run_id: str | None
+    is_key: bool = False
+    content: StorableValue | None = None
+    patch: Patch | None = None
+    moment: Moment | None = None
+    system_metadata: str | None = None
+    run_id: str | None = None
+    index: int = 0
 
 
 def check_urn(urn: str) -> str:
@@ -63,17 +61,19 @@ def check_urn(urn: str) -> str:
     """
     entity_type = entity_type_of(urn)
     if entity_type not in ENTITY_TYPES:
-        raise InvalidUrnError(_unknown_type(entity_type))
+        raise InvalidUrnError(
+            f"{entity_type!r} is not an entity type of this catalog"
+            f"{_suggestion(entity_type, ENTITY_TYPES)}"
+        )
     check(urn)
     if "\x00" in urn:
         raise InvalidUrnError(f"{urn!r} holds a NUL character")
     return entity_type
 
 
-def _unknown_type(entity_type: str) -> str:
-    near = get_close_matches(entity_type, ENTITY_TYPES, n=1)
-    guess = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{entity_type!r} is not an entity type of this catalog{guess}"
+def _suggestion(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_aspect_name(entity_type: str, aspect: str) -> None:
@@ -84,10 +84,9 @@ def check_aspect_name(entity_type: str, aspect: str) -> None:
     """
     kind = ENTITIES.get(entity_type)
     if kind is not None and aspect not in kind.aspects:
-        near = get_close_matches(aspect, kind.aspects, n=1)
-        guess = f"; did you mean {near[0]!r}?" if near else ""
         raise InvalidProposalError(
-            f"aspectName: {aspect!r} is not an aspect of {entity_type}{guess}"
+            f"aspectName: {aspect!r} is not an aspect of {entity_type}"
+            f"{_suggestion(aspect, kind.aspects)}"
         )
     if kind is None and _ASPECT_NAME.fullmatch(aspect) is None:
         raise InvalidProposalError(f"aspectName: {aspect!r} is not the name of an aspect")
@@ -105,7 +104,7 @@ def prepare(write: Write, index: int = 0) -> PreparedWrite:
     except InvalidUrnError as error:
         raise InvalidProposalError(f"entityUrn: {error}", index=index) from error
     try:
-        return _prepare(write, entity_type)
+        return _prepare(write, entity_type, index)
     except AspectRefusedError as error:
         error.index = index
         raise
@@ -113,7 +112,7 @@ def prepare(write: Write, index: int = 0) -> PreparedWrite:
         raise InvalidProposalError(f"{write.urn}: {error}", index=index) from error
 
 
-def _prepare(write: Write, entity_type: str) -> PreparedWrite:
+def _prepare(write: Write, entity_type: str, index: int) -> PreparedWrite:
     aspect, change = write.aspect, write.change
     check_aspect_name(entity_type, aspect)
     is_key = aspect == key_aspect_name(entity_type) and (
@@ -140,10 +139,11 @@ def _prepare(write: Write, entity_type: str) -> PreparedWrite:
         moment,
         dumps(metadata).decode() if metadata else None,
         _run_in(metadata) if metadata else None,
+        index,
     )
 
 
-def restored(
+def restore(
     urn: str, aspect: str, text: str, system_metadata: str | None, run_id: str | None
 ) -> PreparedWrite:
     """Return the writing of a value that was stored before, with what was stored beside it."""
@@ -152,12 +152,9 @@ def restored(
     return PreparedWrite(
         Write(urn, aspect, change="RESTATE"),
         entity_type,
-        False,
-        content,
-        None,
-        None,
-        system_metadata,
-        run_id,
+        content=content,
+        system_metadata=system_metadata,
+        run_id=run_id,
     )
 
 
@@ -192,7 +189,10 @@ def _check_value(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Non
     if aspect == TEST_INFO and not problems:
         definition = value.get("definition", {}).get("json")
         if not is_empty(definition):
-            problems = [f"definition.json: {found}" for found in validate_definition(definition)]
+            try:
+                read_definition(definition)
+            except DefinitionError as error:
+                problems = [f"definition.json: {problem}" for problem in error.problems]
     if problems:
         raise InvalidProposalError(f"{aspect}: {'; '.join(problems[:5])}")
 

@@ -1,11 +1,12 @@
 """Questions to the tables, each a bounded number of SQL statements whatever it asks about."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Row,
     Select,
     and_,
@@ -21,7 +22,7 @@ from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
 from mlcat_ingest.catalog.schema.values import (
     AspectVersion,
-    Deleted,
+    DeletionResult,
     Direction,
     RelatedEntity,
     RelatedPage,
@@ -45,6 +46,8 @@ _VALUE_COLUMNS = (
 
 
 _other = entity.alias("other")
+
+ASPECTS_OF_ENTITIES: Final = aspect.join(entity, entity.c.id == aspect.c.entity_id)
 
 
 def marked_removed(entity_id: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -83,27 +86,27 @@ _SOME_ASPECTS = _with_aspects(aspect.c.aspect.in_(bindparam("names", expanding=T
 def get_many(
     connection: Connection, urns: Collection[str], names: Collection[str] | None
 ) -> dict[str, dict[str, AspectVersion]]:
-    """Return the stored aspects of `urns`; see `Store.get_many`."""
+    """Return the aspects of `urns` (those named, or all), default aspects among them."""
     query = _ALL_ASPECTS if names is None else _SOME_ASPECTS
-    named = {} if names is None else {"names": _bounded(names, "aspects")}
+    named = {} if names is None else {"names": _sorted_names(names, "aspects")}
     found: dict[str, dict[str, AspectVersion]] = {}
-    for some in chunks(urns):
-        for row in connection.execute(query, {"urns": some, **named}):
+    for chunk in chunks(urns):
+        for row in connection.execute(query, {"urns": chunk, **named}):
             held = found.get(row.urn)
             if held is None:
                 held = found[row.urn] = dict(_virtual(row, names))
             if row.aspect is not None:
-                held[row.aspect] = _stored(row)
+                held[row.aspect] = _aspect_version(row)
     return found
 
 
 def existing(connection: Connection, urns: Collection[str]) -> set[str]:
     """Return those of `urns` that exist."""
     query = select(entity.c.urn).where(entity.c.urn.in_(bindparam("urns", expanding=True)))
-    return {urn for some in chunks(urns) for urn in connection.scalars(query, {"urns": some})}
+    return {urn for chunk in chunks(urns) for urn in connection.scalars(query, {"urns": chunk})}
 
 
-def _bounded(names: Collection[str], what: str) -> list[str]:
+def _sorted_names(names: Collection[str], what: str) -> list[str]:
     """Return `names` in order, if they are few enough for one statement: there are not so many."""
     if len(names) > NAMES:
         raise BadRequestError(f"more than {NAMES:,} names of {what}")
@@ -116,19 +119,19 @@ def _virtual(row: Row[Any], names: Collection[str] | None) -> Iterator[tuple[str
     key_name, key = key_aspect_name(row.entity_type), None
     if names is None or key_name in names:
         key = key_aspect(row.urn)[1]
-        yield key_name, _unstored(key, made)
+        yield key_name, _default_version(key, made)
     for name in DEFAULTED:
         if names is None or name in names:
             value = default_aspect(row.urn, row.entity_type, name, key)
             if value is not None:
-                yield name, _unstored(value, made)
+                yield name, _default_version(value, made)
 
 
-def _unstored(value: Mapping[str, Any], made: tuple[int, str]) -> AspectVersion:
+def _default_version(value: Mapping[str, Any], made: tuple[int, str]) -> AspectVersion:
     return AspectVersion(value, DEFAULT_VERSION, *made, *made, {})
 
 
-def _stored(row: Row[Any]) -> AspectVersion:
+def _aspect_version(row: Row[Any]) -> AspectVersion:
     return AspectVersion(
         loads(row.value),
         row.version,
@@ -141,7 +144,7 @@ def _stored(row: Row[Any]) -> AspectVersion:
 
 
 def get_version(connection: Connection, urn: str, name: str, version: int) -> AspectVersion | None:
-    """Return one version of an aspect, 0 being the latest; see `Store.get_version`."""
+    """Return one version of an aspect, 0 being the latest; None where there is none."""
     latest = get_many(connection, [urn], [name]).get(urn, {}).get(name)
     if version == 0 or (latest is not None and latest.version == version):
         return latest
@@ -156,7 +159,7 @@ def get_version(connection: Connection, urn: str, name: str, version: int) -> As
     )
     row = connection.execute(query).first()
     if row is not None:
-        return _stored(row)
+        return _aspect_version(row)
     return _former_default(connection, urn, name) if version == DEFAULT_VERSION else None
 
 
@@ -167,10 +170,10 @@ def _former_default(connection: Connection, urn: str, name: str) -> AspectVersio
     value = None if row is None else default_aspect(urn, row.entity_type, name)
     if row is None or value is None:
         return None
-    return _unstored(value, (row.created_ms, row.created_by))
+    return _default_version(value, (row.created_ms, row.created_by))
 
 
-def related(
+def related_entities(
     connection: Connection,
     urns: Collection[str],
     relationships: Collection[str] | None,
@@ -180,60 +183,72 @@ def related(
     *,
     include_removed: bool = True,
 ) -> dict[str, RelatedPage]:
-    """Return a page of edges for each of `urns`; see `Store.related`."""
+    """Return a page of edges for each of `urns`, in one direction."""
     incoming = direction is Direction.INCOMING
     here, there = (
         (edge.c.destination, entity.c.urn) if incoming else (entity.c.urn, edge.c.destination)
     )
     order = (edge.c.source_id, edge.c.relationship) if incoming else (edge.c.relationship, there)
     totals: dict[str, int] = {}
-    ends: dict[str, list[RelatedEntity]] = {urn: [] for urn in urns}
-    for some in chunks(urns):
+    entities: dict[str, list[RelatedEntity]] = {urn: [] for urn in urns}
+    for chunk in chunks(urns):
         edges = (
             select(here.label("here"), there.label("there"), edge.c.relationship)
             .join(entity, entity.c.id == edge.c.source_id)
-            .where(here.in_(some))
+            .where(here.in_(chunk))
             .group_by(here, there, edge.c.relationship, edge.c.source_id)
         )
         if relationships is not None:
-            edges = edges.where(edge.c.relationship.in_(_bounded(relationships, "relationships")))
+            edges = edges.where(
+                edge.c.relationship.in_(_sorted_names(relationships, "relationships"))
+            )
         if not include_removed:
             edges = edges.outerjoin(_other, _other.c.urn == there)
             edges = edges.where(~marked_removed(_other.c.id))
-        numbered = edges.add_columns(
-            func.row_number().over(partition_by=here, order_by=order).label("at"),
-            func.count().over(partition_by=here).label("total"),
-        ).subquery()
-        wanted = and_(numbered.c.at > start, numbered.c.at <= start + count)
-        # The first row is always fetched: it carries the total of a page beyond the end.
-        query = select(numbered).where(or_(wanted, numbered.c.at == 1)).order_by("here", "at")
-        for row in connection.execute(query):
+        for row in connection.execute(page_of_each(edges, here, order, start, count)):
             totals[row.here] = row.total
             if start < row.at <= start + count:
-                ends[row.here].append(RelatedEntity(row.there, row.relationship))
-    return {urn: RelatedPage(totals.get(urn, 0), tuple(found)) for urn, found in ends.items()}
+                entities[row.here].append(RelatedEntity(row.there, row.relationship))
+    return {urn: RelatedPage(totals.get(urn, 0), tuple(page)) for urn, page in entities.items()}
+
+
+def page_of_each(
+    rows: Select[Any], here: ColumnElement[Any], order: tuple[Any, ...], start: int, count: int
+) -> Select[Any]:
+    """Return a page of `rows` for each value of `here`, with their number `at` and their `total`.
+
+    The first row is always there: it carries the total of a page beyond the end.
+    """
+    numbered = rows.add_columns(
+        func.row_number().over(partition_by=here, order_by=order).label("at"),
+        func.count().over(partition_by=here).label("total"),
+    ).subquery()
+    in_page = and_(numbered.c.at > start, numbered.c.at <= start + count)
+    return select(numbered).where(or_(in_page, numbered.c.at == 1)).order_by("here", "at")
 
 
 def list_urns(connection: Connection, entity_type: str, start: int, count: int) -> UrnPage:
-    """Return a page of the URNs of one entity type; see `Store.list_urns`."""
+    """Return a page of the URNs of one entity type, the oldest entity first."""
     of_type = entity.c.entity_type == entity_type
-    total = connection.scalar(select(func.count()).select_from(entity).where(of_type)) or 0
+    total = count_rows(connection, entity, of_type)
     query = select(entity.c.urn).where(of_type).order_by(entity.c.id)
     return UrnPage(total, tuple(connection.scalars(query.offset(start).limit(count))))
 
 
-def count_rows(connection: Connection, urn: str) -> Deleted:
+def count_entity_rows(connection: Connection, urn: str) -> DeletionResult:
     """Return what deleting an entity would take."""
     entity_id = connection.scalar(select(entity.c.id).where(entity.c.urn == urn))
     if entity_id is None:
-        return Deleted()
-    counts = [
-        connection.scalar(
-            select(func.count()).select_from(table).where(table.c.entity_id == entity_id)
-        )
-        for table in (aspect, timeseries)
-    ]
-    return Deleted(1 + (counts[0] or 0), counts[1] or 0)
+        return DeletionResult()
+    return DeletionResult(
+        1 + count_rows(connection, aspect, aspect.c.entity_id == entity_id),
+        count_rows(connection, timeseries, timeseries.c.entity_id == entity_id),
+    )
+
+
+def count_rows(connection: Connection, rows: FromClause, *conditions: ColumnElement[bool]) -> int:
+    """Return how many of `rows` satisfy all `conditions`."""
+    return connection.scalar(select(func.count()).select_from(rows).where(*conditions)) or 0
 
 
 def count_aspect(connection: Connection, name: str, urn_like: str | None = None) -> int:
@@ -241,12 +256,8 @@ def count_aspect(connection: Connection, name: str, urn_like: str | None = None)
 
     Default aspects that nobody wrote do not count; key aspects, which nobody writes, do.
     """
+    conditions = [] if urn_like is None else [entity.c.urn.like(urn_like)]
     types = [kind.entity_type for kind in ENTITIES.values() if kind.key == name]
     if types:
-        query = select(func.count()).select_from(entity).where(entity.c.entity_type.in_(types))
-    else:
-        rows = aspect.join(entity, entity.c.id == aspect.c.entity_id)
-        query = select(func.count()).select_from(rows).where(aspect.c.aspect == name)
-    if urn_like is not None:
-        query = query.where(entity.c.urn.like(urn_like))
-    return connection.scalar(query) or 0
+        return count_rows(connection, entity, entity.c.entity_type.in_(types), *conditions)
+    return count_rows(connection, ASPECTS_OF_ENTITIES, aspect.c.aspect == name, *conditions)

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from mlcat_ingest.catalog.schema.tables import aspect, entity
 from mlcat_ingest.catalog.schema.virtual import key_edges
 from mlcat_ingest.catalog.search.document import IndexedEntity
-from mlcat_ingest.catalog.search.index import clear, refresh
-from mlcat_ingest.catalog.search.version import set_current
+from mlcat_ingest.catalog.search.index import clear, refresh, set_current
+from mlcat_ingest.catalog.store.reads import ASPECTS_OF_ENTITIES, count_rows
 from mlcat_ingest.catalog.store.rows import CHUNK, Edges, Key, held_edges, replace_edges
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import edges, key_aspect_name
@@ -17,15 +17,20 @@ from mlcat_ingest.metadata.registry import edges, key_aspect_name
 
 @dataclass(frozen=True, slots=True)
 class ReindexScope:
-    """Which entities are reindexed: one URN, those like an SQL pattern, or all of them."""
+    """The entities to reindex: one URN, those like an SQL pattern, or all of them."""
 
     urn: str | None = None
     urn_like: str | None = None
 
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return the conditions on the table of entities."""
+        conditions = [] if self.urn is None else [entity.c.urn == self.urn]
+        return conditions + ([] if self.urn_like is None else [entity.c.urn.like(self.urn_like)])
+
 
 @dataclass(frozen=True, slots=True)
-class Reindexed:
-    """What one batch did: `last_id` is where the next begins, None where there is none.
+class ReindexResult:
+    """The result of one batch: the next begins after `last_id`, None where there is none.
 
     `aspects` of `entities` were read, `changed` of them had edges that differed, of which
     `created` were added and `deleted` removed.
@@ -41,29 +46,24 @@ class Reindexed:
 
 def count_aspects(connection: Connection, scope: ReindexScope) -> int:
     """Return how many aspects reindexing `scope` will read."""
-    query = (
-        select(func.count())
-        .select_from(aspect.join(entity, entity.c.id == aspect.c.entity_id))
-        .where(*_conditions(scope))
-    )
-    return connection.scalar(query) or 0
+    return count_rows(connection, ASPECTS_OF_ENTITIES, *scope.conditions())
 
 
-def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) -> Reindexed:
+def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) -> ReindexResult:
     """Compare the edges of the next entities of `scope` with their aspects, and mend them.
 
-    What the search index holds of them is put right as well.
+    Their documents in the search index are written anew as well.
 
     Cost: a handful of SQL statements; memory for the aspects of a thousand entities.
     """
     entities = connection.execute(
         select(entity.c.id, entity.c.urn, entity.c.entity_type, entity.c.created_ms)
-        .where(entity.c.id > after_id, *_conditions(scope))
+        .where(entity.c.id > after_id, *scope.conditions())
         .order_by(entity.c.id)
         .limit(CHUNK)
     ).all()
     if not entities:
-        return Reindexed(None)
+        return ReindexResult(None)
     ids = [row.id for row in entities]
     wanted: dict[Key, Edges] = {}
     sources = {row.id: IndexedEntity(row.urn, row.entity_type, row.created_ms) for row in entities}
@@ -74,8 +74,8 @@ def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) ->
         sources[row.entity_id].add(row.aspect, value, row.modified_ms)
     aspects = len(wanted)
     for row in entities:
-        if ends := key_edges(row.urn, row.entity_type):
-            wanted[row.id, key_aspect_name(row.entity_type)] = ends
+        if targets := key_edges(row.urn, row.entity_type):
+            wanted[row.id, key_aspect_name(row.entity_type)] = targets
     held = held_edges(connection, ids)
     differing = {
         key: wanted.get(key, ())
@@ -84,7 +84,7 @@ def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) ->
     }
     created, deleted = replace_edges(connection, differing, held)
     refresh(connection, (), sources)
-    return Reindexed(
+    return ReindexResult(
         last_id=ids[-1],
         entities=len(ids),
         aspects=aspects,
@@ -97,7 +97,7 @@ def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) ->
 def rebuild(connection: Connection, progress: Callable[[int], None] = lambda _: None) -> int:
     """Make the search index from nothing, mend the edges, and return the number of entities.
 
-    `progress` is told how many are done, now and then. All of it is one transaction.
+    `progress` is called with the number done after each batch. All of it is one transaction.
 
     Cost: everything is read and indexed; memory for the aspects of a thousand entities.
     """
@@ -111,12 +111,3 @@ def rebuild(connection: Connection, progress: Callable[[int], None] = lambda _: 
         progress(entities)
     set_current(connection)
     return entities
-
-
-def _conditions(scope: ReindexScope) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if scope.urn is not None:
-        conditions.append(entity.c.urn == scope.urn)
-    if scope.urn_like is not None:
-        conditions.append(entity.c.urn.like(scope.urn_like))
-    return conditions

@@ -1,5 +1,6 @@
 """The rows that a batch makes, and the statements that put them into the tables."""
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,16 +66,21 @@ class EventRow(NamedTuple):
     run_id: str | None
 
 
-def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield the distinct `values` in lists of at most `CHUNK`, in their order."""
-    distinct = list(dict.fromkeys(values))
-    for start in range(0, len(distinct), CHUNK):
-        yield distinct[start : start + CHUNK]
+def now_ms() -> int:
+    """Return the time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def chunks(values: Iterable[Any], size: int | None = None) -> Iterator[list[Any]]:
+    """Yield the distinct `values` in lists of at most `size` (None: `CHUNK`), in their order."""
+    distinct, size = list(dict.fromkeys(values)), size or CHUNK
+    for start in range(0, len(distinct), size):
+        yield distinct[start : start + size]
 
 
 @dataclass(slots=True)
 class RowChanges:
-    """What a batch does to the tables, worked out in memory.
+    """The changes of a batch to the tables, computed in memory.
 
     `rows` holds the last state of each aspect that changed, None where it is gone, `values` what
     was put into it; `stored` are those that had a row before. `edges` go with them. `series` are
@@ -97,14 +103,14 @@ class RowChanges:
         self.series.append(key)
         self.events = {place: row for place, row in self.events.items() if place[0] != key}
 
-    def forget(self, entity_id: int) -> None:
+    def delete_entity(self, entity_id: int) -> None:
         """Drop everything that was to be written of one entity."""
         self.new_entities.pop(entity_id, None)
         self.names.pop(entity_id, None)
         self.history = [row for row in self.history if row.entity_id != entity_id]
         self.series = [key for key in self.series if key[0] != entity_id]
         self.rows = {key: row for key, row in self.rows.items() if key[0] != entity_id}
-        self.edges = {key: ends for key, ends in self.edges.items() if key[0] != entity_id}
+        self.edges = {key: targets for key, targets in self.edges.items() if key[0] != entity_id}
         self.events = {at: row for at, row in self.events.items() if at[0][0] != entity_id}
 
 
@@ -127,7 +133,7 @@ def write_changes(connection: Connection, changes: RowChanges) -> None:
             delete(aspect).where(
                 aspect.c.entity_id == bindparam("at"), aspect.c.aspect == bindparam("of")
             ),
-            _keyed(gone),
+            _key_parameters(gone),
         )
     old = {key for key in changes.edges if key in changes.stored}
     held = held_edges(connection, (key[0] for key in old), {key[1] for key in old})
@@ -149,7 +155,7 @@ def _insertion(table: Table) -> str:
     return str(insert(table).compile(dialect=sqlite.dialect()))
 
 
-def _keyed(keys: Iterable[Key]) -> list[dict[str, Any]]:
+def _key_parameters(keys: Iterable[Key]) -> list[dict[str, Any]]:
     return [{"at": entity_id, "of": name} for entity_id, name in keys]
 
 
@@ -188,7 +194,7 @@ def _write_events(connection: Connection, changes: RowChanges) -> None:
             delete(timeseries).where(
                 timeseries.c.entity_id == bindparam("at"), timeseries.c.aspect == bindparam("of")
             ),
-            _keyed(changes.series),
+            _key_parameters(changes.series),
         )
     if changes.events:
         put = upsert(timeseries)
@@ -207,8 +213,8 @@ def held_edges(
 ) -> dict[Key, set[tuple[str, str]]]:
     """Return the edges in the table that leave these entities, all of them or those of aspects."""
     held: dict[Key, set[tuple[str, str]]] = defaultdict(set)
-    for some in chunks(ids):
-        query = select(edge).where(edge.c.source_id.in_(some))
+    for chunk in chunks(ids):
+        query = select(edge).where(edge.c.source_id.in_(chunk))
         if names is not None:
             query = query.where(edge.c.aspect.in_(names))
         for destination, relationship, entity_id, name in connection.execute(query):
@@ -225,14 +231,14 @@ def replace_edges(
     """
     added = [
         (destination, relationship, *key)
-        for key, ends in edges.items()
-        for relationship, destination in dict.fromkeys(ends)
+        for key, targets in edges.items()
+        for relationship, destination in dict.fromkeys(targets)
         if (relationship, destination) not in held.get(key, ())
     ]
     gone = [
         (destination, relationship, *key)
-        for key, ends in edges.items()
-        for relationship, destination in held.get(key, set()).difference(ends)
+        for key, targets in edges.items()
+        for relationship, destination in held.get(key, set()).difference(targets)
     ]
     if gone:
         connection.exec_driver_sql(_DELETE_EDGE, gone)

@@ -1,34 +1,40 @@
-"""The store: everything the catalog knows, behind one class."""
+"""The store: entities, aspects with their versions and edges behind one class, and its one writer.
+
+Jobs of concurrent callers share a transaction, and so share its fsync.
+"""
 
 import logging
-import time
+import sqlite3
+import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
 
-from mlcat_ingest.catalog.schema.tables import MIGRATIONS
+from mlcat_ingest.catalog.errors import BusyError, StorageError
+from mlcat_ingest.catalog.schema.migrations import MIGRATIONS
 from mlcat_ingest.catalog.schema.values import (
     UNKNOWN_ACTOR,
     AspectVersion,
-    Deleted,
+    DeletionResult,
     Direction,
     RelatedPage,
     UrnPage,
     Write,
-    Written,
+    WriteResult,
 )
+from mlcat_ingest.catalog.search.index import is_current
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
-from mlcat_ingest.catalog.search.run import search
-from mlcat_ingest.catalog.search.version import is_current
+from mlcat_ingest.catalog.search.search import search
 from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.platforms import add_platforms
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reindex import rebuild
-from mlcat_ingest.catalog.store.writer import StoreWriter
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -39,6 +45,90 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_NO_ROOM: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+
+
+@dataclass(slots=True)
+class _QueuedJob(Generic[T]):
+    job: Callable[[Connection], T]
+    finished: bool = False
+    result: T | None = None
+    error: Exception | None = None
+
+
+class StoreWriter:
+    """Runs jobs that write, one at a time, and returns only when their transaction is durable.
+
+    The caller that holds the lock commits everything that queued up meanwhile in one transaction
+    (group commit), each job in a savepoint of its own: a refused job takes back only its own
+    changes.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Write to the database behind `engine`."""
+        self._engine = engine
+        self._queue: list[_QueuedJob[Any]] = []
+        self._queue_lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    def run(self, job: Callable[[Connection], T]) -> T:
+        """Run `job` inside a transaction and return its result once that is on the disk.
+
+        Raises:
+            MlcatError: whatever the job raised; nothing of the job was written.
+            BusyError: another process holds the database, or the transaction broke; nothing was
+                written and the same call may pass.
+            StorageError: the disk is full, or fails; nothing was written.
+        """
+        entry = _QueuedJob(job)
+        with self._queue_lock:
+            self._queue.append(entry)
+        with self._turn:
+            if not entry.finished:
+                self._commit_queued()
+        if entry.error is not None:
+            raise entry.error
+        return cast("T", entry.result)
+
+    def _commit_queued(self) -> None:
+        with self._queue_lock:
+            group, self._queue = self._queue, []
+        committed = False
+        try:
+            with write_transaction(self._engine) as connection:
+                for entry in group:
+                    _run_in_savepoint(connection, entry)
+            committed = True
+        except OperationalError as error:
+            raise _client_error(error) from error
+        finally:
+            for entry in group:
+                entry.finished = True
+                if not committed:
+                    entry.error = entry.error or BusyError("the write was not committed; try again")
+
+
+def _run_in_savepoint(connection: Connection, entry: _QueuedJob[Any]) -> None:
+    try:
+        with connection.begin_nested():
+            entry.result = entry.job(connection)
+    except OperationalError:
+        raise  # the database's own trouble is that of the whole transaction
+    except Exception as error:  # noqa: BLE001 - raised where the job's result is asked for
+        entry.error = error
+
+
+def _client_error(error: OperationalError) -> Exception:
+    """Return the error for the client; one that only a defect of ours explains stays as it is."""
+    # The low byte is the kind of error, the others say more of it.
+    kind = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+    if kind in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return BusyError("another process holds the catalog's database")
+    if kind in _NO_ROOM:
+        _log.error("a write was not committed: %s", error.orig)
+        return StorageError(f"the catalog's database cannot be written: {error.orig}")
+    return error
+
 
 class Store:
     """Aspects of entities, their versions and the edges between entities. Safe for threads.
@@ -48,7 +138,7 @@ class Store:
     """
 
     def __init__(self, engine: Engine) -> None:
-        """Use the database behind `engine`, whose tables are up to date; see `Store.open`."""
+        """Use the database behind `engine`, whose tables `Store.open` has migrated."""
         self._engine = engine
         self._writer = StoreWriter(engine)
 
@@ -71,7 +161,7 @@ class Store:
                 migrate(engine, "catalog", MIGRATIONS)
                 _index_if_needed(engine)
                 store = cls(engine)
-                store.change(lambda connection: add_platforms(connection, now_ms()))
+                store.change(add_platforms)
             on_failure.pop_all()
         return store
 
@@ -88,7 +178,7 @@ class Store:
 
         An entity that does not exist has no entry; one that exists and has none of the named
         aspects has an empty one. Key aspects are there like stored ones, read off the URN, and so
-        are the default aspects that nobody wrote; see `store.virtual`.
+        are the default aspects that nobody wrote.
 
         Raises:
             BadRequestError: more than a thousand `aspects` are named.
@@ -108,7 +198,7 @@ class Store:
         """Return those of `urns` that exist."""
         return self.read(lambda connection: reads.existing(connection, urns))
 
-    def related(
+    def related_entities(
         self,
         urns: Collection[str],
         relationships: Collection[str] | None,
@@ -131,14 +221,8 @@ class Store:
         Cost: one SQL statement for each thousand URNs.
         """
         return self.read(
-            lambda connection: reads.related(
-                connection,
-                urns,
-                relationships,
-                direction,
-                start,
-                count,
-                include_removed=include_removed,
+            lambda db: reads.related_entities(
+                db, urns, relationships, direction, start, count, include_removed=include_removed
             )
         )
 
@@ -163,7 +247,7 @@ class Store:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def write(self, items: Sequence[Write], actor: str = UNKNOWN_ACTOR) -> list[Written]:
+    def write(self, items: Sequence[Write], actor: str = UNKNOWN_ACTOR) -> list[WriteResult]:
         """Write all of `items`, in their order, or none; durable when this returns.
 
         An item that changes nothing makes no new version. A deleted aspect can still be read by
@@ -178,11 +262,9 @@ class Store:
         Cost: a handful of SQL statements for each thousand items; concurrent calls share a commit.
         """
         prepared = [prepare(item, index) for index, item in enumerate(items)]
-        return self._writer.run(
-            lambda connection: Batch(connection, actor, now_ms()).apply(prepared)
-        )
+        return self.change(lambda connection: Batch(connection, actor).apply(prepared))
 
-    def delete(self, urn: str) -> Deleted:
+    def delete(self, urn: str) -> DeletionResult:
         """Delete an entity with all versions of its aspects, its events, and the edges that leave.
 
         Returns how much it had; nothing where there was no such entity.
@@ -193,9 +275,9 @@ class Store:
         key = key_aspect_name(entity_type_of(urn))
         deletion = prepare(Write(urn, key, change="DELETE"))
 
-        def remove(connection: Connection) -> Deleted:
-            held = reads.count_rows(connection, urn)
-            Batch(connection, UNKNOWN_ACTOR, now_ms()).apply([deletion])
+        def remove(connection: Connection) -> DeletionResult:
+            held = reads.count_entity_rows(connection, urn)
+            Batch(connection, UNKNOWN_ACTOR).apply([deletion])
             return held
 
         return self.change(remove)
@@ -218,8 +300,3 @@ def _index_if_needed(engine: Engine) -> None:
         entities = rebuild(connection)
     if entities:
         _log.info("made the search index of %s entities anew", f"{entities:,}")
-
-
-def now_ms() -> int:
-    """Return the time, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

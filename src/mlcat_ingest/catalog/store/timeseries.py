@@ -4,16 +4,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, Row, delete, select, tuple_, union_all
 
 from mlcat_ingest.catalog.schema.tables import entity, timeseries
 from mlcat_ingest.catalog.schema.values import TimeseriesEvent
+from mlcat_ingest.catalog.store.reads import count_rows
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.metadata.codec import loads
 
 _SERIES_AT_ONCE: Final = 50
 """Most series that one SQL statement reads: SQLite takes at most 500 SELECTs in one."""
 
+_EVENTS_OF_ENTITIES: Final = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
 _KEY = (
     timeseries.c.entity_id,
     timeseries.c.aspect,
@@ -24,7 +26,7 @@ _KEY = (
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which events are meant: times in milliseconds, UTC, both ends included; None is open."""
+    """A time span of an aspect's events: milliseconds UTC, both ends included; None is open."""
 
     aspect: str
     start_ms: int | None = None
@@ -47,24 +49,25 @@ def read_events(
 
     Cost: one SQL statement for each thousand URNs, and one for each 50 of them that exist.
     """
-    urns_by_id: dict[int, str] = {}
-    for some in chunks(urns):
-        query = select(entity.c.id, entity.c.urn).where(entity.c.urn.in_(some))
-        urns_by_id.update({row.id: row.urn for row in connection.execute(query)})
-    found: dict[str, list[TimeseriesEvent]] = {urn: [] for urn in urns}
-    ids = list(urns_by_id)
-    for start in range(0, len(ids), _SERIES_AT_ONCE):
+    query = select(entity.c.id, entity.c.urn)
+    urns_by_id = {
+        row.id: row.urn
+        for chunk in chunks(urns)
+        for row in connection.execute(query.where(entity.c.urn.in_(chunk)))
+    }
+    events: dict[str, list[TimeseriesEvent]] = {urn: [] for urn in urns}
+    for ids in chunks(urns_by_id, _SERIES_AT_ONCE):
         newest = [
             select(timeseries)
             .where(timeseries.c.entity_id == entity_id, *span.conditions())
             .order_by(timeseries.c.timestamp_ms.desc(), timeseries.c.modified_ms.desc())
             .limit(limit)
             .subquery()
-            for entity_id in ids[start : start + _SERIES_AT_ONCE]
+            for entity_id in ids
         ]
         for row in connection.execute(union_all(*(select(series) for series in newest))):
-            found[urns_by_id[row.entity_id]].append(_event(row))
-    return {urn: tuple(events) for urn, events in found.items()}
+            events[urns_by_id[row.entity_id]].append(_event(row))
+    return {urn: tuple(newest_first) for urn, newest_first in events.items()}
 
 
 def _event(row: Row[Any]) -> TimeseriesEvent:
@@ -74,9 +77,8 @@ def _event(row: Row[Any]) -> TimeseriesEvent:
 
 def count_events(connection: Connection, entity_type: str, span: Span) -> int:
     """Return how many events within `span` the entities of one type have."""
-    rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
-    query = select(func.count()).select_from(rows)
-    return connection.scalar(query.where(*_of_type(entity_type), *span.conditions())) or 0
+    of_type = entity.c.entity_type == entity_type
+    return count_rows(connection, _EVENTS_OF_ENTITIES, of_type, *span.conditions())
 
 
 def delete_events(connection: Connection, urn: str, span: Span) -> int:
@@ -91,12 +93,7 @@ def truncate_batch(connection: Connection, entity_type: str, span: Span, at_most
 
     Returns how many those were: fewer than `at_most` once all are gone.
     """
-    rows = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
-    some = select(*_KEY).select_from(rows).where(*_of_type(entity_type), *span.conditions())
-    return connection.execute(
-        delete(timeseries).where(tuple_(*_KEY).in_(some.limit(at_most)))
-    ).rowcount
-
-
-def _of_type(entity_type: str) -> list[ColumnElement[bool]]:
-    return [entity.c.entity_type == entity_type]
+    of_type = entity.c.entity_type == entity_type
+    keys = select(*_KEY).select_from(_EVENTS_OF_ENTITIES).where(of_type, *span.conditions())
+    events = delete(timeseries).where(tuple_(*_KEY).in_(keys.limit(at_most)))
+    return connection.execute(events).rowcount

@@ -1,30 +1,35 @@
-"""Version sets: which member is the latest is computed on write, as a DataHub server does it.
+"""Version sets: linking and unlinking versions, and the latest member, computed on write.
 
-The server compares a version with the database; here it is compared with the database and with
-what stands before it in the same request, so several versions of one set in one request leave one
-latest.
+A DataHub server compares a version with the database. Here it is compared with the earlier items
+of the same request too, so several versions of one set in one request leave one latest.
 
 Source: VersionPropertiesValidator, VersionSetPropertiesValidator, VersionPropertiesSideEffect and
-VersionSetSideEffect of DataHub 1.5 and later.
+VersionSetSideEffect of DataHub 1.5 and later; `linkAssetVersion` and `unlinkAssetVersion` of its
+GraphQL API, for clients that leave the order of versions to the catalog.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
-from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Direction, Write
 from mlcat_ingest.catalog.store.prepare import PreparedWrite
+from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
     STATUS,
     VERSION_PROPERTIES,
     VERSION_SET_PROPERTIES,
 )
-from mlcat_ingest.metadata.registry import defaults, key_aspect
+from mlcat_ingest.metadata.registry import allows, defaults, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
+
+if TYPE_CHECKING:  # the store computes with this module
+    from mlcat_ingest.catalog.store.store import Store
 
 VERSION_ASPECTS: Final = frozenset({VERSION_PROPERTIES, VERSION_SET_PROPERTIES})
 """The aspects from which something else is computed."""
@@ -38,7 +43,7 @@ _WITH: Final = f"""SELECT entity.urn FROM aspect JOIN entity ON entity.id = aspe
 _WITH_SORT_ID_OR_LABEL: Final = f"""{_WITH} AND json_extract(value, '$.sortId') = ?2
     UNION {_WITH} AND json_extract(value, '$.version.versionTag') = ?3"""
 
-Held = Callable[[str, str], Mapping[str, Any] | None]
+HeldAspect = Callable[[str, str], Mapping[str, Any] | None]
 """Returns the aspect of a URN, by name, as the items before this one have left it."""
 
 
@@ -49,10 +54,10 @@ class Effects(NamedTuple):
     others: tuple[Write, ...] = ()
 
 
-def needed_by(items: Iterable[PreparedWrite], held: Held) -> Iterator[list[tuple[str, str]]]:
+def needed_by(items: Iterable[PreparedWrite], held: HeldAspect) -> Iterator[list[tuple[str, str]]]:
     """Yield the aspects that the versions among `items` are compared with, as URN and name.
 
-    What a further list names is known only once the one before was read.
+    The next list is known only once the one before was read.
     """
     versions = [item for item in items if item.write.aspect == VERSION_PROPERTIES]
     if not versions:
@@ -70,7 +75,7 @@ def needed_by(items: Iterable[PreparedWrite], held: Held) -> Iterator[list[tuple
 class VersionSets:
     """The version sets that one batch writes to."""
 
-    def __init__(self, connection: Connection, held: Held) -> None:
+    def __init__(self, connection: Connection, held: HeldAspect) -> None:
         """Compare with what `held` returns."""
         self._connection = connection
         self._held = held
@@ -97,23 +102,40 @@ class VersionSets:
         if held is not None:
             _check_scheme(held["versioningScheme"], scheme, sort_id)
         self._check_unique(urn, version_set, sort_id, value["version"].get("versionTag"))
-        others = [
-            Write(
-                version_set,
-                VERSION_SET_PROPERTIES,
-                {"versioningScheme": scheme, "latest": urn},
-                "RESTATE",
-            )
-        ]
-        if held is not None:
-            if held["latest"] == urn:
+        if held is None:
+            return self._of_first_in_set(urn, value, scheme)
+        if held["latest"] == urn:
+            return Effects(value)
+        others = [_set_latest(version_set, scheme, urn)]
+        former = self._held(held["latest"], VERSION_PROPERTIES)
+        if former is not None:
+            if sort_id <= former["sortId"]:
                 return Effects(value)
-            former = self._held(held["latest"], VERSION_PROPERTIES)
-            if former is not None:
-                if sort_id <= former["sortId"]:
-                    return Effects(value)
-                others.append(_marked(held["latest"], former, is_latest=False))
+            others.append(_mark_latest(held["latest"], former, is_latest=False))
         return Effects({**value, IS_LATEST: True}, tuple(others))
+
+    def _of_first_in_set(self, urn: str, value: Mapping[str, Any], scheme: str) -> Effects:
+        """Return what the write of a version comes down to whose set nothing was computed of.
+
+        Its set may have versions: earlier releases of this catalog stored them as they came.
+        """
+        version_set = value["versionSet"]
+        stored = self._connection.exec_driver_sql(_WITH, (version_set,)).scalars()
+        earlier = {
+            other: version
+            for other in stored
+            if other != urn
+            and (version := self._held(other, VERSION_PROPERTIES)) is not None
+            and version["versionSet"] == version_set
+        }
+        versions = {**earlier, urn: value}
+        latest = max(versions, key=lambda one: versions[one]["sortId"])
+        marked = [
+            _mark_latest(other, version, is_latest=other == latest)
+            for other, version in earlier.items()
+        ]
+        effects = (_set_latest(version_set, scheme, latest), *marked)
+        return Effects({**value, IS_LATEST: latest == urn}, effects)
 
     def _check_unique(self, urn: str, version_set: str, sort_id: str, label: str | None) -> None:
         keys = [(version_set, "sort id", sort_id)]
@@ -158,13 +180,18 @@ class VersionSets:
         if before is not None and before["latest"] != latest:
             former = self._held(before["latest"], VERSION_PROPERTIES)
             if former is not None:
-                others.append(_marked(before["latest"], former, is_latest=False))
+                others.append(_mark_latest(before["latest"], former, is_latest=False))
         if version.get(IS_LATEST) is False:
-            others.append(_marked(latest, version, is_latest=True))
+            others.append(_mark_latest(latest, version, is_latest=True))
         return Effects(value, tuple(others))
 
 
-def _marked(urn: str, value: Mapping[str, Any], *, is_latest: bool) -> Write:
+def _set_latest(version_set: str, scheme: str, latest: str) -> Write:
+    properties = {"versioningScheme": scheme, "latest": latest}
+    return Write(version_set, VERSION_SET_PROPERTIES, properties, "RESTATE")
+
+
+def _mark_latest(urn: str, value: Mapping[str, Any], *, is_latest: bool) -> Write:
     return Write(urn, VERSION_PROPERTIES, {**value, IS_LATEST: is_latest}, "RESTATE")
 
 
@@ -186,3 +213,126 @@ def _check_scheme(expected: str, scheme: str, sort_id: str) -> None:
         raise InvalidProposalError(
             f"Invalid sortID for Versioning Scheme. ID: {sort_id} Scheme: {scheme}"
         )
+
+
+_FIRST: Final = "AAAAAAAA"
+_MOST_VERSIONS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The properties of a version that is linked; the source's time is in ms, UTC."""
+
+    label: str
+    comment: str | None = None
+    source_created_ms: int | None = None
+    source_created_by: str | None = None
+
+
+def link(store: "Store", version_set: str, urn: str, version: Version) -> None:
+    """Make `urn` the newest version of `version_set`, which is made where it is missing.
+
+    Raises:
+        BadRequestError: the set is for entities of another type, or `urn` is in a set already.
+        NotFoundError: `urn` is not in the catalog.
+        InvalidProposalError: another version was linked at the same time.
+    """
+    _check_set(version_set, urn)
+    found = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
+    if urn not in found:
+        raise NotFoundError(f"{urn} is not in the catalog")
+    linked = found[urn].get(VERSION_PROPERTIES)
+    if linked is not None:
+        raise BadRequestError(f"{urn} is a version of {linked.value['versionSet']} already")
+    held = found.get(version_set, {}).get(VERSION_SET_PROPERTIES)
+    scheme = _GENERATED if held is None else held.value["versioningScheme"]
+    latest = None if held is None else held.value["latest"]
+    value = _version_value(version_set, version, scheme, _sort_id(store, scheme, latest, version))
+    store.write([Write(urn, VERSION_PROPERTIES, value, "CREATE")])
+
+
+def unlink(store: "Store", version_set: str | None, urn: str) -> str:
+    """Take `urn` out of its version set and return the set; without versions, that is deleted.
+
+    Raises:
+        BadRequestError: `urn` is in no set, or in another than `version_set` (None: any).
+        VersionConflictError: the entity or the set was changed at the same time.
+    """
+    linked = _read_aspect(store, urn, VERSION_PROPERTIES)
+    named = None if linked is None else linked.value["versionSet"]
+    if linked is None or named is None or version_set not in {None, named}:
+        raise BadRequestError(f"{urn} is not a version of {version_set or 'anything'}")
+    leaving = Write(urn, VERSION_PROPERTIES, change="DELETE", expected_version=str(linked.version))
+    store.write([leaving, *_after_leaving(store, named, urn)])
+    return str(named)
+
+
+def _read_aspect(store: "Store", urn: str, name: str) -> AspectVersion | None:
+    return store.get_many([urn], {name}).get(urn, {}).get(name)
+
+
+def _check_set(version_set: str, urn: str) -> None:
+    if entity_type_of(version_set) != "versionSet":
+        raise BadRequestError(f"{version_set!r} is not the URN of a version set")
+    entity_type = entity_type_of(urn)
+    if not allows(entity_type, VERSION_PROPERTIES):
+        raise BadRequestError(f"{entity_type} entities have no versions")
+    meant = key_aspect(version_set)[1]["entityType"]
+    if meant != entity_type:
+        raise BadRequestError(f"{version_set} is a set of {meant} entities, not of {entity_type}")
+
+
+def _version_value(
+    version_set: str, version: Version, scheme: str, sort_id: str
+) -> Mapping[str, Any]:
+    value: dict[str, Any] = {
+        "versionSet": version_set,
+        "version": {"versionTag": version.label},
+        "sortId": sort_id,
+        "versioningScheme": scheme,
+        "metadataCreatedTimestamp": {"time": now_ms(), "actor": UNKNOWN_ACTOR},
+    }
+    if version.comment is not None:
+        value["comment"] = version.comment
+    if version.source_created_ms is not None:
+        actor = version.source_created_by or UNKNOWN_ACTOR
+        value["sourceCreatedTimestamp"] = {"time": version.source_created_ms, "actor": actor}
+    return value
+
+
+def _sort_id(store: "Store", scheme: str, latest: str | None, version: Version) -> str:
+    """Return what sorts the new version behind the latest, or is its own order by the scheme."""
+    if scheme != _GENERATED:
+        return version.label
+    former = None if latest is None else _read_aspect(store, latest, VERSION_PROPERTIES)
+    return _FIRST if former is None else next_sort_id(former.value["sortId"])
+
+
+def next_sort_id(sort_id: str) -> str:
+    """Return the text after `sort_id`, counted in capital letters: `AAAZ` leads to `AABA`."""
+    kept = sort_id.rstrip("Z")
+    if not kept or not ("A" <= kept[-1] < "Z"):
+        return f"{sort_id}A"
+    return kept[:-1] + chr(ord(kept[-1]) + 1) + "A" * (len(sort_id) - len(kept))
+
+
+def _after_leaving(store: "Store", version_set: str, urn: str) -> list[Write]:
+    """Return the writes to a set that `urn` leaves."""
+    held = _read_aspect(store, version_set, VERSION_SET_PROPERTIES)
+    if held is None or held.value["latest"] != urn:
+        return []
+    page = store.related_entities(
+        [version_set], {"VersionOf"}, Direction.INCOMING, 0, _MOST_VERSIONS
+    )
+    others = {version.urn for version in page[version_set].entities} - {urn}
+    found = store.get_many(others, {VERSION_PROPERTIES})
+    order = {
+        other: str(aspects[VERSION_PROPERTIES].value["sortId"])
+        for other, aspects in found.items()
+        if VERSION_PROPERTIES in aspects
+    }
+    if not order:
+        return [Write(version_set, key_aspect_name("versionSet"), change="DELETE")]
+    newest = max(order, key=order.__getitem__)
+    value = {**held.value, "latest": newest}
+    return [Write(version_set, VERSION_SET_PROPERTIES, value, expected_version=str(held.version))]

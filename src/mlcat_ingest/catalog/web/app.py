@@ -7,18 +7,20 @@ from starlette.routing import Mount, Route
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks.tasks import Tasks
-from mlcat_ingest.catalog.web.auth import Authenticator
-from mlcat_ingest.catalog.web.border import Border, ErrorResponses, PageRequests
-from mlcat_ingest.catalog.web.graphql.routes import graphql_routes
-from mlcat_ingest.catalog.web.guard import Guard
+from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.web.auth import Authenticator, Sessions, WrongTokens
+from mlcat_ingest.catalog.web.graphql.execution import graphql_routes
 from mlcat_ingest.catalog.web.metrics import Measure, ServiceMetrics
+from mlcat_ingest.catalog.web.middleware import (
+    Border,
+    ErrorResponses,
+    Guard,
+    PageRequests,
+    Throttle,
+)
 from mlcat_ingest.catalog.web.refusals import PREFIXES
 from mlcat_ingest.catalog.web.rest.routes import OPEN_PATHS, rest_endpoints, rest_routes
-from mlcat_ingest.catalog.web.sessions import Sessions
-from mlcat_ingest.catalog.web.throttle import Throttle, WrongTokens
-from mlcat_ingest.catalog.web.ui.rendering import Renderer
-from mlcat_ingest.catalog.web.ui.routes import ui_routes
+from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
 from mlcat_ingest.catalog.web.ui.sign_in import SIGN_IN, SIGN_OUT, SignInPages
 
 

@@ -1,13 +1,30 @@
-"""Permissions of tokens, and addresses of clients."""
+"""Authentication: permissions of tokens, a limit on wrong ones, and the sessions of browsers."""
 
 import hmac
 import ipaddress
+import math
+import secrets
 import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b, sha256
 from typing import Final, Literal
 
 from starlette.types import Scope
 
-from mlcat_ingest.catalog.web.throttle import WrongTokens
+from mlcat_ingest.catalog.errors import TooManyRequestsError
+from mlcat_ingest.catalog.limits import (
+    SESSION_SECONDS,
+    SESSIONS,
+    WRONG_TOKENS,
+    WRONG_TOKENS_SECONDS,
+)
+
+SESSION_COOKIE: Final = "mlcat_session"
+"""The cookie that holds the id of a session."""
+
 
 CSRF: Final = "mlcat.csrf"
 """The key of an ASGI scope under which the pages find the token that their forms send along."""
@@ -16,6 +33,54 @@ MAY_WRITE: Final = "mlcat.may_write"
 """The key of an ASGI scope under which endpoints find whether the request may write."""
 
 _IPV6_PREFIX_BITS: Final = 64
+
+
+_ADDRESSES: Final = 1_000
+
+
+@dataclass(slots=True)
+class _Window:
+    end_s: float
+    tokens: set[bytes] = field(default_factory=set)
+
+
+class WrongTokens:
+    """Refuses an address that tried too many different wrong tokens.
+
+    The same wrong token once more is a client with a wrong setting and no guess: it counts once.
+    Of tokens only keyed hashes are kept, and only those of the addresses that came last.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without a wrong token."""
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
+
+    def check(self, address: str) -> None:
+        """Return if `address` may try a token.
+
+        Raises:
+            TooManyRequestsError: it tried too many wrong ones.
+        """
+        window = self._windows.get(address)
+        if window is None or len(window.tokens) < WRONG_TOKENS:
+            return
+        left_s = math.ceil(window.end_s - self._clock())
+        if left_s > 0:
+            raise TooManyRequestsError(
+                f"Too many wrong tokens; try again in {left_s} s.", retry_after_s=left_s
+            )
+
+    def add(self, address: str, token: bytes) -> None:
+        """Count a wrong token of `address`."""
+        window = self._windows.get(address)
+        if window is None or window.end_s <= self._clock():
+            self._windows.pop(address, None)
+            window = self._windows[address] = _Window(self._clock() + WRONG_TOKENS_SECONDS)
+            while len(self._windows) > _ADDRESSES:
+                self._windows.popitem(last=False)
+        window.tokens.add(blake2b(token, key=self._key, digest_size=8).digest())
 
 
 class Authenticator:
@@ -63,3 +128,47 @@ def is_loopback(host: str) -> bool:
     except OSError:
         return False
     return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in found)
+
+
+class Sessions:
+    """The open sessions, in the memory of this process: a restart ends all of them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without a session."""
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        # All live equally long, so the oldest is the first to expire.
+        self._expiry_s: OrderedDict[str, float] = OrderedDict()
+
+    def start(self) -> str:
+        """Return the id of a new session; beyond `SESSIONS` the oldest ends."""
+        session = secrets.token_urlsafe(32)
+        self._expiry_s[session] = self._clock() + SESSION_SECONDS
+        while len(self._expiry_s) > SESSIONS:
+            self._expiry_s.popitem(last=False)
+        return session
+
+    def is_open(self, session: str) -> bool:
+        """Return whether a session of this id was started, and neither ended nor expired."""
+        expiry_s = self._expiry_s.get(session)
+        if expiry_s is not None and expiry_s <= self._clock():
+            self.end(session)
+            return False
+        return expiry_s is not None
+
+    def end(self, session: str) -> None:
+        """End a session; an unknown id is none."""
+        self._expiry_s.pop(session, None)
+
+    def form_token(self, cookie: str) -> str:
+        """Return the CSRF token of the forms that a browser with `cookie` sends.
+
+        It follows from a cookie that pages of other sites cannot read, so they cannot send it.
+        """
+        return hmac.new(self._key, cookie.encode(), sha256).hexdigest()
+
+    def is_form_of(self, cookie: str, given: str) -> bool:
+        """Return whether a form with the token `given` was made for a browser with `cookie`."""
+        return bool(cookie) and hmac.compare_digest(
+            given.encode(), self.form_token(cookie).encode()
+        )

@@ -1,4 +1,4 @@
-"""From a request to a function of plain values, and from what it returns to an answer."""
+"""Requests as calls of a function of plain values, and its results as HTTP responses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +20,6 @@ from mlcat_ingest.catalog.errors import (
 )
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.web.auth import MAY_WRITE
-from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps, loads
 
@@ -83,7 +82,7 @@ class Call:
         Raises:
             BadRequestError: it is not UTF-8 once decoded.
         """
-        return decoded(self.raw_after(segment))
+        return decode_path(self.raw_after(segment))
 
     def raw_after(self, segment: str) -> bytes:
         """Return what follows `segment` in the path, as it was sent.
@@ -94,7 +93,7 @@ class Call:
         return self.raw_path.partition(segment.encode())[2]
 
 
-def decoded(encoded: bytes) -> str:
+def decode_path(encoded: bytes) -> str:
     """Return a part of a path percent-decoded once.
 
     Raises:
@@ -116,7 +115,7 @@ class Answer:
 
 
 Work = Callable[[Call], Any]
-"""What an endpoint does: a function of the request that returns a JSON value, or an `Answer`."""
+"""The function of an endpoint: it takes the request and returns a JSON value or an `Answer`."""
 
 
 def endpoint(work: Work, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
@@ -143,11 +142,6 @@ def json_response(
 ) -> Response:
     """Return `value` as a JSON response."""
     return Response(dumps(value), status, headers, media_type="application/json")
-
-
-def refusal_response(refusal: ErrorAnswer) -> Response:
-    """Return `refusal` as a response."""
-    return json_response(refusal.body, refusal.status, refusal.headers)
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:

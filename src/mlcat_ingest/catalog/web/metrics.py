@@ -1,4 +1,4 @@
-"""What the service counts about itself, for Prometheus."""
+"""The Prometheus metrics of the service: requests by endpoint and status, and their seconds."""
 
 import re
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Named parameters, in a body or in a query, each checked for its type."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
@@ -48,7 +48,7 @@ def check_count(values: Collection[Any], what: str, limit: int) -> None:
         )
 
 
-def required(params: Mapping[str, Any], name: str) -> str:
+def required_text(params: Mapping[str, Any], name: str) -> str:
     """Return a text parameter that has to be there.
 
     Raises:
@@ -66,13 +66,17 @@ def optional(params: Mapping[str, Any], *names: str) -> str | None:
     Raises:
         BadRequestError: it is no text.
     """
-    for name in names:
-        value = params.get(name)
-        if value is not None and not isinstance(value, str):
-            raise BadRequestError(f"{name}: expected a string, not {json_type(value)}")
-        if value is not None:
-            return value
-    return None
+    name, value = _first(params, names)
+    if value is not None and not isinstance(value, str):
+        raise BadRequestError(f"{name}: expected a string, not {json_type(value)}")
+    return value
+
+
+def _first(params: Mapping[str, Any], names: Iterable[str]) -> tuple[str, Any]:
+    """Return the first parameter of `names` that is there, with its name; None without any."""
+    present = (name for name in names if params.get(name) is not None)
+    name = next(present, "")
+    return name, params.get(name)
 
 
 def urn_pattern(params: Mapping[str, Any], name: str) -> str | None:
@@ -93,15 +97,14 @@ def texts(params: Mapping[str, Any], limit: int, *names: str) -> list[str] | Non
     Raises:
         BadRequestError: it is no list of texts, or longer than `limit`.
     """
-    for name in names:
-        if params.get(name) is None:
-            continue
-        values = json_list(params[name], name, limit)
-        for at, value in enumerate(values):
-            if not isinstance(value, str):
-                raise BadRequestError(f"{name}[{at}]: expected a string, not {json_type(value)}")
-        return list(values)
-    return None
+    name, items = _first(params, names)
+    if items is None:
+        return None
+    values = json_list(items, name, limit)
+    for at, value in enumerate(values):
+        if not isinstance(value, str):
+            raise BadRequestError(f"{name}[{at}]: expected a string, not {json_type(value)}")
+    return list(values)
 
 
 def flag(params: Mapping[str, Any], *names: str, default: bool = False) -> bool:
@@ -110,13 +113,12 @@ def flag(params: Mapping[str, Any], *names: str, default: bool = False) -> bool:
     Raises:
         BadRequestError: it is no boolean.
     """
-    for name in names:
-        value = params.get(name)
-        if value is not None and not isinstance(value, bool):
-            raise BadRequestError(f"{name}: expected true or false, not {json_type(value)}")
-        if value is not None:
-            return value
-    return default
+    name, value = _first(params, names)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise BadRequestError(f"{name}: expected true or false, not {json_type(value)}")
+    return value
 
 
 def whole(params: Mapping[str, Any], name: str, default: int = 0) -> int:
@@ -178,9 +180,9 @@ def page_of(
         BadRequestError: one of the two is no whole number, 0 or more.
     """
     start = whole(params, names[0])
-    wanted = whole(params, names[1], count)
+    size = whole(params, names[1], count)
     # Both have to fit into 64 bits together; there is nothing that far off.
-    return min(start, _FAR), min(wanted, limits.page_size)
+    return min(start, _FAR), min(size, limits.page_size)
 
 
 def json_type(value: Any) -> str:

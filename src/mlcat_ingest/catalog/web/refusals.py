@@ -1,4 +1,4 @@
-"""How an error leaves the service: its status, its headers, and one JSON shape a family of paths.
+"""Error responses: the status, the headers, and one JSON shape a family of paths.
 
 On the paths of OpenAPI the shape is `{"error": ..., "message": ...}`; a proposal that cannot be
 written is a 400 there and a version conflict a 412. Everywhere else it is what Rest.li clients
@@ -22,7 +22,7 @@ from mlcat_ingest.catalog.errors import (
 from mlcat_ingest.errors import SkippableError
 
 PREFIXES: Final = ("", "/gms", "/api/gms")
-"""Where the endpoints are found: clients of a gateway put its prefix before every path."""
+"""The prefixes of the endpoints: clients of a gateway put one before every path."""
 
 _EXCEPTION_CLASS: Final = "com.linkedin.restli.server.RestLiServiceException"
 _OPENAPI: Final = tuple(f"{prefix}/openapi/" for prefix in PREFIXES)
@@ -37,6 +37,15 @@ _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
 }
 
 
+_TITLES: Final[Mapping[type[CatalogError], str]] = {
+    MalformedBodyError: "Invalid JSON format",
+    VersionConflictError: "Precondition Error",
+    InvalidProposalError: "Validation Error",
+    ForbiddenError: "Authorization Error",
+}
+"""Error class to the title that DataHub gives it on the paths of OpenAPI."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
     """An error as an answer: its status, its JSON body, and its headers."""
@@ -47,21 +56,16 @@ class ErrorAnswer:
 
 
 def refusal_of(error: Exception, path: str) -> ErrorAnswer | None:
-    """Return how `error` is told to a client of `path`; None for a defect of the service."""
-    match error:
-        case CatalogError():
-            status = _status_of(error, path)
-            headers = dict(_HEADERS.get(status, {}))
-            if isinstance(error, TooManyRequestsError):
-                headers["Retry-After"] = str(error.retry_after_s)
-            return refusal(
-                status, _message_of(error), path, title=_title_of(error), headers=headers
-            )
-        # A JSON text or a URN that cannot be used is always the client's.
-        case SkippableError():
-            return refusal(400, str(error), path)
-        case _:
-            return None
+    """Return `error` as the answer to a client of `path`; None for a defect of the service."""
+    if isinstance(error, CatalogError):
+        status = _status_of(error, path)
+        headers = dict(_HEADERS.get(status, {}))
+        if isinstance(error, TooManyRequestsError):
+            headers["Retry-After"] = str(error.retry_after_s)
+        title = next((title for kind, title in _TITLES.items() if isinstance(error, kind)), None)
+        return refusal(status, _message_of(error), path, title=title, headers=headers)
+    # A JSON text or a URN that cannot be used is always the client's.
+    return refusal(400, str(error), path) if isinstance(error, SkippableError) else None
 
 
 def refusal(
@@ -76,12 +80,12 @@ def refusal(
 
     `title` is the short name of the error, by default that of the HTTP status.
     """
-    # A message may quote half a surrogate pair from the request.
-    shown = message.encode("utf-8", "backslashreplace").decode()
+    # A message may quote a lone surrogate from the request.
+    text = message.encode("utf-8", "backslashreplace").decode()
     if is_openapi(path):
         error = title or HTTPStatus(status).phrase
-        return ErrorAnswer(status, {"error": error, "message": shown}, headers or {})
-    body = {"exceptionClass": _EXCEPTION_CLASS, "message": shown, "status": status}
+        return ErrorAnswer(status, {"error": error, "message": text}, headers or {})
+    body = {"exceptionClass": _EXCEPTION_CLASS, "message": text, "status": status}
     return ErrorAnswer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
 
 
@@ -111,17 +115,3 @@ def _message_of(error: CatalogError) -> str:
         f"EntityAspect:({error.urn},{error.aspect}) Exceptions: [AspectValidationException("
         f"subType={error.subtype}, msg={error.sentence})]}}"
     )
-
-
-def _title_of(error: CatalogError) -> str | None:
-    match error:
-        case MalformedBodyError():
-            return "Invalid JSON format"
-        case VersionConflictError():
-            return "Precondition Error"
-        case InvalidProposalError():
-            return "Validation Error"
-        case ForbiddenError():
-            return "Authorization Error"
-        case _:
-            return None

@@ -11,8 +11,8 @@ from typing import Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import OutputSettings, say_options
-from mlcat_ingest.cli.signals import stop_on_sigterm
+from mlcat_ingest.cli.exit_status import stop_on_sigterm
+from mlcat_ingest.cli.options import OutputSettings, output_options
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import CatalogUnavailableError
 
@@ -59,14 +59,14 @@ sink:
     help="Port of the catalog's pages; a free one unless given.",
 )
 @click.option("--no-serve", is_flag=True, help="Stop after the report.")
-@say_options
+@output_options
 def command(folder: Path, port: int, *, no_serve: bool) -> int:
     """Train small models, ingest them, and serve the catalog until Ctrl-C.
 
     Trains real scikit-learn models into an MLflow store in DIR, ingests a Feast registry and the
     store into an embedded catalog over HTTP, links models to the features they were trained on,
-    evaluates a few metadata tests and prints the report. What DIR holds already is used again.
-    Needs the extra: pip install 'mlcat-ingest[demo]'.
+    evaluates a few metadata tests and prints the report. Models that DIR holds already are used
+    again. Needs the extra: pip install 'mlcat-ingest[demo]'.
     """
     require_extra("demo", "the demo")
     try:
@@ -88,7 +88,7 @@ def _wait(server: "subprocess.Popen[str]") -> None:
     try:
         server.wait()
     except KeyboardInterrupt:
-        output.say("stopped")
+        output.print_message("stopped")
 
 
 @contextmanager
@@ -121,17 +121,17 @@ def _train(folder: Path) -> None:
 
     done = folder / ".trained"
     if done.exists() and (folder / STORE_FILE).exists():
-        output.say(f"Using the models in {folder / STORE_FILE}")
+        output.print_message(f"Using the models in {folder / STORE_FILE}")
         return
-    output.say(f"Training small scikit-learn models into {folder / STORE_FILE} …")
+    output.print_message(f"Training small scikit-learn models into {folder / STORE_FILE} …")
     runs = train_models(folder)
     done.touch()
-    output.say(f"Trained: {runs} MLflow runs")
+    output.print_message(f"Trained: {runs} MLflow runs")
 
 
 def _push_tests(address: str) -> None:
-    from mlcat_ingest.cli.catalog.metadata_tests import read_tests
     from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.recipe.metadata_test_files import read_tests
 
     with CatalogClient(address) as client:
         for refused in client.write(read_tests(TESTS_FILE)):
@@ -139,7 +139,7 @@ def _push_tests(address: str) -> None:
 
 
 def _ingest(folder: Path) -> int:
-    from mlcat_ingest.cli.demo.retrievals import REGISTRY_FILE, put_registry
+    from mlcat_ingest.cli.demo.train import REGISTRY_FILE, put_registry
     from mlcat_ingest.pipeline.report.render import as_text
     from mlcat_ingest.recipe.model import Recipe
     from mlcat_ingest.workflows.ingest import Pipeline

@@ -5,16 +5,49 @@ are imported inside the functions; the extra `demo` brings both.
 """
 
 import io
+import json
 import logging
 import os
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from mlcat_ingest.cli.demo.retrievals import retrieved
-from mlcat_ingest.sources.mlflow.values.names import NOTE_TAG
+from mlcat_ingest.links.evidence import FEAST_REFS
+from mlcat_ingest.sources.mlflow.values.records import NOTE_TAG
+
+_FEAST: Final = Path(__file__).with_name("feast")
+
+REGISTRY_FILE: Final = "feast-registry.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The tags that Feast's MLflow integration put on a run."""
+
+    tags: Mapping[str, str]
+
+    def of(self, data: Any) -> Any:
+        """Return those columns of a frame that were asked for, as Feast names them."""
+        named = data.rename(columns=lambda name: name.replace(" ", "_").replace("/", "_"))
+        return named[[ref.partition(":")[2] for ref in self.tags[FEAST_REFS].split(",")]]
+
+
+def recorded_retrieval(run_name: str) -> Retrieval:
+    """Return what was recorded for the run of this name."""
+    recorded = json.loads((_FEAST / "retrievals.json").read_text(encoding="utf-8"))
+    return Retrieval(recorded[run_name])
+
+
+def put_registry(folder: Path) -> None:
+    """Put the registry of the demo's feature store into `folder`, unless it is there."""
+    target = folder / REGISTRY_FILE
+    if not target.exists():
+        shutil.copyfile(_FEAST / "registry.db", target)
+
 
 STORE_FILE = "mlflow.db"
 
@@ -79,12 +112,12 @@ def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> Non
 
     _experiment(mlflow, folder, "wine-cultivars", "Which of three cultivars a wine comes from.")
     data, target = load_wine(return_X_y=True, as_frame=True)
-    asked = retrieved("svm-grid-search")
-    data = asked.of(data)
+    retrieval = recorded_retrieval("svm-grid-search")
+    data = retrieval.of(data)
     train, test, train_y, test_y = train_test_split(data, target, random_state=7, stratify=target)
     mlflow.sklearn.autolog(log_models=False, max_tuning_runs=4, silent=True)
     with mlflow.start_run(run_name="svm-grid-search"):
-        mlflow.set_tags(asked.tags)
+        mlflow.set_tags(retrieval.tags)
         search = GridSearchCV(
             make_pipeline(StandardScaler(), SVC(random_state=7)),
             {"svc__C": [0.3, 3.0], "svc__kernel": ["linear", "rbf"]},
@@ -124,12 +157,12 @@ def _breast_cancer_classifiers(mlflow: Any, folder: Path, requirements: list[str
         ("tree", DecisionTreeClassifier(max_depth=3, random_state=7), {"max_depth": 3}),
     ):
         pipeline = make_pipeline(StandardScaler(), model)
-        asked = retrieved(name)
+        retrieval = recorded_retrieval(name)
         train, test, train_y, test_y = train_test_split(
-            asked.of(data), target, random_state=7, stratify=target
+            retrieval.of(data), target, random_state=7, stratify=target
         )
         with mlflow.start_run(run_name=name):
-            mlflow.set_tags(asked.tags)
+            mlflow.set_tags(retrieval.tags)
             pipeline.fit(train, train_y)
             mlflow.log_params(params)
             mlflow.log_metric("accuracy", accuracy_score(test_y, pipeline.predict(test)))
@@ -153,10 +186,10 @@ def _diabetes_regressors(mlflow: Any, folder: Path) -> None:
     _experiment(mlflow, folder, "diabetes-progression", "Disease progression after one year.")
     data, target = load_diabetes(return_X_y=True, as_frame=True)
     for model in (Ridge(alpha=0.3), Lasso(alpha=0.1)):
-        asked = retrieved(type(model).__name__.lower())
-        train, test, train_y, test_y = train_test_split(asked.of(data), target, random_state=7)
+        retrieval = recorded_retrieval(type(model).__name__.lower())
+        train, test, train_y, test_y = train_test_split(retrieval.of(data), target, random_state=7)
         with mlflow.start_run(run_name=type(model).__name__.lower()):
-            mlflow.set_tags(asked.tags)
+            mlflow.set_tags(retrieval.tags)
             model.fit(train, train_y)
             predicted = model.predict(test)
             mlflow.log_param("alpha", model.alpha)

@@ -90,7 +90,7 @@ class FineGrainedLineage(TypedDict):
 
 
 class UpstreamLineage(TypedDict):
-    """What a dataset is made from, as a whole and field by field."""
+    """Upstream lineage of a dataset, as a whole and field by field."""
 
     upstreams: list[Upstream]
     fineGrainedLineages: NotRequired[

@@ -6,7 +6,7 @@ texts are plain text unless said otherwise.
 
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
-from mlcat_ingest.metadata.aspects.declaration import ASSETS, BROWSED, Searched, aspect
+from mlcat_ingest.metadata.aspects.declaration import ASSETS, BROWSED, SearchField, aspect
 from mlcat_ingest.metadata.aspects.markers import (
     EMPTY_LIST,
     EMPTY_MAP,
@@ -47,7 +47,7 @@ class AuditStamp(TypedDict):
 
 
 class MetadataAttribution(TypedDict):
-    """Who said so, when, and through which tool (`source`, a URN)."""
+    """An attribution: the author of an entry, the time, and the tool (`source`, a URN)."""
 
     time: Millis
     actor: AnyUrn
@@ -73,7 +73,7 @@ class EdgeRecord(TypedDict):
 
 
 class Status(TypedDict, total=False):
-    """Whether the entity is soft-deleted. Source in MLflow: the lifecycle stage."""
+    """The soft delete: `removed` hides the entity. Source in MLflow: the lifecycle stage."""
 
     removed: Annotated[bool, Default("false")]
     lifecycleStage: AnyUrn
@@ -86,7 +86,7 @@ STATUS: Final = aspect(
     Status,
     f"{ASSETS} mlModelDeployment dataPlatformInstance dataProcessInstance tag glossaryTerm "
     "structuredProperty corpuser corpGroup",
-    searched=(Searched("removed", "removed"),),
+    searched=(SearchField("removed", "removed"),),
 )
 
 
@@ -101,7 +101,7 @@ SUB_TYPES: Final = aspect(
     "common.SubTypes",
     SubTypes,
     f"{ASSETS} dataProcessInstance glossaryTerm corpuser corpGroup",
-    searched=(Searched("typeNames", "typeNames", "tags"),),
+    searched=(SearchField("typeNames", "typeNames", "tags"),),
 )
 
 
@@ -118,8 +118,8 @@ DATA_PLATFORM_INSTANCE: Final = aspect(
     DataPlatformInstance,
     f"{ASSETS} mlModelDeployment dataProcessInstance",
     searched=(
-        Searched("platform", "platform", entity_types=("dataPlatform",)),
-        Searched("instance", "platformInstance"),
+        SearchField("platform", "platform", entity_types=("dataPlatform",)),
+        SearchField("instance", "platformInstance"),
     ),
 )
 
@@ -136,8 +136,8 @@ CONTAINER: Final = aspect(
     Container,
     "mlModel mlModelGroup mlModelDeployment dataset dataFlow dataJob dataProcessInstance container",
     searched=(
-        Searched("container", "container", entity_types=("container",)),
-        Searched("container", "browsePathV2"),
+        SearchField("container", "container", entity_types=("container",)),
+        SearchField("container", "browsePathV2"),
     ),
 )
 
@@ -161,7 +161,7 @@ class BrowsePathEntry(TypedDict):
 
 
 class BrowsePathsV2(TypedDict):
-    """Where the entity stands in the browse view, outermost step first."""
+    """The place of the entity in the browse view, outermost step first."""
 
     path: list[BrowsePathEntry]
 
@@ -172,7 +172,7 @@ BROWSE_PATHS_V2: Final = aspect(
     BrowsePathsV2,
     BROWSED,
     one_value=frozenset({"path"}),
-    searched=(Searched("path.urn", "browsePathV2"), Searched("path.id", "browsePathV2")),
+    searched=(SearchField("path.urn", "browsePathV2"), SearchField("path.id", "browsePathV2")),
 )
 
 
@@ -225,7 +225,7 @@ IS_LATEST: Final = "isLatest"
 
 
 class VersionProperties(TypedDict):
-    """Which version of which set the entity is. Source in MLflow: version number and aliases.
+    """The version of a version set that the entity is. MLflow: version number, aliases.
 
     `sortId` orders the set as text (numbers are padded with zeros). `isLatest` and
     `metadataCreatedTimestamp` are kept by the service.

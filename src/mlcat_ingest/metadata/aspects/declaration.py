@@ -5,7 +5,7 @@ A declaration's value is the aspect's name on the wire, so that a constant stand
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypedDict, Unpack
 
 ASSETS: Final = (
     "mlModel mlModelGroup mlFeature mlFeatureTable mlPrimaryKey dataset dataFlow dataJob container"
@@ -19,7 +19,7 @@ ATTRIBUTION: Final = "attribution\u241fsource"
 """The key field that says who added an entry; U+241F leads into a nested object."""
 
 
-class Searched(NamedTuple):
+class SearchField(NamedTuple):
     """A searchable field: its path in the aspect, and what people filter on and see.
 
     Its words are indexed in `column` (None: nowhere). A `keyword` is also indexed as it is, to
@@ -56,7 +56,7 @@ class AspectSpec:
 
     name: str
     record: str
-    type: Any
+    type: type | None
     entity_types: frozenset[str]
     timeseries: bool = False
     merge_keys: Mapping[str, str] = field(default_factory=dict)
@@ -66,18 +66,33 @@ class AspectSpec:
     filled_in: frozenset[str] = frozenset()
     unowned: frozenset[str] = frozenset()
     curated: str | None = None
-    searched: tuple[Searched, ...] = ()
+    searched: tuple[SearchField, ...] = ()
 
 
 DECLARED: Final[dict[str, AspectSpec]] = {}
 """Name to aspect, of the modules imported so far; `registry.DECLARED` has all."""
 
 
-def aspect(name: str, record: str, typed: Any = None, on: str = "", **facts: Any) -> str:
+class AspectFacts(TypedDict, total=False):
+    """The fields of `AspectSpec` that a declaration may add."""
+
+    timeseries: bool
+    merge_keys: Mapping[str, str]
+    patch_keys: Mapping[str, str]
+    one_value: frozenset[str]
+    computed: frozenset[str]
+    filled_in: frozenset[str]
+    unowned: frozenset[str]
+    curated: str
+    searched: tuple[SearchField, ...]
+
+
+def aspect(
+    name: str, record: str, typed: type | None = None, on: str = "", **facts: Unpack[AspectFacts]
+) -> str:
     """Declare an aspect of the entity types `on`, separated by blanks, and return its name.
 
-    `record` is the record's name without `com.linkedin.`; `facts` are further fields of
-    `AspectSpec`.
+    `record` is the record's name without `com.linkedin.`.
     """
     entity_types = frozenset(on.split())
     DECLARED[name] = AspectSpec(name, f"com.linkedin.{record}", typed, entity_types, **facts)

@@ -9,7 +9,13 @@ metadata model.
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import AuditStamp, EdgeRecord, MetadataAttribution
-from mlcat_ingest.metadata.aspects.declaration import ASSETS, ATTRIBUTION, BROWSED, Searched, aspect
+from mlcat_ingest.metadata.aspects.declaration import (
+    ASSETS,
+    ATTRIBUTION,
+    BROWSED,
+    SearchField,
+    aspect,
+)
 from mlcat_ingest.metadata.aspects.markers import (
     AnyUrn,
     Default,
@@ -26,7 +32,7 @@ OwnershipType: TypeAlias = Literal[
 
 
 class OwnershipSource(TypedDict):
-    """Where an ownership was read from, with its address."""
+    """The system that an ownership was read from, with its address."""
 
     type: Literal[
         "AUDIT", "DATABASE", "FILE_SYSTEM", "ISSUE_TRACKING_SYSTEM", "MANUAL", "SERVICE",
@@ -46,7 +52,7 @@ class Owner(TypedDict):
 
 
 class Ownership(TypedDict):
-    """Who owns the entity. Source in MLflow: the run's user, the `mlflow.user` tag.
+    """The owners of the entity. Source in MLflow: the run's user, the `mlflow.user` tag.
 
     `ownerTypes` is an index by owner type that the service keeps; leave it out.
     """
@@ -66,7 +72,9 @@ OWNERSHIP: Final = aspect(
     merge_keys={"owners": f"owner type typeUrn {ATTRIBUTION}"},
     patch_keys={"owners": "owner type typeUrn"},
     curated="owners",
-    searched=(Searched("owners.owner", "owners", "tags", entity_types=("corpuser", "corpGroup")),),
+    searched=(
+        SearchField("owners.owner", "owners", "tags", entity_types=("corpuser", "corpGroup")),
+    ),
 )
 
 
@@ -92,7 +100,7 @@ GLOBAL_TAGS: Final = aspect(
     merge_keys={"tags": f"tag {ATTRIBUTION}"},
     patch_keys={"tags": "tag"},
     curated="tags",
-    searched=(Searched("tags.tag", "tags", "tags", entity_types=("tag",)),),
+    searched=(SearchField("tags.tag", "tags", "tags", entity_types=("tag",)),),
 )
 
 
@@ -121,7 +129,7 @@ GLOSSARY_TERMS: Final = aspect(
     patch_keys={"terms": "urn"},
     unowned=frozenset({"auditStamp"}),
     curated="terms",
-    searched=(Searched("terms.urn", "glossaryTerms", "tags", entity_types=("glossaryTerm",)),),
+    searched=(SearchField("terms.urn", "glossaryTerms", "tags", entity_types=("glossaryTerm",)),),
 )
 
 
@@ -155,7 +163,7 @@ INSTITUTIONAL_MEMORY: Final = aspect(
     merge_keys={"elements": "url"},
     patch_keys={"elements": "url"},
     curated="elements",
-    searched=(Searched("elements.description", "links", "description", keyword=False),),
+    searched=(SearchField("elements.description", "links", "description", keyword=False),),
 )
 
 
@@ -181,7 +189,7 @@ DOMAINS: Final = aspect(
     f"{ASSETS} glossaryTerm",
     patch_keys={"domains": ""},
     curated="domains",
-    searched=(Searched("domains", "domains", "tags", entity_types=("domain",)),),
+    searched=(SearchField("domains", "domains", "tags", entity_types=("domain",)),),
 )
 
 
@@ -226,7 +234,7 @@ DEPRECATION: Final = aspect(
     "common.Deprecation",
     Deprecation,
     f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain",
-    searched=(Searched("deprecated", "deprecated"),),
+    searched=(SearchField("deprecated", "deprecated"),),
 )
 
 
@@ -250,7 +258,7 @@ DOCUMENTATION: Final = aspect(
     BROWSED,
     patch_keys={"documentations": ATTRIBUTION},
     searched=(
-        Searched("documentations.documentation", "description", "description", keyword=False),
+        SearchField("documentations.documentation", "description", "description", keyword=False),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What `Annotated` fields of the aspects carry: units, widths, defaults, edges and URN kinds.
+"""Markers of the `Annotated` fields of aspects: units, widths, defaults, edges and URN kinds.
 
 The declarations in this package are read twice: by the type checker, and at run time by
 `metadata.validate` and `metadata.shapes`, which find these markers through `typing`.
@@ -25,8 +25,8 @@ class Edge:
 
     `at` names the field of the nested record that holds the URN, or a list of them, where the field
     itself holds a list of records. People search by it under the field's own name where it is in an
-    aspect that describes its entity, else under `search`. Where data flows along the edge,
-    `lineage` says which way the destination lies.
+    aspect that describes its entity, else under `search`. For an edge of lineage,
+    `lineage` is the direction in which the destination lies.
     """
 
     relationship: str
@@ -71,7 +71,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class CountedUnit:
-    """What a number counts."""
+    """The unit of a number."""
 
     name: str
 

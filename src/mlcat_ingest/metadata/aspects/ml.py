@@ -16,7 +16,7 @@ MLFeatureDataType: TypeAlias = Literal[
     "USELESS", "NOMINAL", "ORDINAL", "BINARY", "COUNT", "TIME", "INTERVAL", "IMAGE", "VIDEO",
     "AUDIO", "TEXT", "MAP", "SEQUENCE", "SET", "CONTINUOUS", "BYTE", "UNKNOWN",
 ]  # fmt: skip
-"""What kind of values a feature has; a list of anything is a SEQUENCE."""
+"""The kind of a feature's values; a list of anything is a SEQUENCE."""
 
 JobUrns: TypeAlias = Annotated[
     list[str], Edge("TrainedBy", "dataJob", "dataProcessInstance", lineage="upstream")
@@ -54,7 +54,7 @@ HyperParameterValue = TypedDict(  # noqa: UP013 - the names of two fields are na
 
 
 class MLModelProperties(CustomProperties, total=False):
-    """What is known of a model: the outcome of one training run.
+    """The properties of a model: the outcome of one training run.
 
     Attributes:
         customProperties: what has no other field. MLflow: tags, ids, states.
@@ -108,7 +108,7 @@ ML_MODEL_PROPERTIES: Final = aspect(
 
 
 class MLModelGroupProperties(CustomProperties, total=False):
-    """What is known of a group: the container of all runs of one model.
+    """The properties of a group: the container of all runs of one model.
 
     Attributes:
         customProperties: what has no other field. MLflow: experiment or registered-model tags.
@@ -143,7 +143,7 @@ ML_MODEL_GROUP_PROPERTIES: Final = aspect(
 
 
 class MLFeatureProperties(CustomProperties, total=False):
-    """What is known of a feature; its name stands in its URN.
+    """The properties of a feature; its name stands in its URN.
 
     Attributes:
         customProperties: what has no other field; feature stores' own tags and types.
@@ -165,7 +165,7 @@ ML_FEATURE_PROPERTIES: Final = aspect(
 
 
 class MLFeatureTableProperties(CustomProperties, total=False):
-    """What is known of a feature table: a feature view or feature group.
+    """The properties of a feature table: a feature view or feature group.
 
     Attributes:
         customProperties: what has no other field.
@@ -188,7 +188,7 @@ ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
 
 
 class MLPrimaryKeyProperties(CustomProperties, total=False):
-    """What is known of a primary key: an entity that features are looked up by.
+    """The properties of a primary key: an entity that features are looked up by.
 
     Attributes:
         customProperties: what has no other field.
@@ -213,7 +213,7 @@ ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
 
 
 class MLModelDeploymentProperties(CustomProperties, total=False):
-    """What is known of a deployment: an endpoint that serves models.
+    """The properties of a deployment: an endpoint that serves models.
 
     Attributes:
         customProperties: what has no other field.
@@ -252,7 +252,7 @@ class SourceCodeUrl(TypedDict):
 
 
 class SourceCode(TypedDict):
-    """Where the code is. MLflow: git repository and commit of the run."""
+    """The place of the code. MLflow: git repository and commit of the run."""
 
     sourceCode: list[SourceCodeUrl]
 
@@ -275,7 +275,7 @@ class BaseData(TypedDict):
 
 
 class TrainingData(TypedDict):
-    """What the model was trained on. MLflow: dataset inputs of training contexts."""
+    """The training data of the model. MLflow: dataset inputs of training contexts."""
 
     trainingData: list[BaseData]
 
@@ -290,7 +290,7 @@ ML_MODEL_TRAINING_DATA: Final = aspect(
 
 
 class EvaluationData(TypedDict):
-    """What the model was evaluated on. MLflow: dataset inputs of evaluation contexts."""
+    """The evaluation data of the model. MLflow: dataset inputs of evaluation contexts."""
 
     evaluationData: list[BaseData]
 

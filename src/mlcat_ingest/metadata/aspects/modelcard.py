@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.aspects.markers import OneOf
 
 
 class IntendedUse(TypedDict, total=False):
-    """What the model is for, whom it is for, and what it is not for."""
+    """The intended use of a model: purposes, users, and uses that are out of scope."""
 
     primaryUses: list[str]
     primaryUsers: list[Literal["ENTERPRISE", "HOBBY", "ENTERTAINMENT"]]
@@ -85,7 +85,7 @@ ML_MODEL_ETHICAL_CONSIDERATIONS: Final = aspect(
 
 
 class CaveatDetails(TypedDict, total=False):
-    """What was not tested, and who is not represented in the data."""
+    """Caveats: gaps in the tests, and groups that the data do not represent."""
 
     needsFurtherTesting: bool
     caveatDescription: str
@@ -116,7 +116,7 @@ class CostCost(TypedDict, total=False):
 
 
 class Cost(TypedDict):
-    """What the entity costs its organisation."""
+    """The cost of the entity to its organisation."""
 
     costType: Literal["ORG_COST_TYPE"]
     cost: Annotated[CostCost, OneOf]

@@ -25,7 +25,7 @@ from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
 
 class DataJobInputOutput(TypedDict):
-    """What a job reads and writes, and which jobs come before it."""
+    """Inputs and outputs of a job, and the jobs that come before it."""
 
     inputDatasets: Annotated[list[str], Edge("Consumes", "dataset", lineage="upstream")]
     outputDatasets: Annotated[list[str], Edge("Produces", "dataset", lineage="downstream")]
@@ -86,7 +86,7 @@ DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
 
 
 class DataProcessInstanceInput(TypedDict):
-    """What an execution read; `inputEdges` say the same with time and actor."""
+    """The inputs of an execution; `inputEdges` say the same with time and actor."""
 
     inputs: Annotated[list[str], Edge("Consumes", "dataset", "mlModel")]
     inputEdges: NotRequired[
@@ -114,7 +114,7 @@ DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
 
 
 class DataProcessInstanceOutput(TypedDict):
-    """What an execution made; `outputEdges` say the same with time and actor."""
+    """The outputs of an execution; `outputEdges` say the same with time and actor."""
 
     outputs: Annotated[list[str], Edge("Produces", "dataset", "mlModel")]
     outputEdges: NotRequired[
@@ -142,7 +142,7 @@ DATA_PROCESS_INSTANCE_OUTPUT: Final = aspect(
 
 
 class DataProcessInstanceRelationships(TypedDict):
-    """What an execution is an instance, a child and a follower of."""
+    """The relations of an execution: its job, its parent and the executions before it."""
 
     upstreamInstances: Annotated[list[str], Edge("UpstreamOf", "dataProcessInstance")]
     parentTemplate: NotRequired[
@@ -174,7 +174,7 @@ class TimeWindow(TypedDict):
 
 
 class PartitionSpec(TypedDict):
-    """Which part of a dataset an event is about."""
+    """The partition of a dataset that an event is about."""
 
     partition: str
     timePartition: NotRequired[TimeWindow]

@@ -90,6 +90,7 @@ FORM_INFO: Final = aspect(
     "form.FormInfo",
     patch_keys={"prompts": "id", "actors.users": "", "actors.groups": ""},
 )
+GLOSSARY_NODE_INFO: Final = aspect("glossaryNodeInfo", "glossary.GlossaryNodeInfo")
 INPUT_FIELDS: Final = aspect("inputFields", "common.InputFields")
 OWNERSHIP_TYPE_INFO: Final = aspect("ownershipTypeInfo", "ownership.OwnershipTypeInfo")
 
@@ -224,7 +225,6 @@ _OF_OPEN_TYPES: Final = {
     "formKey": "metadata.key.FormKey",
     "globalSettingsInfo": "settings.global.GlobalSettingsInfo",
     "globalSettingsKey": "metadata.key.GlobalSettingsKey",
-    "glossaryNodeInfo": "glossary.GlossaryNodeInfo",
     "glossaryNodeKey": "metadata.key.GlossaryNodeKey",
     "incidentExternalLinks": "incident.IncidentExternalLinks",
     "incidentInfo": "incident.IncidentInfo",

@@ -4,13 +4,16 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mlcat_ingest.client.base import Catalog, Evaluation
+from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
+from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.flow.queues import Gate
+from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
+from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.state.memory import PartitionPass
-from mlcat_ingest.pipeline.state.outcomes import Outcomes
+from mlcat_ingest.pipeline.state.partitions import PartitionPass
+from mlcat_ingest.pipeline.state.results import EvaluationResults
+from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import EvaluateSpec
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
@@ -24,9 +27,9 @@ class Evaluator:
         self,
         sink: Catalog,
         spec: EvaluateSpec,
-        outcomes: Outcomes,
+        results: EvaluationResults,
         tally: Tally,
-        gate: Gate,
+        cancellation: Cancellation,
         *,
         complete: bool = False,
     ) -> None:
@@ -37,14 +40,43 @@ class Evaluator:
         self._sink = sink
         self._spec = spec
         self._complete = complete
-        self._outcomes = outcomes
+        self._results = results
         self._tally = tally
-        self._gate = gate
+        self._cancellation = cancellation
         self._lock = threading.Lock()
         self._waiting: list[str] = []
+        self._client = ClientEvaluator(sink)
+        self._fallback = FallbackEvaluator(sink.evaluator, self._client)
         self._over = not spec.enabled
         if self._over:
-            tally.evaluated(Evaluation(not_evaluated="switched off in the recipe"))
+            self._stop("switched off in the recipe")
+
+    def open(self) -> None:
+        """Read the tests in the recipe's files, and create those that the catalog lacks.
+
+        A test that may not be created ends the evaluation, not the run.
+
+        Raises:
+            RecipeError: a file cannot be used, or the catalog holds one of its tests otherwise.
+
+        Cost: without files none, else one read and one write for a batch of tests.
+        """
+        if self._over or not self._spec.test_files:
+            return
+        tests = read_test_files(self._spec.test_files)
+        self._client.add_tests({urn: one.proposal.aspect for urn, one in tests.items()})
+        if self._sink.keeps and (problem := create_tests(self._sink, tests)) is not None:
+            self._stop(problem)
+
+    def _stop(self, reason: str) -> None:
+        self._over = True
+        self._tally.tests_evaluated(Evaluation(not_evaluated=reason))
+
+    @property
+    def _evaluates(self) -> Evaluates:
+        if self._spec.where == "service" or not self._sink.keeps:
+            return self._sink.evaluator
+        return self._client if self._spec.where == "client" else self._fallback
 
     def add(self, urns: Iterable[str]) -> None:
         """Take URNs that were written, and evaluate each batch that they fill."""
@@ -64,9 +96,9 @@ class Evaluator:
 
         Also where something depends on results, and there are none of earlier runs.
         """
-        unknown = self._complete and not self._outcomes.lasting
+        unknown = self._complete and not self._results.lasting
         if unknown or (self._spec.scope == "all" and not self._over):
-            self.add(self._outcomes.present(urns))
+            self.add(self._results.present(urns))
 
     def flush(self) -> None:
         """Evaluate what still waits for its batch to fill."""
@@ -80,35 +112,53 @@ class Evaluator:
 
         A run that was killed leaves such entities: full passes find them, and, if something
         depends on results, every pass. Then a full pass evaluates all of its entities anew: tests
-        change, too, and nothing tells which.
+        change, too, and no service tells which. The client knows: where it evaluates, all entities
+        are evaluated anew when the set of tests is another one.
 
         Cost: two statements for each 500 records of the parts, one request a batch of entities
-        that are evaluated.
+        that are evaluated; where the client evaluates, it reads the tests.
         """
-        complete = self._complete
+        complete, passes = self._complete, list(parts)
         if self._over and not complete:
             return
-        for one in parts:
+        digest = self._digest(passes)
+        for one in passes:
             full = one.full is not None
-            if complete or full:
-                for urns in self._outcomes.untested([one.part_id], again=complete and full):
+            changed = digest is not None and one.tests != digest
+            if complete or full or changed:
+                for urns in self._results.urns_without_result(
+                    [one.part_id], again=changed or (complete and full)
+                ):
                     self.add(urns)
         self.flush()
+        if digest is not None and not self._over:
+            self._results.save_tests(passes, digest)
+
+    def _digest(self, passes: Sequence[PartitionPass]) -> str | None:
+        """Return the digest of the tests, if the client evaluates, or did in an earlier run."""
+        if self._over or not passes or self._spec.where == "service" or not self._sink.keeps:
+            return None
+        earlier = any(one.tests for one in passes)
+        if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):
+            return None
+        tests = self._client.tests(self._spec.test_urns)
+        self._tally.tests_unevaluated(tests.unevaluated)
+        return tests.digest if tests.problem is None else None
 
     def _evaluate(self, batch: list[str]) -> None:
-        self._gate.check()
+        self._cancellation.check()
         if self._over:
             self._miss(batch)
             return
-        evaluation = self._sink.evaluator.evaluate_batch(
+        evaluation = self._evaluates.evaluate_batch(
             batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
         )
         if evaluation.not_evaluated is not None:
             self._over = True
-        self._tally.evaluated(evaluation)
-        self._outcomes.save(evaluation.outcomes)
+        self._tally.tests_evaluated(evaluation)
+        self._results.save(evaluation.outcomes)
         self._miss(urn for urn in batch if urn not in evaluation.outcomes)
 
     def _miss(self, urns: Iterable[str]) -> None:
         if self._complete:
-            self._outcomes.without_result(list(urns))
+            self._results.save_missing(list(urns))

@@ -1,4 +1,4 @@
-"""What the stages of a run wait on: a gate that stops them all, bounded channels, claims on URNs.
+"""The cancellation of a run, the bounded queues between its stages, and URNs in flight.
 
 All waits of one run share one condition, so that a stop wakes every thread at once and no stage
 polls.
@@ -16,11 +16,11 @@ class StoppedError(Exception):
     """The run was stopped while this stage waited; not a cause, only a way out."""
 
 
-class Gate:
-    """The condition that all stages of one run wait on, and the error that stopped the run."""
+class Cancellation:
+    """Stops all stages of one run: the condition that they wait on, and the first cause."""
 
     def __init__(self) -> None:
-        """Start open: nothing has stopped the run."""
+        """Begin with a run that nothing has stopped."""
         self.condition = threading.Condition()
         self.cause: BaseException | None = None
         self.stopped = False
@@ -56,14 +56,14 @@ class Gate:
 class Channel(Generic[T]):
     """A bounded queue between two stages that its producer closes."""
 
-    def __init__(self, gate: Gate, size: int) -> None:
+    def __init__(self, cancellation: Cancellation, size: int) -> None:
         """Hold at most `size` items."""
-        self._gate = gate
+        self._cancellation = cancellation
         self._size = size
         self._items: deque[T] = deque()
         self._closed = False
         self.error: BaseException | None = None
-        """What made the producer close early; set once the channel is closed."""
+        """The error that made the producer close early; set once the channel is closed."""
 
     def put(self, item: T) -> None:
         """Add `item`, waiting while the channel is full.
@@ -71,19 +71,19 @@ class Channel(Generic[T]):
         Raises:
             StoppedError: the run was stopped.
         """
-        condition = self._gate.condition
+        condition = self._cancellation.condition
         with condition:
-            condition.wait_for(lambda: self._gate.stopped or len(self._items) < self._size)
-            self._gate.check()
+            condition.wait_for(lambda: self._cancellation.stopped or len(self._items) < self._size)
+            self._cancellation.check()
             self._items.append(item)
             condition.notify_all()
 
     def close(self, error: BaseException | None = None) -> None:
         """Say that nothing more comes, and why if that is too early."""
-        with self._gate.condition:
+        with self._cancellation.condition:
             self._closed = True
             self.error = error
-            self._gate.condition.notify_all()
+            self._cancellation.condition.notify_all()
 
     def __iter__(self) -> Iterator[T]:
         """Yield items until the channel is closed and empty.
@@ -91,11 +91,13 @@ class Channel(Generic[T]):
         Raises:
             StoppedError: the run was stopped.
         """
-        condition = self._gate.condition
+        condition = self._cancellation.condition
         while True:
             with condition:
-                condition.wait_for(lambda: self._gate.stopped or self._items or self._closed)
-                self._gate.check()
+                condition.wait_for(
+                    lambda: self._cancellation.stopped or self._items or self._closed
+                )
+                self._cancellation.check()
                 if not self._items:
                     return
                 item = self._items.popleft()
@@ -104,16 +106,16 @@ class Channel(Generic[T]):
 
 
 class InFlight:
-    """The URNs that are being read, merged or written: none of them twice at a time.
+    """Claims on URNs that are being read, merged or written: none of them twice at a time.
 
-    A URN is parked while its proposals wait for a batch to fill. Who waits for a parked URN has to
-    flush the batch, or would wait for ever. Entities of one version set queue up in the order in
-    which they were claimed, until they are released or known to change nothing of the set.
+    A URN is parked while its proposals wait for a batch to fill. A stage that waits for a parked
+    URN has to flush the batch, or would wait for ever. Entities of one version set queue up in the
+    order in which they were claimed, until they are released or known to change nothing of the set.
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, cancellation: Cancellation) -> None:
         """Start with no URN claimed."""
-        self._gate = gate
+        self._cancellation = cancellation
         self._claimed: set[str] = set()
         self._parked: set[str] = set()
         self._set_of: dict[str, str] = {}
@@ -129,15 +131,15 @@ class InFlight:
             StoppedError: the run was stopped.
         """
         wanted = frozenset(urns)
-        with self._gate.condition:
-            self._gate.condition.wait_for(
+        with self._cancellation.condition:
+            self._cancellation.condition.wait_for(
                 lambda: (
-                    self._gate.stopped
+                    self._cancellation.stopped
                     or self._claimed.isdisjoint(wanted)
                     or not self._parked.isdisjoint(wanted)
                 )
             )
-            self._gate.check()
+            self._cancellation.check()
             if not self._claimed.isdisjoint(wanted):
                 return False
             self._claimed.update(wanted)
@@ -148,24 +150,24 @@ class InFlight:
 
     def park(self, urns: Collection[str]) -> None:
         """Say that `urns` wait for a batch to fill."""
-        with self._gate.condition:
+        with self._cancellation.condition:
             self._parked.update(urns)
-            self._gate.condition.notify_all()
+            self._cancellation.condition.notify_all()
 
     def unpark(self, urns: Collection[str]) -> None:
         """Say that `urns` are on their way."""
-        with self._gate.condition:
+        with self._cancellation.condition:
             self._parked.difference_update(urns)
 
     def release(self, urns: Collection[str]) -> None:
         """Give `urns` free again."""
-        with self._gate.condition:
+        with self._cancellation.condition:
             self._claimed.difference_update(urns)
             self._leave(urns)
 
     def leave_sets(self, urns: Iterable[str]) -> None:
         """Say that nothing of their version sets changes with `urns`."""
-        with self._gate.condition:
+        with self._cancellation.condition:
             self._leave(urns)
 
     def _leave(self, urns: Iterable[str]) -> None:
@@ -177,11 +179,11 @@ class InFlight:
                 if not queue:
                     del self._queues[version_set]
         self._moves += 1
-        self._gate.condition.notify_all()
+        self._cancellation.condition.notify_all()
 
     def first_of_sets(self) -> list[str]:
         """Return the earliest entity of each version set that is in flight."""
-        with self._gate.condition:
+        with self._cancellation.condition:
             return [next(iter(queue)) for queue in self._queues.values()]
 
     @property
@@ -195,19 +197,21 @@ class InFlight:
         Raises:
             StoppedError: the run was stopped.
         """
-        with self._gate.condition:
-            self._gate.condition.wait_for(lambda: self._gate.stopped or self._moves != since)
-            self._gate.check()
+        with self._cancellation.condition:
+            self._cancellation.condition.wait_for(
+                lambda: self._cancellation.stopped or self._moves != since
+            )
+            self._cancellation.check()
 
-    def settle(self) -> bool:
+    def wait_until_idle(self) -> bool:
         """Wait until nothing moves; return whether nothing is parked either.
 
         Raises:
             StoppedError: the run was stopped.
         """
-        with self._gate.condition:
-            self._gate.condition.wait_for(
-                lambda: self._gate.stopped or len(self._claimed) == len(self._parked)
+        with self._cancellation.condition:
+            self._cancellation.condition.wait_for(
+                lambda: self._cancellation.stopped or len(self._claimed) == len(self._parked)
             )
-            self._gate.check()
+            self._cancellation.check()
             return not self._claimed

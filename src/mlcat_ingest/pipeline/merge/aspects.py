@@ -1,15 +1,30 @@
-"""The merge of one aspect: every field that the source says, the others as they are stored."""
+"""The merge of one aspect: with what is stored, with lost updates of others, or before any merge.
 
-from typing import Any, NamedTuple
+A field that the source says is merged; every other field stays as it is stored.
+"""
 
-from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.pipeline.merge.base import NOTHING, Claims
-from mlcat_ingest.pipeline.merge.equality import COLLECTIONS, same_json
-from mlcat_ingest.pipeline.merge.fields import ClaimedField, first_field, merge_field
-from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.merge.shape import COMPUTED, FIRST_WRITERS, SERVICE_OWN, required_values
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-_UNCLAIMED = ClaimedField()
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
+from mlcat_ingest.pipeline.merge.fields import AppliedField, first_field, merge_field
+from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
+from mlcat_ingest.pipeline.merge.rules import (
+    COLLECTIONS,
+    COMPUTED,
+    FIRST_WRITERS,
+    SERVICE_OWN,
+    UNION,
+    Key,
+    MergeRules,
+    keys_of,
+    required_values,
+    same_json,
+    single_fields,
+)
+
+_NOT_APPLIED = AppliedField()
 
 
 class MergedAspect(NamedTuple):
@@ -21,26 +36,26 @@ class MergedAspect(NamedTuple):
     """
 
     value: Aspect | None
-    claims: Claims
+    applied: AppliedFields
     kept: bool = False
 
 
 def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
-    """Return an aspect of which nothing is stored or claimed, as most of a first ingest are."""
-    nobodys = FIRST_WRITERS.get(name, ())
-    value: dict[str, Any] = {}
-    claims: dict[str, str] = {}
-    for field, said in fresh.items():
-        if said is None:
+    """Return an aspect that is neither stored nor applied, as most of a first ingest are."""
+    unowned = FIRST_WRITERS.get(name, ())
+    value: dict[str, object] = {}
+    applied: dict[str, str] = {}
+    for field, entry in fresh.items():
+        if entry is None:
             continue
-        if field in nobodys:
-            value[field] = said
+        if field in unowned:
+            value[field] = entry
             continue
-        value[field], claim = first_field(name, field, said)
-        if claim:
-            claims[field] = claim
+        value[field], text = first_field(name, field, entry)
+        if text:
+            applied[field] = text
     # An aspect of nothing but empty values is not worth writing where there is none.
-    return MergedAspect(None if not claims and says_nothing(fresh) else value, claims)
+    return MergedAspect(None if not applied and says_nothing(fresh) else value, applied)
 
 
 def merge_aspect(
@@ -48,19 +63,19 @@ def merge_aspect(
     stored: Aspect | None,
     fresh: Aspect,
     rules: MergeRules,
-    ours: Claims = NOTHING,
-    others: Claims = NOTHING,
+    ours: AppliedFields = NOTHING,
+    others: AppliedFields = NOTHING,
 ) -> MergedAspect:
     """Return aspect `name` with what others wrote and what the source says.
 
-    `ours` and `others` are the claims of the stored bases. A field that `fresh` leaves out was not
-    read: it stays as it is, and so does what we claim of it.
+    `ours` and `others` are what the stored bases applied. A field that `fresh` leaves out was not
+    read: it stays as it is, and so does what we applied of it.
     """
     before: Aspect = NOTHING if stored is None else stored
-    claims = {field: text for field, text in ours.items() if field not in fresh}
-    changes: dict[str, Any] = {}
+    applied = {field: text for field, text in ours.items() if field not in fresh}
+    changes: dict[str, object] = {}
     policies, default = rules.policies.get(name, NOTHING), rules.default
-    claimed = _UNCLAIMED
+    applied_field = _NOT_APPLIED
     for field, value in fresh.items():
         known = before.get(field)
         if field in FIRST_WRITERS.get(name, ()):
@@ -68,22 +83,26 @@ def merge_aspect(
                 changes[field] = value
             continue
         if ours or others:
-            claimed = ClaimedField(ours.get(field, ""), others.get(field, ""))
-        merged = merge_field(name, field, policies.get(field, default), known, value, claimed)
-        if merged.claim:
-            claims[field] = merged.claim
+            applied_field = AppliedField(ours.get(field, ""), others.get(field, ""))
+        merged = merge_field(name, field, policies.get(field, default), known, value, applied_field)
+        if merged.text:
+            applied[field] = merged.text
         if merged.value is not known:
             changes[field] = merged.value
     if stored is None:
         # An aspect of nothing but empty values is not worth writing where there is none.
-        return MergedAspect(None if says_nothing(fresh) else changes, claims)
-    return _changed(name, stored, changes, claims, ours)
+        return MergedAspect(None if says_nothing(fresh) else changes, applied)
+    return _with_changes(name, stored, changes, applied, ours)
 
 
-def without_claims(
-    name: str, stored: Aspect, rules: MergeRules, ours: Claims, others: Claims = NOTHING
+def without_applied(
+    name: str,
+    stored: Aspect,
+    rules: MergeRules,
+    ours: AppliedFields,
+    others: AppliedFields = NOTHING,
 ) -> MergedAspect:
-    """Return aspect `name` without what we claim of it, as if the source had nothing there."""
+    """Return aspect `name` without what we applied of it, as if the source had nothing there."""
     return merge_aspect(name, stored, dict.fromkeys(ours), rules, ours, others)
 
 
@@ -92,13 +111,17 @@ def says_nothing(fresh: Aspect) -> bool:
     return bool(fresh) and not any(map(has_content, fresh.values()))
 
 
-def has_content(value: Any) -> bool:
+def has_content(value: object) -> bool:
     """Return whether a value is more than null or an empty collection."""
     return bool(value) or not (value is None or isinstance(value, COLLECTIONS))
 
 
-def _changed(
-    name: str, stored: Aspect, changes: dict[str, Any], claims: dict[str, str], ours: Claims
+def _with_changes(
+    name: str,
+    stored: Aspect,
+    changes: dict[str, object],
+    applied: dict[str, str],
+    ours: AppliedFields,
 ) -> MergedAspect:
     changes = {
         field: value for field, value in changes.items() if field in stored or has_content(value)
@@ -107,15 +130,106 @@ def _changed(
         changes |= dict.fromkeys(COMPUTED[name].intersection(stored))
     cleared = [field for field, value in changes.items() if value is None]
     if not cleared:
-        return MergedAspect({**stored, **changes} if changes else stored, claims)
+        return MergedAspect({**stored, **changes} if changes else stored, applied)
     left = {field: value for field, value in {**stored, **changes}.items() if value is not None}
     missing = required_values(name).intersection(cleared)
     if not missing:
-        return MergedAspect(left, claims)
+        return MergedAspect(left, applied)
     if not any(has_content(left[field]) for field in left.keys() - SERVICE_OWN.get(name, ())):
         return MergedAspect(None, NOTHING)
     # Without these the aspect is not valid, and somebody else has something in it.
-    claims.update((field, ours[field]) for field in missing if field in ours)
+    applied.update((field, ours[field]) for field in missing if field in ours)
     after = {**stored, **changes, **{field: stored[field] for field in missing}}
     kept = {field: value for field, value in after.items() if value is not None}
-    return MergedAspect(stored if same_json(kept, stored) else kept, claims, kept=True)
+    return MergedAspect(stored if same_json(kept, stored) else kept, applied, kept=True)
+
+
+def rebase_aspect(name: str, ancestor: Aspect, theirs: Sequence[Aspect], current: Aspect) -> Aspect:
+    """Restore lost updates: return `current` with what `theirs` changed of `ancestor`.
+
+    It is `current` itself where nothing was lost. `theirs` are the versions that others wrote
+    since, oldest first, at least one. An entry that any of them added is restored, for a version
+    that lacks it may come from somebody who had not seen it; so is all that the last of them has.
+    The last version says which entries were removed or changed. Entries of lists and maps are known
+    apart by their keys, all else is one value.
+    """
+    changes: dict[str, object] = {}
+    for field in dict.fromkeys((*ancestor, *(key for one in theirs for key in one))):
+        before, now = ancestor.get(field), current.get(field)
+        value = _rebase_field(name, field, before, [one.get(field) for one in theirs], now)
+        if not same_json(value, now):
+            changes[field] = value
+    if not changes:
+        return current
+    return {field: value for field, value in {**current, **changes}.items() if value is not None}
+
+
+def _rebase_field(
+    name: str, field: str, before: object, theirs: Sequence[object], now: object
+) -> object:
+    versions = (before, *theirs, now)
+    for kind in () if field in single_fields(name) else (dict, list):
+        if all(value is None or isinstance(value, kind) for value in versions):
+            first, *others, last = (_entries_by_key(name, field, value) for value in versions)
+            rebased = _rebase_map(first, others, last)
+            if not rebased and now is None:
+                return None
+            return rebased if kind is dict else list(rebased.values())
+    return now if same_json(before, theirs[-1]) else theirs[-1]
+
+
+def _entries_by_key(name: str, field: str, value: object) -> Mapping[Key, object]:
+    if isinstance(value, dict):
+        return value
+    entries = value if isinstance(value, list) else []
+    return dict(zip(keys_of(name, field, entries), entries, strict=True))
+
+
+def _rebase_map(
+    before: Mapping[Key, object], theirs: Sequence[Mapping[Key, object]], now: Mapping[Key, object]
+) -> dict[Key, object]:
+    last = theirs[-1]
+    kept = {key: entry for key, entry in now.items() if key in last or key not in before}
+    added = {
+        key: entry
+        for version in theirs
+        for key, entry in version.items()
+        if key not in before and key not in kept
+    }
+    # What is ours to take away goes again when the aspect is merged anew.
+    restored = {
+        key: entry
+        for key, entry in last.items()
+        if key not in kept or not same_json(before.get(key), entry)
+    }
+    return {**kept, **added, **restored}
+
+
+def fold(earlier: Entity, later: Entity) -> Entity:
+    """Return what holds once `earlier` and then `later` were said of the same URN.
+
+    That is what merging one after the other comes to: the later word on a field stands.
+
+    Raises:
+        RecipeError: the two come from different servers of one type.
+    """
+    if later.only_if_absent:
+        return earlier
+    if earlier.only_if_absent:
+        return later
+    aspects = dict(earlier.aspects)
+    for name, fresh in later.aspects.items():
+        known = aspects.get(name, {})
+        if known and name in later.adds_only:
+            added = merge_aspect(name, known, fresh, UNION).value
+            aspects[name] = fresh if added is None else added
+        else:
+            united = with_all_sources(earlier.urn, fresh, custom_properties(known))
+            aspects[name] = {**known, **united}
+    read = (entity.aspects.keys() - entity.adds_only for entity in (earlier, later))
+    return Entity(
+        earlier.urn,
+        aspects,
+        notes=(*earlier.notes, *later.notes),
+        adds_only=(earlier.adds_only | later.adds_only).difference(*read),
+    )

@@ -1,39 +1,37 @@
-"""The merge of one entity: its aspects, the base that travels with them, and what to write."""
+"""The three-way merge of one entity: its aspects, the base beside them, and the proposals."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import (
+    NOTHING,
+    AppliedFields,
+    Base,
+    applied_key,
+    encode,
+    read_bases,
+    with_applied,
+)
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
     merge_aspect,
     says_nothing,
 )
-from mlcat_ingest.pipeline.merge.base import (
-    NOTHING,
-    Base,
-    Bases,
-    Claims,
-    applied_key,
-    encode,
-    read_bases,
-)
-from mlcat_ingest.pipeline.merge.equality import same_json
-from mlcat_ingest.pipeline.merge.index_limits import with_short_text, without_surplus
-from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.merge.shape import COMPUTED, properties_aspect
-from mlcat_ingest.pipeline.merge.sources import (
+from mlcat_ingest.pipeline.merge.limits import with_short_text, without_surplus
+from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
     custom_properties,
     is_removed,
     with_all_sources,
 )
+from mlcat_ingest.pipeline.merge.rules import COMPUTED, MergeRules, properties_aspect, same_json
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
 
@@ -42,15 +40,16 @@ _IF_ABSENT: Final = {IF_VERSION_MATCH: "-1"}
 
 @dataclass(frozen=True, slots=True)
 class MergedEntity:
-    """What has to be written of one entity: only aspects that change something, properties last.
+    """The merge result of one entity: proposals of the aspects that change, properties last.
 
     Each proposal names the version that it was merged with.
     `stored` is what `entity` was merged with.
     `no_base` says that the catalog held the entity without a base of ours, so that nothing could
     be taken away; `kept` names aspects that had to stay although the source has them no more, and
     `notes` says what was cut off.
-    `writer` is whose base travels with it. Of one that is merged again after it was written,
-    `read_first` is what the catalog held when this pass had written nothing yet.
+    Its base is that of `writer`. For an entity that is merged again after it was written,
+    `read_first` is what the catalog held when this pass had written nothing yet; where that is to
+    restore lost updates, `overwritten` is what it holds instead of them.
     """
 
     entity: Entity
@@ -62,6 +61,7 @@ class MergedEntity:
     notes: tuple[Note, ...] = ()
     writer: str | None = None
     read_first: StoredEntity | None = None
+    overwritten: StoredEntity | None = None
 
     @property
     def urn(self) -> str:
@@ -70,12 +70,12 @@ class MergedEntity:
 
     @property
     def is_removed(self) -> bool:
-        """Whether the source says that the entity is gone."""
+        """True if the source says that the entity is gone."""
         return bool(self.entity.aspects.get(STATUS, NOTHING).get("removed"))
 
 
 Merge = Callable[[Entity, StoredEntity | None], MergedEntity]
-"""What decides on one entity: what is to be said of it, and what the catalog holds of it now."""
+"""Merges an entity of a source with what the catalog holds of it now."""
 
 
 def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules) -> MergedEntity:
@@ -87,12 +87,12 @@ def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules)
     Raises:
         RecipeError: the stored entity comes from another server of the same type.
     """
-    home = properties_aspect(entity_type_of(entity.urn))
-    if entity.only_if_absent or home is None:
+    main_aspect = properties_aspect(entity_type_of(entity.urn))
+    if entity.only_if_absent or main_aspect is None:
         proposals = () if stored else tuple(_plain(entity))
         outcome: Outcome = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, outcome, proposals)
-    return _Merge(entity, stored or NOTHING, rules, home).merged()
+    return _Merge(entity, stored or NOTHING, rules, main_aspect).merge()
 
 
 def _plain(entity: Entity) -> Iterator[Proposal]:
@@ -131,7 +131,7 @@ def propose(urn: str, name: str, before: StoredAspect | None, value: Aspect | No
     return Proposal(urn, name, whole, "PATCH", header, tuple(_operations(stored, whole)))
 
 
-def _operations(before: Aspect, after: Aspect) -> Iterator[Mapping[str, Any]]:
+def _operations(before: Aspect, after: Aspect) -> Iterator[Mapping[str, object]]:
     """Yield the operations of a JSON patch that make `after` of `before`, field by field."""
     for field in sorted(before.keys() - after.keys()):
         yield {"op": "remove", "path": _pointer(field)}
@@ -144,40 +144,55 @@ def _pointer(field: str) -> str:
     return "/" + field.replace("~", "~0").replace("/", "~1")
 
 
-class _Merge:
-    """One entity on its way; `home` is the aspect that the base lives in."""
+def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
+    """Return `stored` with a base that has all that `one` applied, whatever was written over it."""
+    main_aspect = properties_aspect(entity_type_of(one.urn))
+    now = None if main_aspect is None else stored.get(main_aspect)
+    if main_aspect is None or now is None or one.writer is None:
+        return stored
+    earlier = [each.aspect for each in one.proposals if each.aspect_name == main_aspect]
+    if main_aspect in one.stored:
+        earlier.append(one.stored[main_aspect].value)
+    custom = with_applied(custom_properties(now.value), one.writer, map(custom_properties, earlier))
+    return {**stored, main_aspect: StoredAspect({**now.value, CUSTOM: custom}, now.version)}
 
-    def __init__(self, entity: Entity, stored: StoredEntity, rules: MergeRules, home: str) -> None:
+
+class _Merge:
+    """The merge of one entity; its base lives in the aspect `main_aspect`."""
+
+    def __init__(
+        self, entity: Entity, stored: StoredEntity, rules: MergeRules, main_aspect: str
+    ) -> None:
         self._entity = entity
         self._stored = stored
         self._rules = rules
-        self._home = home
-        before = stored.get(home)
+        self._main_aspect = main_aspect
+        before = stored.get(main_aspect)
         self._properties = NOTHING if before is None else custom_properties(before.value)
-        self._bases: Bases = read_bases(self._properties, rules.writer)
+        self._bases = read_bases(self._properties, rules.writer)
         self._ours: Base = self._bases.ours or NOTHING
-        self._claims: dict[str, Claims] = {}
+        self._applied: dict[str, AppliedFields] = {}
         self._proposals: list[Proposal] = []
         self._kept: list[str] = []
         self._notes: list[Note] = []
 
-    def merged(self) -> MergedEntity:
-        """Return the entity merged."""
+    def merge(self) -> MergedEntity:
+        """Return the entity with the proposals that bring it to the catalog."""
         for name, fresh in self._entity.aspects.items():
             if name == STATUS:
                 self._put_status(fresh)
-            elif name != self._home:
+            elif name != self._main_aspect:
                 self._put(name, fresh)
-        # Who only says whether the entity is there adds nothing that would have to be told apart.
-        speaks = any(name != STATUS for name in self._entity.aspects)
-        if speaks:
-            self._put_home()
+        # A status alone adds no entries, so it needs no base to tell them apart.
+        has_content = any(name != STATUS for name in self._entity.aspects)
+        if has_content:
+            self._put_properties()
         return MergedEntity(
             self._entity,
             self._stored,
             self._outcome(),
             tuple(self._proposals),
-            no_base=self._lacks_base() and speaks,
+            no_base=has_content and self._lacks_base(),
             kept=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
@@ -221,42 +236,42 @@ class _Merge:
         else:
             rules = self._rules.adding() if name in self._entity.adds_only else self._rules
             merged = merge_aspect(name, before, fresh, rules, ours, others)
-        if merged.claims:
-            self._claims[name] = merged.claims
+        if merged.applied:
+            self._applied[name] = merged.applied
         if merged.kept:
             self._kept.append(name)
         return merged
 
-    def _put_home(self) -> None:
+    def _put_properties(self) -> None:
         """Put the properties aspect last, with the base of all that is ours on the entity now."""
-        before = self._stored.get(self._home)
-        fresh = self._entity.aspects.get(self._home, NOTHING)
+        before = self._stored.get(self._main_aspect)
+        fresh = self._entity.aspects.get(self._main_aspect, NOTHING)
         removed = is_removed(self._stored)
         fresh = with_all_sources(self._entity.urn, fresh, self._properties, removed=removed)
         fresh = with_short_text(fresh, self._notes)
-        merged = self._aspect(self._home, fresh)
+        merged = self._aspect(self._main_aspect, fresh)
         base_key = applied_key(self._rules.writer or "")
         fitting = without_surplus(fresh, merged.value or NOTHING, base_key, self._notes)
         if fitting is not fresh:
-            self._claims.pop(self._home, None)
-            merged = self._aspect(self._home, fitting)
+            self._applied.pop(self._main_aspect, None)
+            merged = self._aspect(self._main_aspect, fitting)
         value: Aspect = NOTHING if merged.value is None else merged.value
         if self._rules.writer is not None:
             value = self._with_base(value, self._rules.writer)
         # An entity that the source has is there even if nothing more is said of it.
         if before is None:
-            changes = self._home in self._entity.aspects or bool(self._proposals)
+            changes = self._main_aspect in self._entity.aspects or bool(self._proposals)
         else:
             changes = value is not before.value
         if changes:
-            self._propose(self._home, value)
+            self._propose(self._main_aspect, value)
 
     def _with_base(self, value: Aspect, writer: str) -> Aspect:
-        for name, claims in self._ours.items():
+        for name, applied in self._ours.items():
             if name not in self._entity.aspects:
-                self._claims[name] = claims
-        key, text = applied_key(writer), encode(self._claims)
-        came_back = RENAMED_TO in self._properties and self._home in self._entity.aspects
+                self._applied[name] = applied
+        key, text = applied_key(writer), encode(self._applied)
+        came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects
         if self._properties.get(key) == text and not came_back:
             return value
         custom = {**custom_properties(value), key: text}

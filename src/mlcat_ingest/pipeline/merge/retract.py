@@ -1,11 +1,10 @@
-"""Taking back from one entity what one writer added to it, and only that; pure.
+"""Retraction from one entity: what one writer applied is removed, and only that; pure.
 
-It is a merge with a source that has nothing any more: every entry that the writer's base claims
-goes, unless another base holds it too, and a single value goes if it is still the one we wrote.
+It is a merge with a source that has nothing any more. Every entry in the writer's base is removed,
+unless another base holds it too; a single value is removed if it is still the one we wrote.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
@@ -19,15 +18,13 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.aspects import has_content, without_claims
-from mlcat_ingest.pipeline.merge.base import NOTHING, Base, applied_key, encode, read_bases
+from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, applied_key, encode, read_bases
+from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, propose
-from mlcat_ingest.pipeline.merge.equality import same_json
-from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.merge.shape import SERVICE_OWN, properties_aspect
-from mlcat_ingest.pipeline.merge.sources import CUSTOM, custom_properties
+from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
+from mlcat_ingest.pipeline.merge.rules import SERVICE_OWN, MergeRules, properties_aspect, same_json
 
-_OF_THE_SERVICE: Final = frozenset(
+OF_THE_SERVICE: Final = frozenset(
     {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
 )
 """Aspects that say nothing of their own about an entity, or that the service makes by itself."""
@@ -50,28 +47,28 @@ def retract_entity(entity: Entity, stored: StoredEntity | None, *, writer: str) 
     With the last of them the writer's base goes; and where no other writer is left, all keys of
     this package. If nothing of anybody else remains on a `whole_entity`, it is marked as removed.
     An aspect that would not be valid without what is ours is deleted if it was wholly ours, and
-    otherwise kept, which is told. An entity without a base of the writer is left as it is.
+    otherwise kept, which is reported. An entity without a base of the writer is left as it is.
     """
-    home = properties_aspect(entity_type_of(entity.urn))
-    before = None if stored is None or home is None else stored.get(home)
+    main_aspect = properties_aspect(entity_type_of(entity.urn))
+    before = None if stored is None or main_aspect is None else stored.get(main_aspect)
     key = applied_key(writer)
-    if stored is None or home is None or before is None:
+    if stored is None or main_aspect is None or before is None:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
     if key not in custom_properties(before.value):
         return MergedEntity(entity, stored, "unchanged")
-    return _Retraction(entity, stored, home, writer).retracted()
+    return _Retraction(entity, stored, main_aspect, writer).retract()
 
 
 class _Retraction:
-    """One entity on its way; `home` is the aspect that the base lives in."""
+    """The retraction from one entity; its base lives in the aspect `main_aspect`."""
 
-    def __init__(self, entity: Entity, stored: StoredEntity, home: str, writer: str) -> None:
+    def __init__(self, entity: Entity, stored: StoredEntity, main_aspect: str, writer: str) -> None:
         self._entity = entity
         self._stored = stored
-        self._home = home
+        self._main_aspect = main_aspect
         self._rules = MergeRules(writer)
         self._key = applied_key(writer)
-        self._properties = custom_properties(stored[home].value)
+        self._properties = custom_properties(stored[main_aspect].value)
         bases = read_bases(self._properties, writer)
         self._ours: Base = bases.ours or NOTHING
         self._others = bases.others
@@ -81,19 +78,19 @@ class _Retraction:
         self._left: dict[str, Aspect | None] = {name: one.value for name, one in stored.items()}
         self._kept: list[str] = []
 
-    def retracted(self) -> MergedEntity:
+    def retract(self) -> MergedEntity:
         """Return the entity without what was ours."""
         for name in self._entity.aspects:
-            if name in self._ours and name in self._stored and name != self._home:
+            if name in self._ours and name in self._stored and name != self._main_aspect:
                 self._left[name] = self._without_ours(name, self._stored[name].value)
-        self._left[self._home] = self._home_without_ours()
+        self._left[self._main_aspect] = self._retract_properties()
         outcome: Outcome = "updated"
-        if self._alone and self._is_whole() and not self._says_anything():
+        if self._alone and self._is_whole() and not self._has_content():
             status = self._left.get(STATUS) or NOTHING
             if not status.get("removed"):
                 self._left[STATUS] = {**status, "removed": True}
                 outcome = "removed"
-        names = sorted(self._left, key=lambda name: name == self._home)
+        names = sorted(self._left, key=lambda name: name == self._main_aspect)
         proposals = tuple(
             one for name in names if (one := self._proposal(name, self._left[name])) is not None
         )
@@ -107,35 +104,35 @@ class _Retraction:
         )
 
     def _without_ours(self, name: str, value: Aspect) -> Aspect | None:
-        claims = self._ours.get(name, NOTHING)
-        merged = without_claims(name, value, self._rules, claims, self._others.get(name, NOTHING))
+        applied = self._ours.get(name, NOTHING)
+        merged = without_applied(name, value, self._rules, applied, self._others.get(name, NOTHING))
         if merged.kept:
             self._kept.append(name)
         return merged.value
 
-    def _home_without_ours(self) -> Aspect | None:
+    def _retract_properties(self) -> Aspect | None:
         """Return the properties without what is ours in them, the base as far as it is done."""
         named = self._entity.aspects
-        left = {name: claims for name, claims in self._ours.items() if name not in named}
+        left = {name: applied for name, applied in self._ours.items() if name not in named}
         custom = dict(self._properties)
         if left:
             custom[self._key] = encode(left)
         else:
-            custom = {key: entry for key, entry in custom.items() if not self._goes(key)}
-        value: Aspect = {**self._stored[self._home].value, CUSTOM: custom}
-        return self._without_ours(self._home, value) if self._home in named else value
+            custom = {key: entry for key, entry in custom.items() if not self._is_retracted(key)}
+        value: Aspect = {**self._stored[self._main_aspect].value, CUSTOM: custom}
+        return self._without_ours(self._main_aspect, value) if self._main_aspect in named else value
 
-    def _goes(self, key: str) -> bool:
+    def _is_retracted(self, key: str) -> bool:
         return key == self._key or (self._alone and key.startswith(OWN_PREFIX))
 
     def _is_whole(self) -> bool:
         return self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()
 
-    def _says_anything(self) -> bool:
+    def _has_content(self) -> bool:
         """Return whether anything remains that is not this package's or the service's own."""
-        skipped = {*_OF_THE_SERVICE, key_aspect_name(entity_type_of(self._entity.urn))}
+        skipped = {*OF_THE_SERVICE, key_aspect_name(entity_type_of(self._entity.urn))}
         return any(
-            _says_something(name, value)
+            _is_content(name, value)
             for name, value in self._left.items()
             if name not in skipped and value is not None
         )
@@ -147,6 +144,6 @@ class _Retraction:
         return propose(self._entity.urn, name, before, value)
 
 
-def _says_something(name: str, value: Mapping[str, Any]) -> bool:
-    nobodys = SERVICE_OWN.get(name, frozenset()) | _STAMPS
-    return any(has_content(entry) for field, entry in value.items() if field not in nobodys)
+def _is_content(name: str, value: Aspect) -> bool:
+    unowned = SERVICE_OWN.get(name, frozenset()) | _STAMPS
+    return any(has_content(entry) for field, entry in value.items() if field not in unowned)

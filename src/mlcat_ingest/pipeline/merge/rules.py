@@ -1,11 +1,28 @@
-"""The rules of one writer: its name, and how each field is merged."""
+"""The rules of merging: policies of a writer, merge keys, single values, and equality as JSON.
 
-from collections.abc import Mapping
+A merge key says which entries of two lists are the same entry. Lists of texts and URNs are keyed by
+value and maps by their own keys; the registry names the lists of records. A list of records that is
+not named there is keyed by each record's whole JSON value.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from functools import cache
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeAlias
 
-from mlcat_ingest.pipeline.merge.base import NOTHING
-from mlcat_ingest.recipe.merge import Policy
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION
+from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.metadata.shapes import Field, fields
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING, canonical_bytes, is_own
+from mlcat_ingest.recipe.rules import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +35,7 @@ class MergeRules:
     writer: str | None
     policies: Mapping[str, Mapping[str, Policy]] = field(default_factory=lambda: NOTHING)
     adds_only: bool = False
-    """Whether nothing is taken away, although a base is kept."""
+    """True where nothing is taken away, although a base is kept."""
 
     @property
     def default(self) -> Policy:
@@ -32,3 +49,194 @@ class MergeRules:
 
 UNION: Final = MergeRules(writer=None)
 """The rules of nobody in particular: nothing is taken away, and no base is kept."""
+
+
+COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items() if spec.computed}
+"""Aspect to the fields that the service computes, and refuses in a proposal."""
+
+SERVICE_OWN: Final = {
+    name: spec.computed | spec.filled_in
+    for name, spec in ASPECTS.items()
+    if spec.computed or spec.filled_in
+}
+"""Aspect to the fields that the service fills in by itself."""
+
+FIRST_WRITERS: Final = {name: spec.unowned for name, spec in ASPECTS.items() if spec.unowned}
+"""Aspect to the fields that it needs and nobody owns: what is stored there stays."""
+
+
+def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
+    """Return a stored aspect without the fields that the service computes."""
+    computed = COMPUTED.get(aspect_name, frozenset())
+    if computed.isdisjoint(aspect):
+        return aspect
+    return {field: value for field, value in aspect.items() if field not in computed}
+
+
+def version_set_of(entity: Entity) -> str | None:
+    """Return the version set that an entity is a version of, or is itself; None for any other."""
+    if entity_type_of(entity.urn) == "versionSet":
+        return entity.urn
+    return entity.aspects.get(VERSION_PROPERTIES, {}).get("versionSet")
+
+
+@cache
+def single_fields(aspect_name: str) -> frozenset[str]:
+    """Return the fields of an aspect whose list or object is one value, not a collection."""
+    declared = (
+        field.name for field in _fields(aspect_name) if hasattr(field.hint, "__required_keys__")
+    )
+    return _one_value(aspect_name).union(declared)
+
+
+@cache
+def required_values(aspect_name: str) -> frozenset[str]:
+    """Return the fields without which an aspect is not valid and for which no empty value stands.
+
+    A required list is not among them, since it may be empty, unless it is one value.
+    """
+    return frozenset(
+        field.name
+        for field in _fields(aspect_name)
+        if field.required
+        and (
+            getattr(field.hint, "__origin__", None) not in {list, dict}
+            or field.name in _one_value(aspect_name)
+        )
+    )
+
+
+@cache
+def properties_aspect(entity_type: str) -> str | None:
+    """Return the aspect of an entity type that has custom properties, None where none has."""
+    name = implied_aspect(entity_type)
+    if name is None or all(field.name != "customProperties" for field in _fields(name)):
+        return None
+    return name
+
+
+def _one_value(aspect_name: str) -> frozenset[str]:
+    spec = ASPECTS.get(aspect_name)
+    return frozenset() if spec is None else spec.one_value
+
+
+def _fields(aspect_name: str) -> tuple[Field, ...]:
+    spec = ASPECTS.get(aspect_name)
+    return () if spec is None or spec.type is None else tuple(fields(spec.type).values())
+
+
+LISTS: Final = (list, tuple)
+COLLECTIONS: Final = (dict, list, tuple)
+"""The types that JSON writes with parts; asked several times a field."""
+
+
+def same_json(left: object, right: object) -> bool:
+    """Return whether two values are equal as JSON: 1 equals 1.0, and neither equals true."""
+    if left != right:
+        return False
+    if isinstance(left, str):
+        return True
+    try:
+        if canonical(left) == canonical(right):
+            return True
+    except CodecError:
+        pass  # a number that has no JSON form here still compares
+    return _same_kinds(left, right)
+
+
+def _same_kinds(left: object, right: object) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return all(_same_kinds(value, right[key]) for key, value in left.items())
+    if isinstance(left, LISTS) and isinstance(right, LISTS):
+        return all(map(_same_kinds, left, right))
+    return isinstance(left, bool) == isinstance(right, bool)
+
+
+Key: TypeAlias = str | tuple[str | None, ...] | bytes
+"""A text, the texts of several fields, or the canonical JSON of what is neither."""
+
+KeyOf: TypeAlias = Callable[[Any], Any]
+"""Takes an entry of a list; one that is no record, or has no such key, raises."""
+
+
+def _by_all(*names: str) -> KeyOf:
+    return lambda record: tuple(record.get(name) for name in names)
+
+
+def _by_attribution(*names: str) -> KeyOf:
+    """Key by fields and by who is said to have added the record (`attribution.source`)."""
+
+    def key(record: Mapping[str, object]) -> tuple[object, ...]:
+        attribution = record.get("attribution")
+        source = attribution.get("source") if isinstance(attribution, Mapping) else None
+        return (*(record.get(name) for name in names), source)
+
+    return key
+
+
+def _key_of(names: str) -> KeyOf:
+    """Return the key that the fields `names`, separated by blanks, make of a record."""
+    fields = names.split()
+    if fields[-1] == ATTRIBUTION:
+        return _by_attribution(*fields[:-1])
+    return itemgetter(*fields) if len(fields) == 1 else _by_all(*fields)
+
+
+RECORD_KEYS: Final[Mapping[str, Mapping[str, KeyOf]]] = MappingProxyType(
+    {
+        name: {field: _key_of(names) for field, names in spec.merge_keys.items()}
+        for name, spec in ASPECTS.items()
+        if spec.merge_keys
+    }
+)
+"""Aspect name, then field name, to the key of one record of that list."""
+
+_NO_KEY: Final = (AttributeError, KeyError, TypeError)
+_TEXT: Final = frozenset({str})
+_FIELDS: Final = frozenset({tuple})
+_TEXT_OR_NONE: Final = frozenset({str, type(None)})
+
+
+def keys_of(aspect_name: str, field: str, entries: Sequence[object]) -> Sequence[Key]:
+    """Return the merge key of each of `entries`, the items of list `field` of an aspect."""
+    key_of = RECORD_KEYS.get(aspect_name, {}).get(field)
+    if key_of is None:
+        texts: Any = entries
+        return texts if _TEXT.issuperset(map(type, entries)) else list(map(_by_value, entries))
+    try:
+        keys = list(map(key_of, entries))
+    except _NO_KEY:
+        # Somebody else's entry is no record, or has no such key: it is known by its value.
+        return [_tolerant_key(key_of, entry) for entry in entries]
+    if _are_plain(keys):
+        return keys
+    return [_tolerant_key(key_of, entry) for entry in entries]
+
+
+def _are_plain(keys: Sequence[Key | tuple[object, ...]]) -> bool:
+    kinds = set(map(type, keys))
+    if kinds <= _TEXT:
+        return True
+    return kinds <= _FIELDS and _TEXT_OR_NONE.issuperset(type(part) for key in keys for part in key)
+
+
+def _tolerant_key(key_of: KeyOf, entry: object) -> Key:
+    try:
+        key: Key = key_of(entry)
+    except _NO_KEY:
+        return _by_value(entry)
+    return key if _are_plain([key]) else _by_value(entry)
+
+
+def _by_value(entry: object) -> Key:
+    return entry if isinstance(entry, str) else canonical_bytes(entry)
+
+
+def map_keys(entries: Iterable[object]) -> tuple[str, ...]:
+    """Return the keys of a map that are entries: those that are not this package's own."""
+    keys: Any = entries
+    try:
+        return tuple([key for key in keys if not key.startswith(OWN_PREFIX) or not is_own(key)])
+    except AttributeError:
+        # A key that is no text cannot be written either; whoever sends it says so.
+        return tuple(key for key in entries if isinstance(key, str) and not is_own(key))

@@ -16,8 +16,9 @@ from mlcat_ingest.metadata.aspects.governance import (
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.pipeline.merge import UNION, merge_aspect, properties_aspect
-from mlcat_ingest.recipe.enrich import EnrichRule, Match, OwnerRule
+from mlcat_ingest.pipeline.merge.aspects import merge_aspect
+from mlcat_ingest.pipeline.merge.rules import UNION, properties_aspect
+from mlcat_ingest.recipe.rules import EnrichRule, Match, OwnerRule
 
 Facts = tuple[str, Entity]
 """An entity and its type."""
@@ -39,10 +40,13 @@ _KEYS: Final[Mapping[str, str]] = {
     OWNERSHIP: "add_owners",
     STRUCTURED_PROPERTIES: "structured_properties",
 }
-"""What a rule says to an aspect in."""
+"""Recipe key of a rule, by the aspect that it adds to."""
+
+RULE_ASPECTS: Final = frozenset(_KEYS)
+"""Aspects that a rule can add to."""
 
 
-class _Fitted(NamedTuple):
+class _TypeRule(NamedTuple):
     """One rule as it is for one type of entity; `notes` name what that type cannot have."""
 
     holds: Callable[[Facts], bool]
@@ -50,11 +54,11 @@ class _Fitted(NamedTuple):
     notes: tuple[Note, ...]
 
 
-class _Type(NamedTuple):
-    """What the rules come to for one type of entity."""
+class _TypeRules(NamedTuple):
+    """The rules as they are for one type of entity."""
 
     empty: Mapping[str, Aspect]
-    rules: Sequence[_Fitted]
+    rules: Sequence[_TypeRule]
 
 
 class Enricher:
@@ -63,24 +67,38 @@ class Enricher:
     def __init__(self, rules: Sequence[EnrichRule]) -> None:
         """Compile the rules."""
         self._rules = [(_condition(rule.match), _additions(rule)) for rule in rules]
-        self._types: dict[str, _Type] = {}
+        self._types: dict[str, _TypeRules] = {}
 
     def apply(self, entities: Iterable[Entity]) -> Iterator[Entity]:
         """Yield `entities` with what the rules add, each with the tags before it that it got.
 
-        What no rule adds any more is said to be empty, so that the merge takes it back. An entity
-        that is merely referred to, or that only says whether it is there, gets nothing. What a rule
-        adds that the entity's type cannot have is a note.
+        An aspect that no rule adds to any more is empty, so that the merge takes it back. An entity
+        that is merely referred to, or that has only a status, gets nothing. A note names an aspect
+        that the entity's type cannot have.
         """
         for entity in entities:
             entity_type = entity_type_of(entity.urn)
             if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
                 yield entity
             else:
-                yield from self._enriched(entity, entity_type)
+                yield from self._enrich(entity, entity_type)
 
-    def _enriched(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
-        empty, rules = self._types.get(entity_type) or self._fitted(entity_type)
+    def additions(self, entity: Entity) -> Iterator[tuple[str, str, Aspect]]:
+        """Yield what the rules add to `entity`: the rule's place in the recipe, aspect and value.
+
+        An enriched entity matches the same rules as before.
+        """
+        entity_type = entity_type_of(entity.urn)
+        if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
+            return
+        _, rules = self._types.get(entity_type) or self._rules_of(entity_type)
+        for i, rule in enumerate(rules):
+            if rule.additions and rule.holds((entity_type, entity)):
+                for name, added in rule.additions.items():
+                    yield f"enrich[{i}].{_KEYS[name]}", name, added
+
+    def _enrich(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
+        empty, rules = self._types.get(entity_type) or self._rules_of(entity_type)
         aspects = {**empty, **entity.aspects}
         notes, adds_only = entity.notes, entity.adds_only
         for holds, additions, unfit in rules:
@@ -93,14 +111,14 @@ class Enricher:
             # What the source did not read is not known to be empty.
             adds_only |= additions.keys() - aspects.keys()
             for name, added in additions.items():
-                said = merge_aspect(name, aspects.get(name), added, UNION).value
-                aspects[name] = added if said is None else said
+                united = merge_aspect(name, aspects.get(name), added, UNION).value
+                aspects[name] = added if united is None else united
         yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
 
-    def _fitted(self, entity_type: str) -> _Type:
+    def _rules_of(self, entity_type: str) -> _TypeRules:
         """Return what the rules come to for a type, and remember it."""
         rules = [
-            _Fitted(
+            _TypeRule(
                 holds,
                 {name: value for name, value in added.items() if allows(entity_type, name)},
                 tuple(
@@ -114,8 +132,8 @@ class Enricher:
         empty = {
             name: value for name, value in _ONLY_FROM_RULES.items() if allows(entity_type, name)
         }
-        found = self._types[entity_type] = _Type(empty, rules)
-        return found
+        fitted = self._types[entity_type] = _TypeRules(empty, rules)
+        return fitted
 
 
 def _condition(match: Match) -> Callable[[Facts], bool]:

@@ -1,7 +1,7 @@
-"""Whether lineage joins: are the datasets that models used in the catalog, and if not, which are?
+"""Lineage check: the datasets that models used are looked up in the catalog.
 
 A name that no other connector writes makes a link to nowhere, which looks like lineage until
-somebody follows it. Nothing is made of what is missing: it is reported, with the nearest names.
+somebody follows it. A missing dataset is not created: it is reported, with the nearest names.
 """
 
 import logging
@@ -12,12 +12,14 @@ from typing import Final
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import PREFIX, raw_parts
-from mlcat_ingest.pipeline.flow.queues import Gate
-from mlcat_ingest.pipeline.read.presence import present
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import LineageSpec
@@ -31,7 +33,7 @@ EXAMPLES: Final = 10
 """Dangling datasets that are named in the report, and searched for."""
 
 NEAREST: Final = 3
-"""Names that are told of each of them at most."""
+"""Names that are reported of each of them at most."""
 
 _REFERENCES: Final = {
     ML_MODEL_TRAINING_DATA: "trainingData",
@@ -45,11 +47,13 @@ _WORD: Final = re.compile(r"\w+")
 class LineageCheck:
     """Takes note of datasets while entities pass, and looks them up at the end of a run."""
 
-    def __init__(self, sink: Catalog, tally: Tally, gate: Gate, spec: LineageSpec) -> None:
+    def __init__(
+        self, sink: Catalog, tally: Tally, cancellation: Cancellation, spec: LineageSpec
+    ) -> None:
         """Look up in `sink`; nothing is kept or asked where `spec` switches it off."""
         self._sink = sink
         self._tally = tally
-        self._gate = gate
+        self._cancellation = cancellation
         self._enabled = spec.check
         self._models: dict[str, int] = {}
         self._beyond = False
@@ -72,7 +76,7 @@ class LineageCheck:
             self._beyond = True
 
     def finish(self) -> None:
-        """Look up what was noted, and report it. What the catalog cannot tell fails no run.
+        """Look up the noted datasets, and report them. A look-up that fails does not fail the run.
 
         Cost: one request for each batch of datasets, and one search where some are not there.
         """
@@ -99,21 +103,21 @@ class LineageCheck:
     def _missing(self, urns: Sequence[str]) -> list[str]:
         missing: list[str] = []
         for start in range(0, len(urns), MAX_REQUEST_ITEMS):
-            self._gate.check()
+            self._cancellation.check()
             batch = urns[start : start + MAX_REQUEST_ITEMS]
-            there = set(present(self._sink, batch))
-            missing.extend(urn for urn in batch if urn not in there)
+            held = set(existing(self._sink, batch))
+            missing.extend(urn for urn in batch if urn not in held)
         return missing
 
     def _dangling(self, urns: Sequence[str]) -> Iterator[DanglingDataset]:
-        found: Sequence[Sequence[str]] = ()
+        similar: Sequence[Sequence[str]] = ()
         if urns:
             try:
-                found = self._sink.search.datasets_like([_words(urn) for urn in urns])
+                similar = self._sink.search.datasets_like([_words(urn) for urn in urns])
             except MlcatError as error:
                 log.info("the catalog finds no similar datasets: %s", error)
         for at, urn in enumerate(urns):
-            nearest = _nearest(urn, found[at]) if at < len(found) else ()
+            nearest = _nearest(urn, similar[at]) if at < len(similar) else ()
             yield DanglingDataset(urn, self._models[urn], nearest)
 
 
@@ -145,7 +149,22 @@ def _words(urn: str) -> str:
     return " ".join(_WORD.findall(stem)) or stem
 
 
-def _nearest(urn: str, found: Sequence[str]) -> tuple[str, ...]:
+def _nearest(urn: str, similar: Sequence[str]) -> tuple[str, ...]:
     name = _name(urn)
-    ranked = sorted(found, key=lambda one: -SequenceMatcher(None, name, _name(one)).ratio())
+    ranked = sorted(similar, key=lambda one: -SequenceMatcher(None, name, _name(one)).ratio())
     return tuple(one for one in ranked if one != urn)[:NEAREST]
+
+
+def existing(sink: Catalog, urns: Sequence[str]) -> Iterator[str]:
+    """Yield those of `urns`, all of one type, that exist in the catalog and are not removed.
+
+    Cost: one request for each batch.
+    """
+    for start in range(0, len(urns), MAX_REQUEST_ITEMS):
+        batch = urns[start : start + MAX_REQUEST_ITEMS]
+        key = key_aspect_name(entity_type_of(batch[0]))
+        stored = sink.read_many(batch, [key, STATUS])
+        for urn in batch:
+            entity = stored.get(urn, {})
+            if key in entity and not is_removed(entity):
+                yield urn

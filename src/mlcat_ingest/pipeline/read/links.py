@@ -1,4 +1,4 @@
-"""Models get their features: what they say of them is looked up in the stores and the catalog."""
+"""Feature lineage of models: their evidence is resolved by rules, and verified in the catalog."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,11 +7,9 @@ from typing import Final, TypeVar
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.core.text import printable
-from mlcat_ingest.links.evidence import Evidence, Evidenced, LinkOptions
-from mlcat_ingest.links.features import Features
-from mlcat_ingest.links.index import FeatureIndex
-from mlcat_ingest.links.ladder import Exists, Links, climb, settle
-from mlcat_ingest.links.rules import Claim
+from mlcat_ingest.links.evidence import Evidence, LinkOptions, UnlinkedModel
+from mlcat_ingest.links.index import FeatureIndex, Features
+from mlcat_ingest.links.rules import Candidate, Exists, Links, resolve, verify
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.reserved import (
@@ -19,8 +17,8 @@ from mlcat_ingest.metadata.reserved import (
     FEATURES_RESOLVED_BY,
     FEATURES_UNRESOLVED,
 )
-from mlcat_ingest.pipeline.flow.queues import Gate
-from mlcat_ingest.pipeline.read.presence import present
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.read.lineage import existing
 from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -36,8 +34,8 @@ _SHOWN_CHARS: Final = 200
 _KeyT = TypeVar("_KeyT")
 _ValueT = TypeVar("_ValueT")
 _Case = tuple[Evidence, LinkOptions]
-_Climbed = tuple[Claim, list[str]]
-_Found = tuple[Links, list[str]]
+_Resolution = tuple[Candidate, list[str]]
+_LinkResult = tuple[Links, list[str]]
 
 
 class Linker:
@@ -48,22 +46,22 @@ class Linker:
     that holds nothing cannot be asked: for it, what the stores have is what there is.
     """
 
-    def __init__(self, sink: Catalog, tally: Tally, gate: Gate) -> None:
+    def __init__(self, sink: Catalog, tally: Tally, cancellation: Cancellation) -> None:
         """Look up in `sink`; nothing is asked before a model has evidence."""
         self._sink = sink
         self._tally = tally
-        self._gate = gate
+        self._cancellation = cancellation
         self._indexes: list[FeatureIndex] = []
         self._features = Features()
         self._known: dict[str, bool] = {}
-        self._found: dict[_Case, _Found] = {}
+        self._results: dict[_Case, _LinkResult] = {}
         self._cannot_tell: str | None = None
 
     def add(self, index: FeatureIndex) -> None:
         """Look up in the index of one more store, which was read."""
         self._indexes.append(index)
         self._features = Features(self._indexes)
-        self._found.clear()
+        self._results.clear()
 
     def link(self, records: Sequence[Sequence[Entity]]) -> list[Sequence[Entity]]:
         """Return the entities of some records, models with their features.
@@ -71,64 +69,64 @@ class Linker:
         Cost: one request for each batch of features that were not asked for lately; none where no
         model has evidence.
         """
-        models = [one for entities in records for one in entities if isinstance(one, Evidenced)]
+        models = [one for entities in records for one in entities if isinstance(one, UnlinkedModel)]
         if not models:
             return list(records)
-        found = self._find(dict.fromkeys((one.evidence, one.options) for one in models))
+        results = self._resolve(dict.fromkeys((one.evidence, one.options) for one in models))
         return [
             [
-                self._linked(one, found[one.evidence, one.options])
-                if isinstance(one, Evidenced)
+                self._with_links(one, results[one.evidence, one.options])
+                if isinstance(one, UnlinkedModel)
                 else one
                 for one in entities
             ]
             for entities in records
         ]
 
-    def _find(self, cases: Iterable[_Case]) -> dict[_Case, _Found]:
+    def _resolve(self, cases: Iterable[_Case]) -> dict[_Case, _LinkResult]:
         """Return what follows from each of `cases`, all of them looked up together."""
-        result: dict[_Case, _Found] = {}
-        claims: dict[_Case, _Climbed] = {}
+        results: dict[_Case, _LinkResult] = {}
+        candidates: dict[_Case, _Resolution] = {}
         for case in cases:
-            known = self._found.get(case)
-            if known is None:
-                claims[case] = climb(case[0], self._features, case[1])
+            cached = self._results.get(case)
+            if cached is None:
+                candidates[case] = resolve(case[0], self._features, case[1])
             else:
-                result[case] = known
-        exists = self._existing(claim for claim, _ in claims.values())
-        for case, (claim, problems) in claims.items():
-            links = settle(claim, exists(claim), dangling=case[1].dangling)
-            result[case] = links, problems
-        self._found.update((case, result[case]) for case in claims)
-        _forget(self._found, SAME)
-        return result
+                results[case] = cached
+        exists = self._existence(candidate for candidate, _ in candidates.values())
+        for case, (candidate, problems) in candidates.items():
+            links = verify(candidate, exists(candidate), dangling=case[1].dangling)
+            results[case] = links, problems
+        self._results.update((case, results[case]) for case in candidates)
+        _shrink(self._results, SAME)
+        return results
 
-    def _existing(self, claims: Iterable[Claim]) -> Callable[[Claim], Exists]:
+    def _existence(self, candidates: Iterable[Candidate]) -> Callable[[Candidate], Exists]:
         if not self._sink.keeps:
-            return _held
-        asked = dict.fromkeys(
-            one.urn for claim in claims for one in claim.wanted if one.urn is not None
+            return _in_stores
+        urns = dict.fromkeys(
+            one.urn for candidate in candidates for one in candidate.matches if one.urn is not None
         )
-        answers = {urn: self._known[urn] for urn in asked if urn in self._known}
-        new = [urn for urn in asked if urn not in answers]
+        answers = {urn: self._known[urn] for urn in urns if urn in self._known}
+        new = [urn for urn in urns if urn not in answers]
         if new and self._cannot_tell is None:
-            self._gate.check()
-            answers.update(self._asked(new))
+            self._cancellation.check()
+            answers.update(self._look_up(new))
             self._known.update(answers)
-            _forget(self._known, KNOWN)
+            _shrink(self._known, KNOWN)
         return lambda _: answers.get
 
-    def _asked(self, urns: Sequence[str]) -> Mapping[str, bool]:
+    def _look_up(self, urns: Sequence[str]) -> Mapping[str, bool]:
         try:
-            there = set(present(self._sink, urns))
+            held = set(existing(self._sink, urns))
         except CANNOT_ANSWER as error:
             log.warning("features cannot be looked up, so links stay as they are: %s", error)
             self._cannot_tell = error.message
             return {}
-        return {urn: urn in there for urn in urns}
+        return {urn: urn in held for urn in urns}
 
-    def _linked(self, model: Evidenced, found: _Found) -> Entity:
-        links, problems = found
+    def _with_links(self, model: UnlinkedModel, result: _LinkResult) -> Entity:
+        links, problems = result
         self._tally.features(links)
         notes = [*model.notes, *(Note("feature_file_unreadable", one) for one in problems)]
         notes += [Note("feature_unknown", text) for text in links.unknown]
@@ -138,35 +136,37 @@ class Linker:
         if not links.complete:
             notes.append(Note("features_not_looked_up", self._cannot_tell or links.rule))
         properties = dict(model.aspects[ML_MODEL_PROPERTIES])
-        properties["customProperties"] = {**properties["customProperties"], **_told(links)}
+        properties["customProperties"] = {**properties["customProperties"], **_properties_of(links)}
         if links.complete:
             properties["mlFeatures"] = list(links.urns)
         aspects = {**model.aspects, ML_MODEL_PROPERTIES: properties}
         return Entity(model.urn, aspects, model.only_if_absent, tuple(notes), model.adds_only)
 
 
-def _held(claim: Claim) -> Exists:
-    held = {one.urn for one in claim.wanted if one.state == "held"}
+def _in_stores(candidate: Candidate) -> Exists:
+    held = {one.urn for one in candidate.matches if one.state == "held"}
     return held.__contains__
 
 
-def _told(links: Links) -> dict[str, str]:
+def _properties_of(links: Links) -> dict[str, str]:
     """Return the custom properties that say how the features of a model were found."""
-    told: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if links.rule:
-        told[FEATURES_RESOLVED_BY] = links.rule
+        properties[FEATURES_RESOLVED_BY] = links.rule
     if links.approximate:
-        told[FEATURES_APPROXIMATE] = printable(links.approximate)
+        properties[FEATURES_APPROXIMATE] = printable(links.approximate)
     lacking = [*links.unknown, *links.ambiguous]
     if lacking:
         shown = [printable(text[:_SHOWN_CHARS]) for text in lacking[:SHOWN]]
         more = len(lacking) - len(shown)
-        told[FEATURES_UNRESOLVED] = ", ".join([*shown, f"… and {more} more"] if more else shown)
-    return told
+        properties[FEATURES_UNRESOLVED] = ", ".join(
+            [*shown, f"… and {more} more"] if more else shown
+        )
+    return properties
 
 
-def _forget(known: dict[_KeyT, _ValueT], most: int) -> None:
-    """Let go of the older half where there are more than `most`."""
+def _shrink(known: dict[_KeyT, _ValueT], most: int) -> None:
+    """Delete the older half where there are more than `most`."""
     if len(known) > most:
         for old in list(islice(known, len(known) - most // 2)):
             del known[old]

@@ -12,11 +12,12 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.flow.queues import Channel
-from mlcat_ingest.pipeline.merge import fold, version_set_of
-from mlcat_ingest.pipeline.merge.weight import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.merge.aspects import fold
+from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.read.enrich import Enricher
+from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.read.links import Linker
-from mlcat_ingest.pipeline.read.primary_keys import PrimaryKeys
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
 from mlcat_ingest.sources.base import (
@@ -111,25 +112,25 @@ class PageMapper:
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
         self._tally.count(records=len(page.records))
-        found = self._tracker.changes(page)
-        self._pass_over(found.unchanged)
-        for start in range(0, len(found.changed), MAX_REQUEST_ITEMS):
-            some = found.changed[start : start + MAX_REQUEST_ITEMS]
+        changes = self._tracker.changes(page)
+        self._pass_over(changes.unchanged)
+        for start in range(0, len(changes.changed), MAX_REQUEST_ITEMS):
+            some = changes.changed[start : start + MAX_REQUEST_ITEMS]
             mapped = [
                 (changed, entities)
                 for changed in some
-                if (entities := self._mapped(source, changed)) is not None
+                if (entities := self._map(source, changed)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
             for (changed, _), entities in zip(mapped, linked, strict=True):
                 if not any(one.aspects or one.only_if_absent for one in entities):
-                    self._tracker.seen(changed, entities)
+                    self._tracker.record_seen(changed, entities)
                 elif self._tracker.track(changed, entities):
                     yield from entities
                 else:
                     self._pass_over([one.urn for one in entities])
 
-    def _mapped(self, source: Source[Any], changed: ChangedRecord) -> Sequence[Entity] | None:
+    def _map(self, source: Source[Any], changed: ChangedRecord) -> Sequence[Entity] | None:
         record = changed.record
         try:
             entities = list(self._enricher.apply(source.map(record)))
@@ -142,7 +143,7 @@ class PageMapper:
         else:
             return self._keys.fit(entities)
         self._tally.record_failed(*failed)
-        self._tracker.failed(changed, failed[1])
+        self._tracker.record_failed(changed, failed[1])
         return None
 
 
@@ -174,7 +175,7 @@ class Chunker:
         for entity in entities:
             if entity.notes:
                 self._tally.notes(entity)
-            if entity.only_if_absent and self._seen(entity.urn):
+            if entity.only_if_absent and self._is_repeated(entity.urn):
                 continue
             entity_type = entity_type_of(entity.urn)
             buffer = self._buffers.setdefault(entity_type, {})
@@ -202,7 +203,7 @@ class Chunker:
         del self._weights[entity_type]
         return Chunk(entity_type, self._buffers.pop(entity_type))
 
-    def _seen(self, urn: str) -> bool:
+    def _is_repeated(self, urn: str) -> bool:
         if urn in self._references:
             return True
         self._references[urn] = None

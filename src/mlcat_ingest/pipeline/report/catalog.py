@@ -31,7 +31,7 @@ from mlcat_ingest.metadata.aspects.untyped import (
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.render import as_data, as_text
 from mlcat_ingest.pipeline.report.report import EXIT_OK, FailedRecord, Report
-from mlcat_ingest.recipe.paths import file_stem
+from mlcat_ingest.recipe.values import file_stem
 
 MAX_TEXT: Final = 200_000
 """Characters of the report as text, and again of the report as data: a catalog limits aspects."""
@@ -132,13 +132,13 @@ def _result(report: Report, listing: RecipeListing) -> dict[str, Any]:
         "report": _cut(as_text(report)),
         "structuredReport": {
             "type": _REPORT_TYPE,
-            "serializedValue": _structured(report, listing),
+            "serializedValue": _as_json_text(report, listing),
             "contentType": "application/json",
         },
     }
 
 
-def _structured(report: Report, listing: RecipeListing) -> str:
+def _as_json_text(report: Report, listing: RecipeListing) -> str:
     """Return the report as JSON text, in the sections of DataHub's; cut to its numbers if long."""
     data: dict[str, Any] = {
         "cli": {"cli_version": listing.version},

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -12,7 +13,33 @@ from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.report.delivered import Delivered
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A proposal that the catalog did not take: why, and at which attempt.
+
+    `status` is the HTTP status of the refusal, 0 where the catalog was not asked.
+    """
+
+    proposal: Proposal
+    reason: str
+    attempt: int
+    status: int = 0
+
+    def __str__(self) -> str:
+        """Return the aspect and the reason."""
+        return f"{self.proposal.aspect_name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOutcome:
+    """An entity that the catalog is done with; without refusals all of it has arrived."""
+
+    merged: MergedEntity
+    refusals: tuple[Refusal, ...] = ()
+
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +72,7 @@ class DeadLetters:
         self._lock = threading.Lock()
         self._file: TextIO | None = None
 
-    def refused(self, one: Delivered) -> None:
+    def write_refused(self, one: DeliveryOutcome) -> None:
         """Keep each proposal of an entity that the catalog refused."""
         for refusal in one.refusals:
             self._write(
@@ -56,7 +83,7 @@ class DeadLetters:
                 proposal=refusal.proposal,
             )
 
-    def unusable(self, reference: str, reason: str) -> None:
+    def write_unusable(self, reference: str, reason: str) -> None:
         """Keep which record of a source could not be mapped."""
         self._write(record=reference, reason=reason)
 
@@ -124,8 +151,8 @@ def _take_away(path: Path) -> None:
 
 def _line(letter: dict[str, Any], proposal: Proposal | None) -> str:
     try:
-        said = None if proposal is None else proposal.record()
-        return dumps({**letter, "proposal": said}).decode()
+        entry = None if proposal is None else proposal.record()
+        return dumps({**letter, "proposal": entry}).decode()
     except SkippableError:
         # It has no JSON form, which is the very reason why it is here.
         shown = None if proposal is None else repr(proposal.aspect)

@@ -1,4 +1,4 @@
-"""What people call an entity, beside its URN: a run's id says nothing to who reads a report."""
+"""Labels of entities: the names that people know them by, beside URNs with ids of runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
 
 _REGISTERED = "registered:"
 

@@ -40,17 +40,17 @@ def _last_success(text: str, recipe: str) -> float | None:
 
 
 def _families(report: Report, last_success_s: float | None) -> Iterator[str]:
-    def one(name: str, help_text: str, value: float) -> str:
+    def gauge(name: str, help_text: str, value: float) -> str:
         return _family(report.name, name, help_text, ({}, value))
 
     finished_s = report.finished_at_ms / 1000
-    yield one("up", "Whether everything arrived in the last run.", report.arrived)
-    yield one("exit_code", "Exit status of the last run.", report.exit_code)
-    yield one("last_run_timestamp_seconds", "When the last run ended.", finished_s)
+    yield gauge("up", "Whether everything arrived in the last run.", report.arrived)
+    yield gauge("exit_code", "Exit status of the last run.", report.exit_code)
+    yield gauge("last_run_timestamp_seconds", "When the last run ended.", finished_s)
     if last_success_s is not None:
         help_text = "When a run last ended with everything arrived."
-        yield one("last_success_timestamp_seconds", help_text, last_success_s)
-    yield one("duration_seconds", "Wall time of the last run.", report.duration_s)
+        yield gauge("last_success_timestamp_seconds", help_text, last_success_s)
+    yield gauge("duration_seconds", "Wall time of the last run.", report.duration_s)
     yield from _of_counters(report)
     yield from _of_entities(report)
     yield _family(
@@ -111,9 +111,9 @@ def _of_tests(report: Report) -> Iterator[str]:
 def _of_parts(report: Report) -> Iterator[str]:
     """Yield how old is what the catalog says of each place that is read."""
     finished = [
-        ({"source": one.source, "instance": one.instance}, one.current_at_ms / 1000)
-        for one in report.passes
-        if one.current_at_ms is not None
+        ({"source": place.source, "instance": place.instance}, place.current_at_ms / 1000)
+        for place in report.passes
+        if place.current_at_ms is not None
     ]
     yield _family(
         report.name,
@@ -138,9 +138,9 @@ def _family(recipe: str, name: str, help_text: str, *samples: tuple[_Labels, flo
 
 
 def _series(metric: str, labels: _Labels) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
     return f"{metric}{{{pairs}}}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

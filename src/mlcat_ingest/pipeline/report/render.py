@@ -7,8 +7,13 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.labels import with_label
-from mlcat_ingest.pipeline.report.report import EXIT_OK, FeatureSummary, HooksSummary, Report
-from mlcat_ingest.pipeline.report.verdict import Verdict
+from mlcat_ingest.pipeline.report.report import (
+    EXIT_OK,
+    FeatureSummary,
+    HooksSummary,
+    Report,
+    Verdict,
+)
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {
@@ -33,7 +38,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *_lineage(report),
             *_features(report.features),
             *_evaluation(report),
-            *_gate(report.gate),
+            *gate_lines(report.gate),
             *_hooks(report.hooks),
             *_notes(report),
             *_examples("not usable", report.failed_records, report.failed_examples),
@@ -90,7 +95,7 @@ def as_data(report: Report) -> dict[str, Any]:
     if not report.finished:
         data["exit_code"] = None
     data["features"] = {"models": report.features.models, **data["features"]}
-    data["gate"] = None if report.gate is None else _gate_data(report.gate)
+    data["gate"] = None if report.gate is None else gate_data(report.gate)
     return data
 
 
@@ -183,17 +188,21 @@ def _features(found: FeatureSummary) -> Iterator[str]:
 def _evaluation(report: Report) -> Iterator[str]:
     tests = report.evaluation
     if tests.evaluated or tests.not_evaluated is None:
+        by = "" if tests.where is None else f" by the {tests.where}"
         yield (
-            f"  tests        {plural(tests.evaluated, 'entity', 'entities')} evaluated: "
+            f"  tests        {plural(tests.evaluated, 'entity', 'entities')} evaluated{by}: "
             f"{plural(tests.passing, 'result')} passing, {tests.failing:,} failing"
         )
     if tests.not_evaluated is not None:
         yield f"  tests        not evaluated: {tests.not_evaluated}"
     for urn, count in tests.failing_tests.items():
         yield f"    {urn} fails on {count:,}"
+    for urn, reason in tests.unevaluated_tests.items():
+        yield f"    {urn} not evaluated: {reason}"
 
 
-def _gate(verdict: Verdict | None) -> Iterator[str]:
+def gate_lines(verdict: Verdict | None) -> Iterator[str]:
+    """Yield the lines of a verdict, none where there is no gate."""
     if verdict is None:
         return
     still = verdict.failing - verdict.newly_failing
@@ -213,7 +222,7 @@ def _gate(verdict: Verdict | None) -> Iterator[str]:
         yield f"    … and {verdict.failing - len(verdict.examples):,} more"
 
 
-def _gate_data(verdict: Verdict) -> dict[str, Any]:
+def gate_data(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON data, its sums beside its fields."""
     sums = {name: getattr(verdict, name) for name in _SUMS}
     return {"passed": verdict.passed, **sums, **asdict(verdict)}
@@ -230,7 +239,7 @@ def _hooks(found: HooksSummary | None) -> Iterator[str]:
 
 
 def hooks_line(found: HooksSummary) -> str:
-    """Return what came of a drain, in a line."""
+    """Return the result of a drain, in a line."""
     if found.busy:
         return "another drain of this spool is at work"
     elsewhere = f", {found.elsewhere} of them not of this recipe" if found.elsewhere else ""

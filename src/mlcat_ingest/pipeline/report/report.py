@@ -1,12 +1,83 @@
-"""The report: one value that says what a run read, wrote, could not write, and evaluated."""
+"""The report of a run: records read, entities written or refused, tests, and the exit status."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
-from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
-from mlcat_ingest.pipeline.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    from mlcat_ingest.client.base import EvaluatedBy
+
+_Numbers = TypeVar("_Numbers")
+
+
+@dataclass(frozen=True, slots=True)
+class TestVerdict:
+    """One test that the gate's pattern matches, and how many entities have which result of it.
+
+    `newly_failing` are those of `failing` that did not fail it in the run before.
+    """
+
+    __test__ = False  # for pytest, this is no test class
+
+    urn: str
+    name: str | None = None
+    passing: int = 0
+    failing: int = 0
+    newly_failing: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name, and the URN behind it; the URN alone where the name is not known."""
+        return f"{self.name} ({printable(self.urn)})" if self.name else printable(self.urn)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """An entity that fails a test, and the name that people know it by."""
+
+    entity: str
+    test: str
+    newly: bool
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of the quality gate on a recipe's entities; only evaluated tests can pass.
+
+    `not_evaluated` says why there are results that are not known, a reason each. `examples` are
+    the first few failures, the new ones before the rest; the numbers count them all.
+    """
+
+    pattern: str
+    tests: tuple[TestVerdict, ...] = ()
+    unevaluated: int = 0
+    not_evaluated: tuple[str, ...] = ()
+    examples: tuple[FailedTest, ...] = ()
+
+    @property
+    def passing(self) -> int:
+        """Results that pass, one a test and entity."""
+        return sum(test.passing for test in self.tests)
+
+    @property
+    def failing(self) -> int:
+        """Results that fail, old and new."""
+        return sum(test.failing for test in self.tests)
+
+    @property
+    def newly_failing(self) -> int:
+        """Results that fail and did not in the run before."""
+        return sum(test.newly_failing for test in self.tests)
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing fails and every result is known."""
+        return not self.failing and not self.not_evaluated
+
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -15,18 +86,13 @@ EXIT_TESTS: Final = 3
 EXIT_PARTIAL: Final = 4
 EXIT_PENDING: Final = 5
 EXIT_INTERRUPTED: Final = 130
-
-_Numbers = TypeVar("_Numbers")
-
-_WORST_FIRST: Final = (
-    *(EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED),
-    *(EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING, EXIT_OK),
-)
+# From the worst on.
+_EXITS: Final = (EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED, EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING)
 
 
 def worst(*codes: int) -> int:
     """Return the exit status of a command whose parts end with these: 2 > 1 > 4 > 3 > 5 > 0."""
-    return min(codes, key=_WORST_FIRST.index)
+    return next((code for code in _EXITS if code in codes), EXIT_OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +124,8 @@ class FailedRecord:
 class EvaluationSummary:
     """Metadata tests of what was written: entities evaluated, results by outcome.
 
-    `failing_tests` maps the URN of a test to the number of entities that fail it.
-    `not_evaluated` says why nothing, or nothing more, was evaluated.
+    `failing_tests` counts the entities that fail a test, by its URN. `not_evaluated` says why
+    nothing more was evaluated, `unevaluated_tests` so by test; `where` is who evaluated.
     """
 
     evaluated: int = 0
@@ -67,6 +133,8 @@ class EvaluationSummary:
     failing: int = 0
     failing_tests: Mapping[str, int] = field(default_factory=dict)
     not_evaluated: str | None = None
+    unevaluated_tests: Mapping[str, str] = field(default_factory=dict)
+    where: "EvaluatedBy | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +148,7 @@ class DanglingDataset:
 
 @dataclass(frozen=True, slots=True)
 class LineageSummary:
-    """Which datasets that models used are in the catalog, so that lineage joins.
+    """The datasets that models used: those that the catalog has join in lineage.
 
     `dangling` are the first few that are not, the most used first. `beyond` says that models used
     more datasets than are looked up in one run, `not_checked` why none, or not all, were.
@@ -95,7 +163,7 @@ class LineageSummary:
 
 @dataclass(frozen=True, slots=True)
 class FeatureSummary:
-    """Which models were linked to the features that they were trained on.
+    """Links of models to the features that they were trained on.
 
     `linked` counts them by the rule that found the features; of these, `approximate` may have used
     others. `unknown` and `ambiguous` count references that no feature was found for, and
@@ -116,15 +184,15 @@ class FeatureSummary:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What ended the run early: the error's class name, its sentence and its cure."""
+    """The error that ended the run early: its class name, its sentence and its cure."""
 
     kind: str
     message: str
     hint: str | None = None
     usage: bool = False
-    """Whether the recipe, the command or a limit has to change, rather than a service."""
+    """True if the recipe, the command or a limit has to change, rather than a service."""
     expected: bool = True
-    """Whether it is an error of ours, raised on purpose, and not a defect."""
+    """True for an error of ours, raised on purpose; a defect is none."""
 
     def __str__(self) -> str:
         """Return the sentence, and the cure on the same line where there is one."""
@@ -133,9 +201,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class HooksSummary:
-    """What came of the events of run hooks that a run drained.
+    """Events of run hooks that a run drained from the spool.
 
-    The catalog was told of `events`, that named `runs`; `elsewhere` of these are none of the
+    The catalog acknowledged `events`, that named `runs`; `elsewhere` of these are none of the
     recipe's. `left` events of the recipe wait on. A `busy` spool has another drain at work.
     """
 
@@ -164,18 +232,6 @@ class PassSummary:
     current_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is, for whoever shows it: records read, entities done, requests."""
-
-    records: int
-    entities: int
-    written: int
-    evaluated: int
-    elapsed_s: float
-    awaited: Awaited | None = None
-
-
 class Counter(TypedDict, total=False):
     """How a counter of the report is shown; JSON has every counter by the name of its field."""
 
@@ -190,7 +246,7 @@ class Counter(TypedDict, total=False):
     nouns: tuple[str, ...]
     """Noun that the `count` of the line is given with, and its plural where irregular."""
     airflow: bool
-    """Whether Airflow's summary of a run has it, and that of several runs the sum."""
+    """True if Airflow's summary of a run has it, and that of several runs the sum."""
 
 
 def counter(kind: Callable[[], _Numbers], **shown: Unpack[Counter]) -> _Numbers:
@@ -200,7 +256,7 @@ def counter(kind: Callable[[], _Numbers], **shown: Unpack[Counter]) -> _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one run of a recipe did. Times are epoch milliseconds UTC.
+    """One run of a recipe, in numbers and examples. Times are epoch milliseconds UTC.
 
     Examples of failed records and of notes, and URNs of changed groups, are the first few of each;
     the numbers count them all.
@@ -208,8 +264,7 @@ class Report:
 
     name: str
     finished: bool = field(default=True, kw_only=True)
-    """Whether the run came to an end; a report that says otherwise is one of a run that goes on,
-    or that was killed, up to `finished_at_ms`."""
+    """False for a run that goes on, or that was killed, up to `finished_at_ms`."""
     started_at_ms: int
     finished_at_ms: int
     catalog: str = ""
@@ -266,9 +321,9 @@ class Report:
     features: FeatureSummary = FeatureSummary()
     evaluation: EvaluationSummary = EvaluationSummary()
     gate: Verdict | None = None
-    """What the gate on metadata tests found, where there is one."""
+    """The verdict of the quality gate, where there is one."""
     hooks: HooksSummary | None = None
-    """What came of the events of run hooks, where the run drained any."""
+    """The drain of run hooks, where the run drained any."""
     failure: Failure | None = None
     interrupted: bool = False
     error: BaseException | None = field(default=None, repr=False, compare=False)
@@ -297,7 +352,7 @@ class Report:
 
     @property
     def arrived(self) -> bool:
-        """Whether the catalog has everything, whatever metadata tests say of it."""
+        """True if the catalog has everything, whatever metadata tests say of it."""
         return self.exit_code in {EXIT_OK, EXIT_TESTS}
 
     def _exit_codes(self) -> Iterator[int]:
@@ -331,10 +386,9 @@ COUNTERS: Final[Mapping[str, Counter]] = {
 
 def failure_of(error: BaseException, mask: Callable[[str], str] = str) -> Failure:
     """Return what a report says about `error`, its texts passed through `mask`."""
-    if isinstance(error, MlcatError):
-        message, hint = error.message, error.hint
-    else:
-        message, hint = f"{type(error).__name__}: {error}", None
+    ours = error if isinstance(error, MlcatError) else None
+    message = f"{type(error).__name__}: {error}" if ours is None else ours.message
+    hint = None if ours is None else ours.hint
     # Each problem of a file is a line of its own, and only these line breaks are ours.
     lines = error.problems if isinstance(error, RecipeValidationError) else (message,)
     return Failure(
@@ -342,5 +396,5 @@ def failure_of(error: BaseException, mask: Callable[[str], str] = str) -> Failur
         message="\n".join(map(mask, lines)),
         hint=None if hint is None else mask(hint),
         usage=isinstance(error, RecipeError),
-        expected=isinstance(error, MlcatError),
+        expected=ours is not None,
     )

@@ -1,24 +1,25 @@
-"""The tally: what the stages of a run count, from several threads, until it becomes the report."""
+"""The tally: the stages of a run count in it, from several threads, and it becomes the report."""
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from mlcat_ingest.client.base import Evaluation
+from mlcat_ingest.client.base import EvaluatedBy, Evaluation
+from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
-from mlcat_ingest.links.ladder import Links
+from mlcat_ingest.links.rules import Links
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge import MergedEntity, properties_aspect
-from mlcat_ingest.pipeline.report.changed import ChangedGroups
-from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.report.delivered import Delivered
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
@@ -29,16 +30,18 @@ from mlcat_ingest.pipeline.report.report import (
     FeatureSummary,
     LineageSummary,
     PassSummary,
-    Progress,
     Report,
+    Verdict,
     failure_of,
 )
-from mlcat_ingest.pipeline.report.verdict import Verdict
 
 log = logging.getLogger(__name__)
 
 EXAMPLES: Final = 10
 """How many failed records, refused entities and notes of each kind a report shows."""
+
+CHANGED_GROUPS: Final = 100
+"""How many changed groups a report names."""
 
 _WRITTEN: Final = frozenset({"created", "updated", "removed"})
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
@@ -47,8 +50,8 @@ Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a report says of a run beside what was counted; `error` is what ended it early."""
+class RunStatus:
+    """The facts of a run that are not counted; `error` is what ended it early."""
 
     catalog: str
     passes: Sequence[PassSummary]
@@ -59,13 +62,25 @@ class Standing:
     gate: Verdict | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a run: records read, entities done, and the request that waits longest."""
+
+    records: int
+    entities: int
+    written: int
+    evaluated: int
+    elapsed_s: float
+    pending_request: UnansweredRequest | None = None
+
+
 class Tally:
     """Counts of one run; every method may be called from any thread."""
 
     def __init__(self, name: str, mask: Mask = str, letters: DeadLetters | None = None) -> None:
         """Count for the recipe `name`; `mask` hides secrets in every text that is kept.
 
-        What is refused or not usable goes to `letters`, too.
+        Refused entities and records that are not usable go to `letters`, too.
         """
         self._letters = letters or DeadLetters()
         self._name = name
@@ -75,7 +90,9 @@ class Tally:
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._changed = ChangedGroups()
+        self._group_urns: set[str] = set()
+        # Of groups that are not named a hash is enough to count none twice.
+        self._group_hashes: set[int] = set()
         self._denied = 0
         self._denial = ""
         self._failed: list[FailedRecord] = []
@@ -88,6 +105,8 @@ class Tally:
         self._evaluated: Counter[str] = Counter()
         self._failing_tests: Counter[str] = Counter()
         self._not_evaluated: str | None = None
+        self._unevaluated_tests: dict[str, str] = {}
+        self._evaluated_where: EvaluatedBy | None = None
 
     def _clean(self, text: str) -> str:
         return printable(self._mask(text))
@@ -107,7 +126,7 @@ class Tally:
         """Count a record that could not be mapped."""
         failed = FailedRecord(self._clean(reference), self._clean(reason))
         log.warning("%s could not be used: %s", failed.reference, failed.reason)
-        self._letters.unusable(reference, reason)
+        self._letters.write_unusable(reference, reason)
         self.count(failed_records=1)
         with self._lock:
             if len(self._failed) < EXAMPLES:
@@ -117,8 +136,8 @@ class Tally:
         """Count what the mapping of `entity` left out or changed."""
         if not entity.notes:
             return
-        home = properties_aspect(entity_type_of(entity.urn)) or ""
-        about = with_label(entity.urn, label_of(entity.aspects.get(home)))
+        aspect = properties_aspect(entity_type_of(entity.urn)) or ""
+        about = with_label(entity.urn, label_of(entity.aspects.get(aspect)))
         for note in entity.notes:
             self.note(note.kind, f"{about}: {note.detail}")
 
@@ -150,7 +169,7 @@ class Tally:
             self._counts[entity_type, "read"] += count
             self._counts[entity_type, "unchanged"] += count
 
-    def entities_written(self, delivered: Sequence[Delivered]) -> None:
+    def entities_written(self, delivered: Sequence[DeliveryOutcome]) -> None:
         """Count entities that the catalog is done with."""
         outcomes = Counter(
             (entity_type_of(one.merged.urn), "rejected" if one.refusals else one.merged.outcome)
@@ -165,16 +184,19 @@ class Tally:
         for failed in refused:
             log.warning("%s was refused: %s", failed.reference, failed.reason)
         for one in delivered:
-            self._letters.refused(one)
+            self._letters.write_refused(one)
         with self._lock:
             self._counts.update(outcomes)
-            self._changed.add(delivered)
+            for urn in _changed_groups(delivered):
+                self._group_hashes.add(hash(urn))
+                if len(self._group_urns) < CHANGED_GROUPS:
+                    self._group_urns.add(urn)
             self._denied += len(denied)
             self._denial = self._denial or (denied[0].refusals[0].reason if denied else "")
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
         self.count(proposals_sent=sum(len(one.merged.proposals) for one in delivered))
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def tests_evaluated(self, evaluation: Evaluation) -> None:
         """Count the outcomes of one evaluation call."""
         with self._lock:
             for outcome in evaluation.outcomes.values():
@@ -184,9 +206,20 @@ class Tally:
             self._evaluated["entities"] += len(evaluation.outcomes)
             if evaluation.not_evaluated is not None:
                 self._not_evaluated = self._clean(evaluation.not_evaluated)
+            if evaluation.outcomes:
+                self._evaluated_where = evaluation.where
+        self.tests_unevaluated(evaluation.unevaluated)
+        for urn, reason in evaluation.not_stored.items():
+            self.note("test_results_not_stored", f"{urn}: {reason}")
+
+    def tests_unevaluated(self, reasons: Mapping[str, str]) -> None:
+        """Keep which metadata tests could not be evaluated, at all or on some entity, and why."""
+        with self._lock:
+            for urn, reason in reasons.items():
+                self._unevaluated_tests.setdefault(urn, self._clean(reason))
 
     def features(self, links: Links) -> None:
-        """Count what a model's evidence came to."""
+        """Count the links of a model to its features."""
         with self._lock:
             if links.urns:
                 self._linked[links.rule] += 1
@@ -196,7 +229,7 @@ class Tally:
             self._links["not_looked_up"] += not links.complete
 
     def lineage(self, summary: LineageSummary) -> None:
-        """Keep which datasets that models used are in the catalog."""
+        """Keep the look-up of the datasets that models used."""
         reason = summary.not_checked
         clean = replace(
             summary,
@@ -216,6 +249,12 @@ class Tally:
         """Why nothing, or nothing more, was evaluated."""
         with self._lock:
             return self._not_evaluated
+
+    @property
+    def unevaluated_tests(self) -> Mapping[str, str]:
+        """The metadata tests that could not be evaluated, at all or on some entity, and why."""
+        with self._lock:
+            return dict(self._unevaluated_tests)
 
     def progress(self) -> Progress:
         """Return how far the run is."""
@@ -238,16 +277,18 @@ class Tally:
             failing=self._evaluated["failing"],
             failing_tests=dict(self._failing_tests.most_common()),
             not_evaluated=self._not_evaluated,
+            unevaluated_tests=dict(self._unevaluated_tests),
+            where=self._evaluated_where,
         )
 
     def _dead_letter_file(self) -> str | None:
         path = self._letters.path if self._letters.written else None
         return None if path is None else self._clean(str(path))
 
-    def report(self, standing: Standing) -> Report:
+    def report(self, status: RunStatus) -> Report:
         """Return the report of the run as it stands."""
-        error = standing.error
-        if error is None and standing.finished:
+        error = status.error
+        if error is None and status.finished:
             error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
         failure = None if error is None or interrupted else failure_of(error, self._clean)
@@ -256,11 +297,11 @@ class Tally:
                 name=self._name,
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
-                catalog=self._clean(standing.catalog),
-                passes=tuple(standing.passes),
+                catalog=self._clean(status.catalog),
+                passes=tuple(status.passes),
                 entities=_by_type(self._counts),
-                changed_groups=self._changed.count,
-                changed_group_urns=tuple(map(self._clean, self._changed.urns)),
+                changed_groups=len(self._group_hashes),
+                changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),
                 dead_letter_file=self._dead_letter_file(),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(self._rejected),
@@ -269,23 +310,23 @@ class Tally:
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=self._evaluation(),
-                gate=standing.gate,
+                gate=status.gate,
                 failure=failure,
                 interrupted=interrupted,
-                finished=standing.finished,
+                finished=status.finished,
                 error=error,
-                **self._counted(standing),
+                **self._counter_values(status),
             )
 
-    def _counted(self, standing: Standing) -> dict[str, Any]:
-        counted = {
+    def _counter_values(self, status: RunStatus) -> dict[str, Any]:
+        values: dict[str, Any] = {
             name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
             for name, numbers in self._counters.items()
         }
-        return counted | {
+        return values | {
             "dead_letters": self._letters.written,
-            "source_requests": standing.source_requests,
-            "catalog_requests": standing.catalog_requests,
+            "source_requests": status.source_requests,
+            "catalog_requests": status.catalog_requests,
         }
 
     def _all_denied(self) -> NotAuthorizedError | None:
@@ -308,16 +349,26 @@ class Tally:
 
 
 def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
-    types = sorted({entity_type for entity_type, _ in counts})
-    return {
-        entity_type: EntityCounts(
-            **{
-                outcome: counts.get((entity_type, outcome), 0)
-                for outcome in ("read", "created", "updated", "removed", "unchanged", "rejected")
-            }
-        )
-        for entity_type in types
-    }
+    by_type: dict[str, dict[str, int]] = {}
+    for (entity_type, outcome), count in sorted(counts.items()):
+        by_type.setdefault(entity_type, {})[outcome] = count
+    return {entity_type: EntityCounts(**outcomes) for entity_type, outcomes in by_type.items()}
+
+
+def _changed_groups(delivered: Iterable[DeliveryOutcome]) -> Iterator[str]:
+    """Yield the groups that the catalog took, or took a member of."""
+    for one in delivered:
+        merged, entity_type = one.merged, entity_type_of(one.merged.urn)
+        if one.refusals:
+            continue
+        if entity_type == "mlModelGroup":
+            yield merged.urn
+        elif entity_type == "mlModel":
+            # A run that is gone, or has moved, leaves a group.
+            after = merged.entity.aspects.get(ML_MODEL_PROPERTIES)
+            before = merged.stored.get(ML_MODEL_PROPERTIES)
+            for aspect in (after, before and before.value):
+                yield from (aspect or {}).get("groups") or ()
 
 
 def _now_ms() -> int:

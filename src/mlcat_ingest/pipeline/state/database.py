@@ -1,18 +1,30 @@
-"""The database of the state: opened, made where it is missing, copied; its errors translated."""
+"""The state database: opened, migrated, copied; its errors translated, and the lock of a recipe.
 
+The runs of a recipe take turns, also those of other processes and hosts. On SQLite the lock is a
+file lock beside the database, on PostgreSQL an advisory lock. Both are gone with the process that
+held them, so a dead holder's lock is simply free. Shards take none.
+"""
+
+import hashlib
 import logging
+import os
+import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, insert, select
+from sqlalchemy import URL, Connection, Delete, Engine, delete, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from mlcat_ingest.errors import RecipeError, StateUnavailableError
+from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import tables
-from mlcat_ingest.sql.engine import database_url, open_engine, write_transaction
+from mlcat_ingest.recipe.values import file_stem
+from mlcat_ingest.sql.engine import database_url, open_engine
+from mlcat_ingest.sql.filelock import FileLock, holder_of
 from mlcat_ingest.sql.migrations import migrate, pending
 from mlcat_ingest.sql.readonly import open_readonly
 
@@ -22,14 +34,21 @@ ValueT = TypeVar("ValueT")
 
 DIALECTS: Final = ("sqlite", "postgresql")
 
-IN_LIST: Final = 500
-"""Most values in one IN list."""
-
-_COPY_TIMEOUT_S: Final = 60.0
-_COPIED_ROWS: Final = 1_000
+_OTHER_DATABASE: Final = "name another one in `state: {url: …}`"
 
 # What SQLite says of a file that is there, but is no sound database.
 _CORRUPT: Final = ("file is not a database", "malformed", "file is encrypted", "corrupt")
+
+
+# Looking must not take the lock, not even for a moment: a run that begins would find it taken.
+_HELD: Final = text(
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND classid::bigint = :high AND objid::bigint = :low"
+)
+
+_TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:key)")
+_UNLOCK: Final = text("SELECT pg_advisory_unlock(:key)")
 
 
 class RunDatabase:
@@ -100,7 +119,13 @@ def open_state(url: str) -> Engine:
     address = lasting_address(url)
     path = file_of(address)
     if path is not None:
-        _make_folder(path.parent)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateUnavailableError(
+                f"the folder {path.parent} for the state cannot be made: {error.strerror}",
+                hint=_OTHER_DATABASE,
+            ) from error
     engine = open_engine(address.render_as_string(hide_password=False))
     with ExitStack() as unless_open, translate_errors(url):
         unless_open.callback(engine.dispose)
@@ -118,7 +143,7 @@ def lasting_address(url: str) -> URL:
     address = database_url(url)
     if address.get_backend_name() not in DIALECTS:
         raise RecipeError(
-            f"state cannot be kept in {shown(url)}",
+            f"state cannot be kept in {printable_url(url)}",
             hint="name an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
         )
     if address.get_backend_name() == "sqlite" and file_of(address) is None:
@@ -144,7 +169,7 @@ def is_missing(url: str) -> bool:
     return path is not None and not path.exists()
 
 
-def shown(url: str | URL) -> str:
+def printable_url(url: str | URL) -> str:
     """Return the address of a state database without its password."""
     path = file_of(url)
     return _address(url).render_as_string(hide_password=True) if path is None else str(path)
@@ -168,25 +193,18 @@ def translate_errors(url: str | URL) -> Iterator[None]:
         message = driver_message(error)
         if any(word in message for word in _CORRUPT):
             raise RecipeError(
-                f"the state database {shown(url)} is damaged: {message}",
+                f"the state database {printable_url(url)} is damaged: {message}",
                 hint="delete it: the next run reads everything again, and nothing is lost",
             ) from error
         raise StateUnavailableError(
-            f"the state database {shown(url)} cannot be used: {message}",
-            hint="name another one in `state: {url: …}`",
+            f"the state database {printable_url(url)} cannot be used: {message}",
+            hint=_OTHER_DATABASE,
         ) from error
 
 
 def driver_message(error: SQLAlchemyError) -> str:
     """Return the driver's message on one line."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
-
-
-def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
-    """Yield `values`, each once and in their order, in lists that fit into an IN list."""
-    distinct = list(dict.fromkeys(values))
-    for start in range(0, len(distinct), IN_LIST):
-        yield distinct[start : start + IN_LIST]
 
 
 @contextmanager
@@ -209,41 +227,146 @@ def read_only(url: str, *, timeout_s: float) -> Iterator[Connection | None]:
         engine.dispose()
 
 
-def copy_recipe(url: str, recipe: str, target: Engine) -> None:
-    """Copy what the database at `url` keeps of a recipe's records to another, which has nothing.
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The run that holds a recipe's lock: process, host, and its start in epoch milliseconds."""
 
-    A database of an older version is not brought up to date for that: nothing is copied.
+    pid: int
+    host: str
+    since_ms: int
+
+    def __str__(self) -> str:
+        """Return the holder as words for the user."""
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC)
+        return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+class Lock(Protocol):
+    """A recipe's lock that is held."""
+
+    def release(self) -> None:
+        """Let the next run begin; safe to call twice."""
+        ...
+
+
+def acquire(engine: Engine, url: str, recipe: str) -> Lock:
+    """Return the lock of `recipe` in the state database at `url`, that `engine` has open.
 
     Raises:
-        NotAuthorizedError: the file may not be read.
-        RecipeError: the database cannot hold state, is damaged, or a newer version made it.
-        StateUnavailableError: it cannot be reached, or the copy cannot be made.
-
-    Cost: a statement a table; memory for a thousand rows.
+        RecipeLockedError: another run has it.
+        StateUnavailableError: there can be no lock there.
     """
-    lasting_address(url)
-    if is_missing(url):
-        return
-    with read_only(url, timeout_s=_COPY_TIMEOUT_S) as source:
-        if source is None:
-            log.warning("an older version kept %s: planning without it", shown(url))
-            return
-        ids = select(tables.part.c.id).where(tables.part.c.recipe == recipe)
-        with write_transaction(target) as connection:
-            for table in (tables.part, tables.identity, tables.record, tables.absent):
-                mine = table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
-                rows = source.execution_options(yield_per=_COPIED_ROWS).execute(
-                    select(table).where(mine)
-                )
-                for some in rows.mappings().partitions(_COPIED_ROWS):
-                    connection.execute(insert(table), [dict(row) for row in some])
+    path = lock_file(url, recipe)
+    lock = _AdvisoryLock.take(engine, url, recipe) if path is None else _take_file(path)
+    if lock is None:
+        other = holder(engine, url, recipe)
+        raise RecipeLockedError(
+            f"another run of {recipe!r} is at work{f': {other}' if other else ''}",
+            hint="wait for it; to run both at once, give one of them another `name`",
+        )
+    return lock
 
 
-def _make_folder(folder: Path) -> None:
+@contextmanager
+def held_state(url: str, recipe: str) -> Iterator[Engine]:
+    """Give the state database at `url` opened, with the lock of `recipe` held.
+
+    Raises: as `open_state` and `acquire`.
+    """
+    with ExitStack() as held:
+        engine = open_state(url)
+        held.callback(engine.dispose)
+        held.callback(acquire(engine, url, recipe).release)
+        yield engine
+
+
+def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
+    """Return who runs `recipe` just now, None where nobody does or does not say."""
+    path = lock_file(url, recipe)
+    if path is not None:
+        match holder_of(path):
+            case {"pid": int(pid), "host": str(host), "since_ms": int(since_ms)}:
+                return Holder(pid, host, since_ms)
+            case _:
+                return None
+    key = _key(recipe) % 2**64
+    with translate_errors(url), engine.connect() as connection:
+        if not connection.scalar(_HELD, {"high": key >> 32, "low": key % 2**32}):
+            return None
+        row = connection.execute(
+            select(tables.holder).where(tables.holder.c.recipe == recipe)
+        ).first()
+    return None if row is None else Holder(row.pid, row.host, row.since_ms)
+
+
+def lock_file(url: str, recipe: str) -> Path | None:
+    """Return the lock file of a recipe, None where the database has locks of its own.
+
+    One database serves many recipes, so each has a file, under a name that its file system takes.
+    """
+    path = file_of(url)
+    return path and path.with_name(f"{path.name}.{file_stem(recipe)}.lock")
+
+
+def _take_file(path: Path) -> Lock | None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock.take(path, _this_process())
     except OSError as error:
         raise StateUnavailableError(
-            f"the folder {folder} for the state cannot be made: {error.strerror}",
-            hint="name another one in `state: {url: …}`",
+            f"the lock file {path} cannot be made: {error.strerror}",
+            hint="name another database in `state: {url: …}`",
         ) from error
+
+
+def _this_process() -> dict[str, Any]:
+    now_ms = time.time_ns() // 1_000_000
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": now_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class _AdvisoryLock:
+    """A lock of PostgreSQL, held by a connection that does nothing else."""
+
+    _connection: Connection
+    _recipe: str
+
+    @classmethod
+    def take(cls, engine: Engine, url: str, recipe: str) -> "_AdvisoryLock | None":
+        with translate_errors(url), ExitStack() as unless_taken:
+            # Without a transaction, which would be idle for as long as the run takes.
+            connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            unless_taken.callback(_close, connection)
+            if not connection.scalar(_TRY_LOCK, {"key": _key(recipe)}):
+                return None
+            connection.execute(_delete_holder(recipe))
+            connection.execute(insert(tables.holder).values(recipe=recipe, **_this_process()))
+            unless_taken.pop_all()
+        return cls(connection, recipe)
+
+    def release(self) -> None:
+        if self._connection.closed:
+            return
+        try:
+            self._connection.execute(_delete_holder(self._recipe))
+            # A closed connection keeps its lock until the server notices that it is closed.
+            self._connection.execute(_UNLOCK, {"key": _key(self._recipe)})
+        except SQLAlchemyError:
+            pass  # the connection is lost, and the lock with it
+        finally:
+            _close(self._connection)
+
+
+def _close(connection: Connection) -> None:
+    # For good: a pooled connection would keep the lock.
+    connection.invalidate()
+    connection.close()
+
+
+def _delete_holder(recipe: str) -> Delete:
+    return delete(tables.holder).where(tables.holder.c.recipe == recipe)
+
+
+def _key(recipe: str) -> int:
+    """Return the number of a recipe's advisory lock, 64 bits with a sign."""
+    digest = hashlib.sha256(f"mlcat-ingest {recipe}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)

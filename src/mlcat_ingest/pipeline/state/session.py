@@ -1,8 +1,11 @@
 """The state of one run: opened and locked when it begins, committed source by source, closed."""
 
 import logging
+import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import Enum, auto
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -11,31 +14,52 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailableError
+from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
-from mlcat_ingest.pipeline.state import parts, rows
+from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import (
-    copy_recipe,
     file_of,
+    held_state,
     is_missing,
     open_state,
     read_only,
     translate_errors,
 )
-from mlcat_ingest.pipeline.state.lock import held_state
-from mlcat_ingest.pipeline.state.memory import PartitionPass, RememberedPartitions, StateOptions
-from mlcat_ingest.pipeline.state.parts import PartitionRow
+from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 
+SAMPLE: Final = 100
+"""Records whose entities have to be in the catalog still, before a pass believes its state."""
+
+DIRTY: Final = 2_000
+"""Dirty records that a pass asks for one by one; where there are more it reads everything."""
+
+
 _NAMES_TIMEOUT_S: Final = 10.0
-_NO_RECIPE: Final = StateOptions("")
 _UNREAD: Final = "not read: the run ended before it"
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """Options of how far state is believed; `settings` is a digest of the recipe's own."""
+
+    recipe: str
+    settings: str = ""
+    full_every_s: float = 86_400.0
+    full: bool = False
+    accept_renaming: bool = False
+
+
+_NO_RECIPE: Final = StateOptions("")
+
+
 class StatePolicy(Enum):
-    """What a session does with the database of its recipe."""
+    """How a session uses the database of its recipe: locked, copied, or only read."""
 
     KEEP = auto()
     """Hold the recipe's lock and write; a database that is missing is made."""
@@ -73,7 +97,7 @@ class StateSession:
         self._held = ExitStack()
         self._engine: Engine | None = None
         self._partitions: RememberedPartitions | None = None
-        self._names: Mapping[str, Mapping[str, str]] = {}
+        self._identities: Mapping[str, Mapping[str, str]] = {}
         self._known: list[PartitionRow] = []
         self._sink = ""
         self.tracker = Tracker(mask)
@@ -82,8 +106,8 @@ class StateSession:
         """Open the database as the policy says, unless `sink` has nothing to remember of.
 
         A state file that cannot be made, written or copied is a warning: the run then reads
-        everything. Where nothing can be remembered and the run `needs_results` of metadata tests,
-        these are kept until it ends.
+        everything. A run that `needs_results` of metadata tests and has no database keeps them
+        until it ends.
 
         Raises:
             RecipeLockedError: another run of the recipe is at work.
@@ -93,18 +117,18 @@ class StateSession:
         if self._url is not None and sink.keeps:
             self._sink = sink.address
             if self._policy is StatePolicy.NAMES:
-                self._read_names(self._url)
+                self._read_identities(self._url)
             else:
                 self._remember(self._url, sink)
         if needs_results and not self.tracker.remembers:
             self.tracker.start(self._temporary(), "", "", lasting=False)
 
-    def _read_names(self, url: str) -> None:
+    def _read_identities(self, url: str) -> None:
         if is_missing(url):
             return
         with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
             if connection is not None:
-                self._names = parts.names(connection, self._options.recipe, self._sink)
+                self._identities = partitions.names(connection, self._options.recipe, self._sink)
 
     def _remember(self, url: str, sink: Catalog) -> None:
         self._engine = engine = self._database(url)
@@ -114,7 +138,7 @@ class StateSession:
         self._partitions = RememberedPartitions(engine, sink, self._options)
         self.tracker.start(engine, recipe, self._sink)
         with translate_errors(engine.url):
-            known = parts.parts_of(engine, recipe)
+            known = partitions.partitions_of(engine, recipe)
         self._known = [row for row in known if row.key.sink == self._sink]
 
     def _database(self, url: str) -> Engine | None:
@@ -122,7 +146,7 @@ class StateSession:
         must_exist = self._policy is StatePolicy.EXISTING
         try:
             if copy is not None:
-                copy_recipe(url, self._options.recipe, copy)
+                partitions.copy_recipe(url, self._options.recipe, copy)
             elif not (must_exist and is_missing(url)):
                 return self._held.enter_context(held_state(url, self._options.recipe))
         except (NotAuthorizedError, StateUnavailableError) as error:
@@ -147,7 +171,7 @@ class StateSession:
         """
         if self._partitions is not None:
             return self._partitions.partition(partition)
-        before = self._names.get(partition.key, {})
+        before = self._identities.get(partition.key, {})
         for kind, urn in partition.identity.items():
             if before.get(kind, urn) != urn:
                 raise RecipeError(
@@ -193,19 +217,19 @@ class StateSession:
     def urns(self) -> Iterator[list[str]]:
         """Yield the entities of every record, those of some hundred records at a time."""
         if self._engine is not None:
-            yield from rows.urns_of(self._engine, self._options.recipe, self._sink)
+            yield from records.urns_of(self._engine, self._options.recipe, self._sink)
 
     def invalidate(self) -> None:
         """Let the next run read everything and compare it, whatever becomes of this process."""
         if self._engine is not None:
             with translate_errors(self._engine.url):
-                parts.invalidate(self._engine, self._options.recipe, self._sink)
+                partitions.invalidate(self._engine, self._options.recipe, self._sink)
 
     def delete(self) -> None:
         """Delete what is kept for this catalog; what is kept for others stays."""
         if self._engine is not None:
             with translate_errors(self._engine.url):
-                parts.delete_recipe(self._engine, self._options.recipe, self._sink)
+                partitions.delete_recipe(self._engine, self._options.recipe, self._sink)
 
     def commit(self) -> None:
         """Let the checkpoints of what was read count: the catalog is done with all of it."""
@@ -215,3 +239,110 @@ class StateSession:
         """Keep what was acknowledged, and let the next run begin; safe to call twice."""
         self.tracker.stop()
         self._held.close()
+
+
+class RememberedPartitions:
+    """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
+
+    def __init__(self, engine: Engine, sink: Catalog, options: StateOptions) -> None:
+        """Remember for the catalog `sink`."""
+        self._engine = engine
+        self._sink = sink
+        self._options = options
+        self._passes: dict[PartitionKey, PartitionPass] = {}
+
+    @property
+    def passes(self) -> Sequence[PartitionPass]:
+        """The partitions of this run so far."""
+        return list(self._passes.values())
+
+    def partition(self, partition: Partition) -> PartitionPass:
+        """Return a pass over `partition`.
+
+        Raises:
+            RecipeError: the URNs of its entities would change.
+
+        Cost: a few statements, and one read request an entity type of the catalog.
+        """
+        key = self._key(partition)
+        settings = content_hash([self._options.settings, partition.settings, partition.identity])
+        with translate_errors(self._engine.url):
+            self._check_identity(key, partition.identity)
+            row = partitions.begin(self._engine, key, settings)
+            one = PartitionPass(self._engine, partition, row, self._why_full(row))
+        log.info("%s: reading %s", key.source, one.why)
+        self._passes[key] = one
+        return one
+
+    def _key(self, part: Partition) -> PartitionKey:
+        recipe, address = self._options.recipe, self._sink.address
+        key = PartitionKey(recipe, address, part.key, part.instance)
+        number = 1
+        while key in self._passes:
+            # Two sources of a recipe may read one place, each with filters of its own.
+            number += 1
+            key = PartitionKey(recipe, address, f"{part.key}#{number}", part.instance)
+        return key
+
+    def _check_identity(self, key: PartitionKey, identity: Mapping[str, str]) -> None:
+        before = partitions.identity_of(self._engine, key)
+        changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
+        if changed and not self._options.accept_renaming:
+            count = self._entities(key, changed)
+            # A run that got nothing into the catalog, a clash of names say, leaves nothing to keep.
+            if count:
+                raise self._renaming(key, before[changed[0]], identity[changed[0]], count)
+        if before != identity:
+            partitions.save_identity(self._engine, key, identity)
+
+    def _entities(self, key: PartitionKey, kinds: Sequence[str]) -> int:
+        """Return how many entities of some kinds are known of a source, whatever its instance."""
+        return sum(
+            found.records
+            for row in partitions.partitions_of(self._engine, key.recipe)
+            if (row.key.sink, row.key.source) == (key.sink, key.source)
+            for kind, found in partitions.counts(self._engine, row.key).items()
+            if kind in kinds
+        )
+
+    def _renaming(self, key: PartitionKey, before: str, now: str, count: int) -> RecipeError:
+        return RecipeError(
+            f"the recipe {key.recipe!r} names things another way than before, "
+            f"{now} instead of {before}: {count:,} entities would stand in the "
+            f"catalog a second time, under new URNs",
+            hint="undo the change of `naming`, `env` or `instance`, or run once with "
+            "--accept-renaming",
+        )
+
+    def _why_full(self, row: PartitionRow) -> str | None:
+        """Return why all of a partition has to be read, None where what changed will do."""
+        if self._options.full:
+            return "everything, as asked for"
+        if row.checkpoint is None:
+            return "everything: nothing is remembered of it, or the recipe has changed"
+        if row.full_at_ms is None:
+            return "everything: the last pass could not do all that it found"
+        age_s = time.time() - row.full_at_ms / 1000
+        if not 0 <= age_s < self._options.full_every_s:
+            return "everything: the last time was longer ago than state.full_every"
+        if sum(found.dirty for found in partitions.counts(self._engine, row.key).values()) > DIRTY:
+            return "everything: too many records were refused"
+        if self._is_sample_missing(row.key):
+            return "everything: the catalog lacks what was written to it"
+        return None
+
+    def _is_sample_missing(self, key: PartitionKey) -> bool:
+        """Return whether the catalog lacks some of a sample of what was written to it.
+
+        Otherwise a run would go on to believe the state of a catalog that was emptied.
+        """
+        start = secrets.token_hex(16)
+        urns = records.sample(self._engine, key.id, start, SAMPLE)
+        urns = urns or records.sample(self._engine, key.id, "", SAMPLE)
+        by_type: dict[str, list[str]] = {}
+        for urn in urns:
+            by_type.setdefault(entity_type_of(urn), []).append(urn)
+        return any(
+            len(self._sink.read_many(some, [key_aspect_name(entity_type)])) < len(set(some))
+            for entity_type, some in by_type.items()
+        )

@@ -27,6 +27,8 @@ part = Table(
     Column("pass_number", Integer, nullable=False),
     Column("passed_at_ms", BigInteger),
     Column("full_at_ms", BigInteger),
+    # A digest of the metadata tests that the client evaluated on all of its entities.
+    Column("tests", Text, nullable=False, server_default=""),
 )
 
 # How URNs of each kind are made: a change would make every entity of that kind a second time.
@@ -198,5 +200,9 @@ MIGRATIONS: Final = (
             "ALTER TABLE state_record ADD COLUMN raw_fingerprint TEXT NOT NULL DEFAULT ''",
             "ALTER TABLE state_record ADD COLUMN aspect_stamps TEXT NOT NULL DEFAULT ''",
         ),
+    ),
+    Migration(
+        "which metadata tests the client evaluated",
+        statements("ALTER TABLE state_part ADD COLUMN tests TEXT NOT NULL DEFAULT ''"),
     ),
 )

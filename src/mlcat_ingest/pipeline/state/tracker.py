@@ -1,4 +1,4 @@
-"""From records to rows: which records changed, and which of them the catalog has acknowledged."""
+"""The tracker of records: which changed, and which of them the catalog has acknowledged."""
 
 import logging
 import threading
@@ -11,11 +11,11 @@ from sqlalchemy import Engine
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.pipeline.state import rows
+from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
-from mlcat_ingest.pipeline.state.memory import PartitionPass
-from mlcat_ingest.pipeline.state.outcomes import Outcomes
-from mlcat_ingest.pipeline.state.rows import KnownRecord, RecordRow
+from mlcat_ingest.pipeline.state.partitions import PartitionPass
+from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
+from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.sources.base import Page, RecordVersion
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ REASON_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Tracked:
+class TrackedRecord:
     """A record that is remembered: where, as what, and what is known of it."""
 
     part: PartitionPass
@@ -43,7 +43,7 @@ class ChangedRecord:
     """A record that has to be mapped; one that is not remembered is not `tracked`."""
 
     record: Any
-    tracked: Tracked | None = None
+    tracked: TrackedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,74 @@ class _Pending:
         )
 
 
+class KnownEntities:
+    """The entities that are remembered of each partition, for the removal of those that are gone.
+
+    A database that cannot be read is an error: removals depend on it.
+    """
+
+    def __init__(self, database: RunDatabase, flush: Callable[[], object]) -> None:
+        """Read from `database`, once `flush` has written what waits for its transaction."""
+        self._database = database
+        self._flush = flush
+        self._renamed: dict[PartitionPass, list[str]] = {}
+
+    def listed_urns(self, part: PartitionPass) -> Iterator[str]:
+        """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
+        return self._read(
+            lambda engine: records.listed_urns(engine, part.part_id, part.number), iter(())
+        )
+
+    def unlisted_urns(self, part: PartitionPass) -> Iterator[str]:
+        """Yield the entities that an earlier pass over `part` listed, and this one did not."""
+        return self._read(
+            lambda engine: records.unlisted_urns(engine, part.part_id, part.number), iter(())
+        )
+
+    def add_renamed(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Take note that records of `part` are other entities now than `urns`."""
+        self._renamed.setdefault(part, []).extend(urns)
+
+    def renamed_urns(self, part: PartitionPass) -> Sequence[str]:
+        """Return entities whose records are other entities since this pass over `part`."""
+        return self._renamed.get(part, ())
+
+    def record_count(self, part: PartitionPass) -> int:
+        """Return how many records of `part` are known."""
+        return self._read(lambda engine: records.count(engine, part.part_id), 0)
+
+    def absent_urns(self, part: PartitionPass) -> set[str]:
+        """Return the entities that the last complete pass over `part` lacked."""
+        return self._read(lambda engine: records.absent_urns(engine, part.part_id), set[str]())
+
+    def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Keep that this complete pass over `part` lacked `urns`, and no others."""
+        self._database.attempt(
+            lambda engine: records.replace_absent(engine, part.part_id, urns), None
+        )
+
+    def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Delete what is known of entities that are removed, so that they can come back."""
+        self._database.attempt(
+            lambda engine: records.delete_entities(engine, part.part_id, urns), None
+        )
+
+    def _read(self, read: Callable[[Engine], ValueT], default: ValueT) -> ValueT:
+        """Return what `read` returns, `default` where there is no database.
+
+        Raises:
+            StateUnavailableError: the database fails: removals depend on what it says.
+        """
+        self._flush()
+        engine = self._database.engine
+        if engine is None:
+            return default
+        with translate_errors(engine.url):
+            return read(engine)
+
+
 class Tracker:
-    """Remembers for one run; every method may be called from any thread.
+    """Compares records with what was acknowledged, and keeps what is; safe to call from any thread.
 
     A row is written only after the catalog has acknowledged, or refused, the entities of its
     record: a run that is killed in between merges them again.
@@ -90,18 +156,18 @@ class Tracker:
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         """Remember nothing before `start`; `mask` hides secrets."""
         self._database = RunDatabase(mask)
-        self.outcomes = Outcomes(self._database)
+        self.results = EvaluationResults(self._database)
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, list[_Pending]] = {}
         self._rows: list[RecordRow] = []
         self._refused_without_record = False
-        self._renamed: dict[PartitionPass, list[str]] = {}
+        self.entities = KnownEntities(self._database, self.flush)
 
     def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
-        """Remember in `engine`, what `recipe` writes to the catalog at `sink`.
+        """Remember in `engine`, for `recipe` and the catalog at `sink`.
 
-        What is not `lasting` is forgotten with the run.
+        State that is not `lasting` is deleted with the run.
         """
         self._database.start(engine, recipe, sink, lasting=lasting)
 
@@ -123,7 +189,7 @@ class Tracker:
         for _, version in versions:
             if version is not None:
                 ids.setdefault(version.kind, []).append(version.id)
-        known = {kind: self._known(part, kind, some) for kind, some in ids.items()}
+        known = {kind: self._read_records(part, kind, some) for kind, some in ids.items()}
         changed: list[ChangedRecord] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
@@ -132,11 +198,11 @@ class Tracker:
                 changed.append(ChangedRecord(record))
                 continue
             found = known[version.kind].get(version.id)
-            if found is not None and _unchanged(part, version, found, version.digest):
+            if found is not None and _is_unchanged(part, version, found, version.digest):
                 same.setdefault(version.kind, []).append(version.id)
                 urns.extend(found.urns)
             else:
-                changed.append(ChangedRecord(record, Tracked(part, version, found)))
+                changed.append(ChangedRecord(record, TrackedRecord(part, version, found)))
         for kind, some in same.items():
             self._touch(part, kind, some)
         return PageChanges(changed, urns)
@@ -148,13 +214,12 @@ class Tracker:
             return True
         part, version, known = one.part, one.version, one.known
         digest = version.digest or _digest_of(entities)
-        if known is not None and _unchanged(part, version, known, digest):
+        if known is not None and _is_unchanged(part, version, known, digest):
             self._touch(part, version.kind, [version.id])
             return False
         urns = tuple(dict.fromkeys(one.urn for one in entities if not one.only_if_absent))
         if known is not None:
-            before = [urn for urn in known.urns if urn not in urns]
-            self._renamed.setdefault(part, []).extend(before)
+            self.entities.add_renamed(part, [urn for urn in known.urns if urn not in urns])
         pending = _Pending(part, version, digest, urns, set(urns))
         with self._lock:
             for urn in urns:
@@ -163,14 +228,14 @@ class Tracker:
             self._keep([pending.row()])
         return True
 
-    def seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
+    def record_seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
         """Keep that a record is listed, of which there is nothing to write."""
         one = changed.tracked
         if self.remembers and one is not None:
             urns = tuple(dict.fromkeys(entity.urn for entity in entities))
             self._keep([_Pending(one.part, one.version, "", urns, set()).row()])
 
-    def failed(self, changed: ChangedRecord, reason: str) -> None:
+    def record_failed(self, changed: ChangedRecord, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
         one = changed.tracked
         if one is not None:
@@ -206,64 +271,21 @@ class Tracker:
 
     @property
     def remembers(self) -> bool:
-        """Whether there is a database, and it has not failed."""
+        """True while there is a database that has not failed."""
         return self._database.engine is not None
-
-    def listed(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
-        return self._read(lambda engine: rows.listed(engine, part.part_id, part.number), iter(()))
-
-    def unlisted(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that an earlier pass over `part` listed, and this one did not."""
-        return self._read(lambda engine: rows.unlisted(engine, part.part_id, part.number), iter(()))
-
-    def renamed(self, part: PartitionPass) -> Sequence[str]:
-        """Return entities whose records are other entities since this pass over `part`."""
-        return self._renamed.get(part, ())
-
-    def records(self, part: PartitionPass) -> int:
-        """Return how many records of `part` are known."""
-        return self._read(lambda engine: rows.count(engine, part.part_id), 0)
-
-    def absent(self, part: PartitionPass) -> set[str]:
-        """Return the entities that the last complete pass over `part` lacked."""
-        return self._read(lambda engine: rows.absent_in_last_pass(engine, part.part_id), set[str]())
-
-    def keep_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
-        """Keep that this complete pass over `part` lacked `urns`, and no others."""
-        self._database.attempt(lambda engine: rows.replace_absent(engine, part.part_id, urns), None)
-
-    def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
-        """Delete what is known of entities that are removed, so that they can come back."""
-        self._database.attempt(
-            lambda engine: rows.delete_entities(engine, part.part_id, urns), None
-        )
-
-    def _read(self, read: Callable[[Engine], ValueT], default: ValueT) -> ValueT:
-        """Return what `read` returns, `default` where there is no database.
-
-        Raises:
-            StateUnavailableError: the database fails: removals depend on what it says.
-        """
-        self.flush()
-        engine = self._database.engine
-        if engine is None:
-            return default
-        with translate_errors(engine.url):
-            return read(engine)
 
     def flush(self) -> bool:
         """Write what waits for its transaction; return whether the database still takes it."""
         with self._lock:
             batch, self._rows = self._rows, []
         if batch:
-            self._database.attempt(lambda engine: rows.save(engine, batch), None)
+            self._database.attempt(lambda engine: records.save(engine, batch), None)
         return self.remembers
 
     def commit(self, passes: Iterable[PartitionPass]) -> None:
-        """Let the checkpoints of `passes` count, now that all they read is acknowledged.
+        """Save the checkpoints of `passes`: all that they read is acknowledged.
 
-        Where something was refused that is of no record, they read everything next time.
+        If something was refused that is of no record, they read everything next time.
         """
         with self._lock:
             self._pending.clear()
@@ -288,18 +310,20 @@ class Tracker:
         if full:
             self.flush()
 
-    def _known(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> dict[str, KnownRecord]:
+    def _read_records(
+        self, part: PartitionPass, kind: str, ids: Sequence[str]
+    ) -> dict[str, KnownRecord]:
         return self._database.attempt(
-            lambda engine: rows.known(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
+            lambda engine: records.read(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
         self._database.attempt(
-            lambda engine: rows.touch(engine, part.part_id, kind, ids, part.number), None
+            lambda engine: records.touch(engine, part.part_id, kind, ids, part.number), None
         )
 
 
-def _unchanged(
+def _is_unchanged(
     part: PartitionPass, version: RecordVersion, known: KnownRecord, digest: str | None
 ) -> bool:
     return (

@@ -1,4 +1,4 @@
-"""From merged entities to batches: packed until they fill a request, delivered, evaluated."""
+"""Batches of merged entities: packed until they fill a request, delivered, evaluated."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,12 @@ from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge import MergedEntity, version_set_of
-from mlcat_ingest.pipeline.merge.weight import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.pipeline.write.delivery import Delivers
+from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 
 MOST_WAITING: Final = MAX_REQUEST_ITEMS
 """Entities that wait for earlier ones of their version sets, before these are written at once."""
@@ -29,7 +30,7 @@ class BatchWriter:
 
     def __init__(
         self,
-        delivery: Delivers,
+        delivery: DeliveryTarget,
         in_flight: InFlight,
         evaluator: Evaluator,
         tracker: Tracker,
@@ -53,7 +54,7 @@ class BatchWriter:
     def add(self, changed: Sequence[MergedEntity]) -> None:
         """Take changed entities, and write each batch that they fill.
 
-        Where too many wait for earlier ones of their version sets, these are written first.
+        If too many wait for earlier ones of their version sets, these are written first.
         """
         versions = {one.urn: one for one in changed if _changes_version(one)}
         others = [one for one in changed if one.urn not in versions]
@@ -94,8 +95,8 @@ class BatchWriter:
         """Pack the versions that need not wait any more; return the batches that they fill."""
         if not self._waiting:
             return []
-        found = [urn for urn in self._in_flight.first_of_sets() if urn in self._waiting]
-        versions = [self._waiting.pop(urn) for urn in found]
+        ready = [urn for urn in self._in_flight.first_of_sets() if urn in self._waiting]
+        versions = [self._waiting.pop(urn) for urn in ready]
         self._waiting_weight -= sum(weight_of(one.entity) for one in versions)
         return self._pack(versions)
 
@@ -123,8 +124,8 @@ class BatchWriter:
         return batch
 
     def _write(self, batch: Sequence[MergedEntity]) -> None:
-        outcomes = self._tracker.outcomes
-        outcomes.invalidate([one.urn for one in batch if one.outcome != "created"])
+        results = self._tracker.results
+        results.invalidate([one.urn for one in batch if one.outcome != "created"])
         delivered = self._delivery.deliver(batch)
         self._tally.entities_written(delivered)
         refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
@@ -132,7 +133,7 @@ class BatchWriter:
         self._tracker.acknowledge(urns, refused)
         self._in_flight.release(urns)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
-        outcomes.save({}, removed)
+        results.save({}, removed)
         self._evaluator.add(urn for urn in urns if urn not in refused and urn not in removed)
 
 

@@ -1,14 +1,14 @@
-"""From merged entities to acknowledged ones: each whole, and over nobody else's write.
+"""Delivery of merged entities: conflicts are retried, refused entities are taken apart.
 
-What was read is merged and written under the condition that nobody wrote in between. Where
-somebody did, all of the entity is read and merged again, a bounded number of times. Where the
-catalog refuses an entity for what it says, its aspects are tried one by one, each with its base,
-until the one at fault stands alone. An aspect that is too large, and an entity that the token may
-not write, are not sent again.
+An entity is merged with what was read, and written under the condition that nobody wrote in
+between. After a conflict all of the entity is read and merged again, a bounded number of times. An
+entity that the catalog rejects is tried aspect by aspect, each with its base, until the one at
+fault stands alone. An aspect that is too large, and an entity that the token may not write, are not
+sent again. A write is idempotent: sent twice after a lost reply, it changes nothing further.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -17,19 +17,13 @@ from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.flow.queues import Gate
-from mlcat_ingest.pipeline.merge import (
-    Merge,
-    MergedEntity,
-    properties_aspect,
-    without_computed,
-)
-from mlcat_ingest.pipeline.merge.equality import same_json
-from mlcat_ingest.pipeline.merge.stored import read_stored
-from mlcat_ingest.pipeline.report.delivered import Delivered, Refusal
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored
 from mlcat_ingest.pipeline.write.read_back import ReadBack
-from mlcat_ingest.pipeline.write.versions import VersionChecks
 
 ROUNDS: Final = 8
 """How often an entity is written before it counts as one that never keeps still.
@@ -48,10 +42,14 @@ MAX_PAUSE_S: Final = 30.0
 """The longest pause between two rounds."""
 
 
-class Delivers(Protocol):
-    """What merged entities end in: `Delivery`, or a plan that only takes note of them."""
+OnWritten = Callable[[Sequence[MergedEntity]], None]
+"""Takes entities as the catalog acknowledged them, from any thread."""
 
-    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Delivered]:
+
+class DeliveryTarget(Protocol):
+    """Takes merged entities: `Delivery` writes them, a plan only stores them."""
+
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
         """Take `batch`, and return what became of each entity, in no particular order."""
         ...
 
@@ -63,25 +61,33 @@ class Delivers(Protocol):
 class Delivery:
     """Writes batches of merged entities. Safe to use from several threads."""
 
-    def __init__(self, sink: Catalog, merge: Merge, tally: Tally, gate: Gate) -> None:
+    def __init__(
+        self,
+        sink: Catalog,
+        merge: Merge,
+        tally: Tally,
+        cancellation: Cancellation,
+        on_written: OnWritten | None = None,
+    ) -> None:
         """Write to `sink`, and merge again by `merge`."""
+        self._on_written = on_written
         self._sink = sink
         self._merge = merge
         self._tally = tally
-        self._gate = gate
-        self._versions = VersionChecks(sink, merge, tally)
-        self._read_back = ReadBack(sink, tally, gate)
+        self._cancellation = cancellation
+        self._conflicts = ConflictGuard(sink, merge, tally)
+        self._read_back = ReadBack(sink, tally, cancellation)
 
-    def deliver(self, batch: Sequence[MergedEntity]) -> list[Delivered]:
+    def deliver(self, batch: Sequence[MergedEntity]) -> list[DeliveryOutcome]:
         """Write `batch` and return what became of each entity, in no particular order.
 
         Cost: one write request for up to `batch_size` proposals; one more in a run, to learn
-        whether the catalog checks versions; one read an entity type after each write where it does
-        not. Where somebody else writes the same entities, one read an entity type and one write a
+        whether the catalog checks versions; one read an entity type after each write if it does
+        not. If somebody else writes the same entities, one read an entity type and one write a
         round.
         """
-        self._versions.learn(batch)
-        delivered = self._in_rounds(batch, apart=True)
+        self._conflicts.learn(batch)
+        delivered = self._deliver_rounds(batch, apart=True)
         self._read_back.take([one.merged for one in delivered if not one.refusals])
         return delivered
 
@@ -92,110 +98,111 @@ class Delivery:
         """
         self._read_back.finish()
 
-    def _in_rounds(self, batch: Sequence[MergedEntity], *, apart: bool) -> list[Delivered]:
-        """Write until every entity is settled; what is refused is taken `apart`, if asked for."""
-        done: dict[str, Delivered] = {}
+    def _deliver_rounds(
+        self, batch: Sequence[MergedEntity], *, apart: bool
+    ) -> list[DeliveryOutcome]:
+        """Write until every entity is delivered or refused; take refused ones `apart`."""
+        done: dict[str, DeliveryOutcome] = {}
         waiting = list(batch)
         for attempt in range(1, ROUNDS + 1):
             if attempt > 1:
                 longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
-                self._gate.pause(longest_s * random.uniform(0.5, 1))  # noqa: S311 - no secret
+                self._cancellation.pause(longest_s * random.uniform(0.5, 1))  # noqa: S311 - no secret
             waiting = self._round(waiting, attempt, done, apart=apart)
             if not waiting:
                 break
         for one in waiting:
-            done.setdefault(one.urn, _given_up(one))
+            done.setdefault(one.urn, _out_of_rounds(one))
         return list(done.values())
 
     def _round(
         self,
         waiting: Sequence[MergedEntity],
         attempt: int,
-        done: dict[str, Delivered],
+        done: dict[str, DeliveryOutcome],
         *,
         apart: bool,
     ) -> list[MergedEntity]:
         """Write each of `waiting` once; return those to be written again, merged anew."""
-        again: list[MergedEntity] = []
-        moved: list[MergedEntity] = []
-        for part in _parts(waiting, max(1, self._sink.batch_size >> (attempt - 1))):
+        retries: list[MergedEntity] = []
+        conflicted: list[MergedEntity] = []
+        for part in _split(waiting, max(1, self._sink.batch_size >> (attempt - 1))):
             refused = self._write(part)
             arrived = [one for one in part if one.urn not in refused]
-            done.update((one.urn, Delivered(one)) for one in arrived)
-            again.extend(self._versions.overtaken(arrived))
+            done.update((one.urn, DeliveryOutcome(one)) for one in arrived)
+            if self._on_written is not None:
+                self._on_written(arrived)
+            retries.extend(self._conflicts.lost_updates(arrived))
             for one in part if refused else ():
                 errors = refused.get(one.urn)
                 if errors and isinstance(errors[0], AspectChangedError):
-                    moved.append(one)
+                    conflicted.append(one)
                 elif errors:
-                    done[one.urn] = self._settle_refused(one, errors, attempt, apart=apart)
-        again.extend(self._merged_again(moved, done))
-        return again
+                    done[one.urn] = self._take_apart(one, errors, attempt, apart=apart)
+        retries.extend(self._merge_conflicted(conflicted, done))
+        return retries
 
     def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
-        """Write `part` and return what was refused, by URN."""
-        self._gate.check()
+        """Write `part` and return the refusals by URN."""
+        self._cancellation.check()
         proposals = [proposal for one in part for proposal in one.proposals]
         refused: dict[str, list[AspectRejectedError]] = {}
-        for error in self._sink.write(self._versions.conditioned(proposals)):
+        for error in self._sink.write(self._conflicts.with_conditions(proposals)):
             refused.setdefault(error.urn, []).append(error)
         return refused
 
-    def _merged_again(
-        self, moved: Sequence[MergedEntity], done: dict[str, Delivered]
+    def _merge_conflicted(
+        self, conflicted: Sequence[MergedEntity], done: dict[str, DeliveryOutcome]
     ) -> Iterator[MergedEntity]:
-        """Read `moved` again and yield them merged anew, but for those that are done with that."""
-        stored = read_stored(self._sink, [one.entity for one in moved])
+        """Read `conflicted` again and yield those to retry, merged anew; the others are `done`."""
+        stored = read_stored(self._sink, [one.entity for one in conflicted])
         changed = 0
-        for one in moved:
-            again = self._merge(one.entity, stored.get(one.urn))
-            if again.proposals == one.proposals:
+        for one in conflicted:
+            merged = self._merge(one.entity, stored.get(one.urn))
+            if merged.proposals == one.proposals:
                 yield one  # it was only in one request with what had changed
                 continue
-            if again.proposals:
-                changed += _has_changed(one.stored, again.stored)
-                yield again
+            if merged.proposals:
+                changed += _has_changed(one.stored, merged.stored)
+                yield merged
             else:
                 # A request that was sent twice has met what it had written itself.
-                done[one.urn] = Delivered(one)
+                done[one.urn] = DeliveryOutcome(one)
+                if self._on_written is not None:
+                    self._on_written([one])
         self._tally.count(conflicts=changed)
 
-    def _settle_refused(
-        self,
-        one: MergedEntity,
-        errors: Sequence[AspectRejectedError],
-        attempt: int,
-        *,
-        apart: bool,
-    ) -> Delivered:
-        home = properties_aspect(entity_type_of(one.urn))
+    def _take_apart(
+        self, one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int, *, apart: bool
+    ) -> DeliveryOutcome:
+        main_aspect = properties_aspect(entity_type_of(one.urn))
         several = len(one.proposals) > 1 and not one.entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
-        if denied or not apart or not several or home is None:
-            return _refused(one, errors, attempt)
+        if denied or not apart or not several or main_aspect is None:
+            return _refusal_of(one, errors, attempt)
         too_large = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
         # The properties first: without them there is no base for any of the others.
         names = [proposal.aspect_name for proposal in one.proposals]
-        names.sort(key=lambda name: name != home)
+        names.sort(key=lambda name: name != main_aspect)
         refusals: list[Refusal] = []
         for name in names:
             fresh = one.entity.aspects.get(name)
             if name in too_large:
-                whole = _refused(one, errors, attempt).refusals
+                whole = _refusal_of(one, errors, attempt).refusals
                 refusals.extend(each for each in whole if each.proposal.aspect_name == name)
             elif fresh is not None:
                 refusals.extend(self._deliver_alone(replace(one.entity, aspects={name: fresh})))
-            if refusals and name == home:
-                return _refused(one, errors, attempt)
-        return Delivered(one, tuple(refusals))
+            if refusals and name == main_aspect:
+                return _refusal_of(one, errors, attempt)
+        return DeliveryOutcome(one, tuple(refusals))
 
     def _deliver_alone(self, alone: Entity) -> Iterator[Refusal]:
         """Write one aspect of an entity, with its base; yield its refusal."""
         stored = read_stored(self._sink, [alone])
         merged = self._merge(alone, stored.get(alone.urn))
         if merged.proposals:
-            for settled in self._in_rounds([merged], apart=False):
-                yield from settled.refusals[:1]
+            for outcome in self._deliver_rounds([merged], apart=False):
+                yield from outcome.refusals[:1]
 
 
 def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:
@@ -211,7 +218,7 @@ def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:
     )
 
 
-def _parts(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedEntity]]:
+def _split(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedEntity]]:
     """Yield `entities` in parts of at most `size` proposals, each entity whole."""
     part: list[MergedEntity] = []
     count = 0
@@ -225,10 +232,12 @@ def _parts(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedE
         yield part
 
 
-def _refused(one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int) -> Delivered:
+def _refusal_of(
+    one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int
+) -> DeliveryOutcome:
     reasons = {error.aspect: _reason(error) for error in errors}
     first = _reason(errors[0])
-    return Delivered(
+    return DeliveryOutcome(
         one,
         tuple(
             Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
@@ -237,9 +246,11 @@ def _refused(one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: 
     )
 
 
-def _given_up(one: MergedEntity) -> Delivered:
+def _out_of_rounds(one: MergedEntity) -> DeliveryOutcome:
     reason = f"somebody else wrote it each time; given up after {ROUNDS} attempts"
-    return Delivered(one, tuple(Refusal(proposal, reason, ROUNDS) for proposal in one.proposals))
+    return DeliveryOutcome(
+        one, tuple(Refusal(proposal, reason, ROUNDS) for proposal in one.proposals)
+    )
 
 
 def _reason(error: AspectRejectedError) -> str:

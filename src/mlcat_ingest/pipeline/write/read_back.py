@@ -1,4 +1,4 @@
-"""What the catalog acknowledged and did not store, found by reading a few entities of a run again.
+"""Read-back: aspects that the catalog acknowledged and did not store are found by sampling.
 
 A DataHub server drops an aspect or a field that its release does not know, and a proposal whose URN
 or environment it cannot use, and acknowledges the request all the same.
@@ -16,8 +16,9 @@ from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import KINDS, UrnPart, entity_type_of
-from mlcat_ingest.pipeline.flow.queues import Gate
-from mlcat_ingest.pipeline.merge import MergedEntity, without_computed
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.rules import without_computed
 from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class _Shape(NamedTuple):
     fields: tuple[str, ...]
 
 
-class _Sent(NamedTuple):
+class _SentValue(NamedTuple):
     """An aspect of a group, or a field of it; `field` is None for the aspect."""
 
     group: _UrnGroup
@@ -62,15 +63,15 @@ class _Sent(NamedTuple):
 class ReadBack:
     """Takes note of what a run wrote, and reads samples of it at the end. Safe for threads."""
 
-    def __init__(self, sink: Catalog, tally: Tally, gate: Gate) -> None:
+    def __init__(self, sink: Catalog, tally: Tally, cancellation: Cancellation) -> None:
         """Read from `sink`, and count in `tally` what is not stored."""
         self._sink = sink
         self._tally = tally
-        self._gate = gate
+        self._cancellation = cancellation
         self._lock = threading.Lock()
         self._entities: Counter[_UrnGroup] = Counter()
         self._shapes: Counter[_Shape] = Counter()
-        self._samples: defaultdict[_Sent, list[str]] = defaultdict(list)
+        self._samples: defaultdict[_SentValue, list[str]] = defaultdict(list)
 
     def take(self, arrived: Sequence[MergedEntity]) -> None:
         """Take note of entities that the catalog acknowledged."""
@@ -82,8 +83,8 @@ class ReadBack:
                     spec = ASPECTS.get(proposal.aspect_name)
                     if proposal.change_type == "DELETE" or (spec and spec.timeseries):
                         continue
-                    said = without_computed(proposal.aspect_name, proposal.aspect)
-                    fields = tuple(name for name, value in said.items() if value)
+                    sent = without_computed(proposal.aspect_name, proposal.aspect)
+                    fields = tuple(name for name, value in sent.items() if value)
                     shape = _Shape(group, proposal.aspect_name, fields)
                     self._shapes[shape] += 1
                     if self._shapes[shape] <= SAMPLES:
@@ -91,7 +92,7 @@ class ReadBack:
 
     def _sample(self, urn: str, shape: _Shape) -> None:
         for field in (None, *shape.fields):
-            urns = self._samples[_Sent(shape.group, shape.aspect, field)]
+            urns = self._samples[_SentValue(shape.group, shape.aspect, field)]
             if len(urns) < SAMPLES:
                 urns.append(urn)
 
@@ -104,10 +105,10 @@ class ReadBack:
         if not self._sink.keeps or not self._samples:
             return
         try:
-            dropped = self._dropped()
+            dropped = self._count_dropped()
             if dropped:
-                self._gate.pause(PAUSE_S)
-                dropped = self._dropped()
+                self._cancellation.pause(PAUSE_S)
+                dropped = self._count_dropped()
         except MlcatError as error:
             self._tally.note("not_read_back", f"what was written could not be read: {error}")
             return
@@ -115,10 +116,10 @@ class ReadBack:
             log.warning("the catalog does not store %s, which %d entities have", what, count)
             self._tally.count(what, dropped=count)
 
-    def _dropped(self) -> Counter[str]:
+    def _count_dropped(self) -> Counter[str]:
         stored = self._read()
         dropped: Counter[str] = Counter()
-        for group, urns in self._sampled().items():
+        for group, urns in self._sample_urns().items():
             missing = urns.keys() - stored.keys()
             if len(missing) == len(urns):
                 dropped[f"{group}: the entity"] = self._entities[group]
@@ -126,7 +127,7 @@ class ReadBack:
                 dropped.update(f"{urn}: the entity" for urn in missing)
         lost = {sent for sent in self._samples if self._is_lost(sent, stored)}
         for shape, count in self._shapes.items():
-            whole = _Sent(shape.group, shape.aspect, None)
+            whole = _SentValue(shape.group, shape.aspect, None)
             if whole in lost:
                 dropped[str(whole)] += count
                 continue
@@ -136,19 +137,19 @@ class ReadBack:
                     dropped[str(sent)] += count
         return dropped
 
-    def _is_lost(self, sent: _Sent, stored: Mapping[str, StoredEntity]) -> bool:
-        there = [stored[urn] for urn in self._samples[sent] if urn in stored]
+    def _is_lost(self, sent: _SentValue, stored: Mapping[str, StoredEntity]) -> bool:
+        held = [stored[urn] for urn in self._samples[sent] if urn in stored]
         if sent.field is None:
-            return bool(there) and all(sent.aspect not in one for one in there)
-        values = [one[sent.aspect].value for one in there if sent.aspect in one]
+            return bool(held) and all(sent.aspect not in one for one in held)
+        values = [one[sent.aspect].value for one in held if sent.aspect in one]
         return bool(values) and all(not value.get(sent.field) for value in values)
 
-    def _sampled(self) -> dict[_UrnGroup, dict[str, None]]:
+    def _sample_urns(self) -> dict[_UrnGroup, dict[str, None]]:
         """Return the URNs of the samples by group, each once."""
-        found: dict[_UrnGroup, dict[str, None]] = {}
+        groups: dict[_UrnGroup, dict[str, None]] = {}
         for sent, urns in self._samples.items():
-            found.setdefault(sent.group, {}).update(dict.fromkeys(urns))
-        return found
+            groups.setdefault(sent.group, {}).update(dict.fromkeys(urns))
+        return groups
 
     def _read(self) -> dict[str, StoredEntity]:
         urns: dict[str, dict[str, None]] = {}

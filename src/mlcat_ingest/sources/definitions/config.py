@@ -1,9 +1,11 @@
-"""What the configurations of all feature stores have in common. Cheap to import."""
+"""Configuration that all feature stores share, and that of definitions files. Cheap to import."""
 
-from pydantic import AliasChoices, Field
+from typing import Self
+
+from pydantic import AliasChoices, Field, PrivateAttr, ValidationInfo, model_validator
 
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
-from mlcat_ingest.recipe.values import Fabric, PatternFilter
+from mlcat_ingest.recipe.values import Fabric, PatternFilter, RecipePath, base_dir_of
 from mlcat_ingest.sources.datasets import DatasetsConfig
 from mlcat_ingest.sources.owners import OwnersConfig
 
@@ -12,7 +14,7 @@ class FeatureStoreConfig(RecipeModel):
     """Options of every feature store."""
 
     tables: PatternFilter = PatternFilter()
-    """Which feature tables (views, groups) to read, by name."""
+    """The feature tables (views, groups) to read, by name."""
 
     env: Fabric = "PROD"
     """Environment of the datasets that features come from, where `datasets` says no other. URNs of
@@ -35,3 +37,26 @@ class FeatureStoreConfig(RecipeModel):
 
     datasets: DatasetsConfig = DatasetsConfig()
     """How the catalog names the datasets that features come from."""
+
+
+class DefinitionsConfig(FeatureStoreConfig):
+    """Feature tables that are defined in files, for stores without a connector of their own."""
+
+    path: RecipePath
+    """A definitions file (YAML or JSON), a folder of them, read with the folders in it, or a
+    pattern such as `features/**/*.yml`."""
+
+    _path_in_recipe: str = PrivateAttr("")
+
+    @model_validator(mode="after")
+    def _keep_path_in_recipe(self, info: ValidationInfo) -> Self:
+        path, base_dir = self.path, base_dir_of(info)
+        if base_dir is not None and path.is_relative_to(base_dir):
+            path = path.relative_to(base_dir)
+        self._path_in_recipe = path.as_posix()
+        return self
+
+    @property
+    def path_in_recipe(self) -> str:
+        """Return the path as the recipe has it: the same wherever the recipe is checked out."""
+        return self._path_in_recipe

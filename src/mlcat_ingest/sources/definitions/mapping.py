@@ -1,9 +1,11 @@
 """A feature table becomes an mlFeatureTable, mlFeatures and mlPrimaryKeys. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
@@ -16,22 +18,56 @@ from mlcat_ingest.metadata.aspects.ml import (
     ML_FEATURE_TABLE_PROPERTIES,
     ML_PRIMARY_KEY_PROPERTIES,
 )
-from mlcat_ingest.metadata.naming import Name
+from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag as tag_urn
-from mlcat_ingest.sources.definitions.model import (
+from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.definitions.tables import (
+    LABEL_VIEW,
     Column,
     DatasetSource,
-    Feature,
+    DescribedItem,
     FeatureTable,
-    Key,
 )
-from mlcat_ingest.sources.definitions.scope import FeatureScope
+from mlcat_ingest.sources.owners import Owners
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureScope:
+    """The scope of one feature store: naming, key of its source, rules of owners and datasets."""
+
+    naming: Naming
+    source_key: str
+    owners: Owners = field(default_factory=Owners, compare=False, repr=False)
+    datasets: Datasets = field(default_factory=Datasets, compare=False, repr=False)
+
+    def of(self, table: FeatureTable) -> Self:
+        """Return the scope of a table, which may be of another platform than its source.
+
+        Raises:
+            ValueError: the platform cannot be part of names.
+        """
+        if table.platform in {None, self.naming.platform}:
+            return self
+        return replace(self, naming=self.naming.on(table.platform))
+
+    def table(self, table: FeatureTable) -> Name:
+        """Return the name of a table of this scope.
+
+        Raises:
+            InvalidUrnError: it has none.
+        """
+        return self.naming.feature_table(table.namespace, table.name)
+
+    def dataset(self, source: DatasetSource) -> str | None:
+        """Return the URN of a dataset, None for a place that can have none."""
+        if isinstance(source, str):
+            return source
+        return self.datasets.urn(self.datasets.resolve(*source), self.naming.env)
+
 
 _ColumnT = TypeVar("_ColumnT", bound=Column)
-
-_Described = Column | FeatureTable
 
 _ACTIVE: Final[Aspect] = {"removed": False}
 
@@ -63,21 +99,16 @@ class _TableMapping:
         self._keys: list[str] = []
 
     def features(self) -> Iterator[Entity]:
-        for feature in _once(self._table.features, self._notes):
-            name = self._named(self._scope.naming.feature, feature)
-            if name is not None:
-                self._features.append(name.urn)
-                version = {"versionTag": feature.version} if feature.version else None
-                properties = {**self._column(name, feature), "version": version}
-                yield self._entity(name, feature, ML_FEATURE_PROPERTIES, properties)
+        build = self._scope.naming.feature
+        for feature, name in self._unique(self._table.features, build, self._features):
+            version = {"versionTag": feature.version} if feature.version else None
+            properties = {**self._properties(name, feature), "version": version}
+            yield self._entity(name, feature, {ML_FEATURE_PROPERTIES: properties})
 
     def keys(self) -> Iterator[Entity]:
-        for key in _once(self._table.keys, self._notes):
-            name = self._named(self._scope.naming.primary_key, key)
-            if name is not None:
-                self._keys.append(name.urn)
-                properties = self._column(name, key)
-                yield self._entity(name, key, ML_PRIMARY_KEY_PROPERTIES, properties)
+        build = self._scope.naming.primary_key
+        for key, name in self._unique(self._table.keys, build, self._keys):
+            yield self._entity(name, key, {ML_PRIMARY_KEY_PROPERTIES: self._properties(name, key)})
 
     def table(self) -> Entity:
         table = self._table
@@ -89,22 +120,32 @@ class _TableMapping:
             # An incomplete list removes what it lacks.
             properties["mlFeatures"] = self._features
             properties["mlPrimaryKeys"] = self._keys
-        aspects = self._first_aspects(table, table)
+        aspects = self._common_aspects(table, table)
         aspects[SUB_TYPES] = {"typeNames": [table.kind]}
         if table.namespace is not None:
             aspects[BROWSE_PATHS_V2] = {"path": [{"id": table.namespace}]}
         aspects[ML_FEATURE_TABLE_PROPERTIES] = properties
         return Entity(self._name.urn, aspects, notes=tuple(self._notes))
 
-    def _named(self, build: Any, column: Column) -> Name | None:
-        try:
-            name: Name = build(self._name, column.name)
-        except InvalidUrnError as error:
-            self._notes.append(Note("column_without_urn", f"{column.name!r}: {error}"))
-            return None
-        return name
+    def _unique(
+        self, columns: Iterable[_ColumnT], build: Callable[[Name, str], Name], urns: list[str]
+    ) -> Iterator[tuple[_ColumnT, Name]]:
+        """Yield the first column of each name that can have a URN, and note the others."""
+        seen: set[str] = set()
+        for column in columns:
+            if column.name in seen:
+                self._notes.append(Note("column_defined_twice", column.name))
+                continue
+            seen.add(column.name)
+            try:
+                name = build(self._name, column.name)
+            except InvalidUrnError as error:
+                self._notes.append(Note("column_without_urn", f"{column.name!r}: {error}"))
+                continue
+            urns.append(name.urn)
+            yield column, name
 
-    def _column(self, name: Name, column: Column) -> dict[str, Any]:
+    def _properties(self, name: Name, column: Column) -> dict[str, Any]:
         """Return the properties that features and keys share."""
         return {
             "customProperties": self._custom(name, column.properties),
@@ -113,12 +154,11 @@ class _TableMapping:
             "sources": self._sources if column.sources is None else self._urns(column.sources),
         }
 
-    def _entity(self, name: Name, column: Feature | Key, aspect: str, properties: Aspect) -> Entity:
-        aspects = self._first_aspects(column, column if column.owners else self._table)
-        aspects[aspect] = properties
-        return Entity(name.urn, aspects)
+    def _entity(self, name: Name, column: Column, properties: Mapping[str, Aspect]) -> Entity:
+        owned = column if column.owners else self._table
+        return Entity(name.urn, {**self._common_aspects(column, owned), **properties})
 
-    def _first_aspects(self, one: _Described, owned: _Described) -> dict[str, Aspect]:
+    def _common_aspects(self, described: DescribedItem, owned: DescribedItem) -> dict[str, Aspect]:
         """Return the aspects that every entity has; its owners are those of `owned`."""
         naming = self._scope.naming
         aspects: dict[str, Aspect] = {STATUS: _ACTIVE}
@@ -129,13 +169,14 @@ class _TableMapping:
             }
         if "owners" not in owned.unread:
             aspects[OWNERSHIP] = self._ownership(owned.owners)
-        if "tags" not in one.unread:
-            aspects[GLOBAL_TAGS] = {"tags": [{"tag": urn} for urn in self._tags(one.tags)]}
+        if "tags" not in described.unread:
+            aspects[GLOBAL_TAGS] = {"tags": [{"tag": urn} for urn in self._tags(described.tags)]}
         return aspects
 
     def _ownership(self, owners: Iterable[str]) -> Aspect:
-        found = [self._scope.owners.ownership(self._scope.owners.urn(owner)) for owner in owners]
-        return {"owners": [entry for one in found for entry in one["owners"]]}
+        rules = self._scope.owners
+        aspects = [rules.ownership(rules.urn(owner)) for owner in owners]
+        return {"owners": [entry for aspect in aspects for entry in aspect["owners"]]}
 
     def _tags(self, tags: Mapping[str, str]) -> Iterator[str]:
         for key in sorted(tags):
@@ -146,10 +187,10 @@ class _TableMapping:
                 self._notes.append(Note("tag_without_urn", f"{text!r}: {error}"))
 
     def _custom(self, name: Name, properties: Mapping[str, str]) -> dict[str, str]:
-        found = {SOURCE_KEY: self._scope.source_key, **properties}
+        custom = {SOURCE_KEY: self._scope.source_key, **properties}
         if name.full_name is not None:
-            found[f"{self._scope.naming.platform}.full_name"] = name.full_name
-        return found
+            custom[f"{self._scope.naming.platform}.full_name"] = name.full_name
+        return custom
 
     def _urns(self, sources: Iterable[DatasetSource]) -> list[str]:
         urns: dict[str, None] = {}
@@ -162,17 +203,21 @@ class _TableMapping:
         return list(urns)
 
 
-def _description(one: _Described) -> Aspect:
-    """Return the description, as it is stored where it could not be read."""
-    return {} if "description" in one.unread else {"description": one.description}
+def _description(described: DescribedItem) -> Aspect:
+    """Return the description; without it, the stored one stays, as where it could not be read."""
+    return {} if "description" in described.unread else {"description": described.description}
 
 
-def _once(columns: Iterable[_ColumnT], notes: list[Note]) -> Iterator[_ColumnT]:
-    """Yield the first column of each name; a note says where there were more."""
-    names: set[str] = set()
-    for column in columns:
-        if column.name in names:
-            notes.append(Note("column_defined_twice", column.name))
-        else:
-            names.add(column.name)
-            yield column
+def index_table(index: FeatureIndex, scope: FeatureScope, table: FeatureTable) -> None:
+    """Add a table, its features, and the columns that its rows are looked up by."""
+    scope = scope.of(table)
+    index.add_table(
+        scope.naming,
+        table.namespace,
+        table.name,
+        [feature.name for feature in table.features],
+        keys=[key.column or key.name for key in table.keys],
+        labels=table.kind == LABEL_VIEW,
+        complete=table.complete,
+        sources=[urn for source in table.sources if (urn := scope.dataset(source)) is not None],
+    )

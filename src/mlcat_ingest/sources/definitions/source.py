@@ -1,13 +1,19 @@
-"""What every feature source does with the definitions that its reader yields."""
+"""The base of all feature sources: filters, pages, index of features and removal of lost tables.
+
+A `DefinitionReader` yields the definitions of one store; `FeatureSource` makes a source of it.
+"""
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
 from importlib.metadata import version as installed
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 from urllib.parse import quote
 
-from mlcat_ingest.core.awaiting import Awaited, Awaits
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import RequestSide, UnansweredRequest
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash
@@ -30,16 +36,19 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.definitions.indexing import index_labels, index_set, index_table
-from mlcat_ingest.sources.definitions.mapping import map_table
-from mlcat_ingest.sources.definitions.model import (
+from mlcat_ingest.sources.definitions.mapping import (
+    FeatureScope,
+    index_table,
+    map_table,
+)
+from mlcat_ingest.sources.definitions.tables import (
+    LABEL_VIEW,
     TABLE,
     Broken,
     Definition,
     FeatureSet,
     FeatureTable,
 )
-from mlcat_ingest.sources.definitions.scope import FeatureScope
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)
@@ -51,38 +60,37 @@ HELD_COLUMNS: Final = 20_000
 """Features and keys up to which the definitions of a store are held, to be read once only."""
 
 
-class DefinitionReader(Awaits, Protocol):
-    """Reads the definitions of one store. Nothing is contacted before it is used."""
+class DefinitionReader(RequestSide):
+    """Reads the definitions of one store, which it contacts on first use only."""
 
+    @abstractmethod
     def server_id(self) -> str:
-        """Return what tells this store from others of its kind, without secrets; may connect."""
-        ...
+        """Return the identity of this store among its kind, without secrets; may connect."""
 
+    @abstractmethod
     def read(self) -> Iterator[Definition]:
-        """Yield every table and set of the store, and what of them is broken.
+        """Yield every table and set of the store, and its broken definitions.
 
         Raises: as `Source.read`.
         """
-        ...
+
+    @abstractmethod
+    def check(self) -> Iterator[Finding]:
+        """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
 
     def requests_made(self) -> int:
-        """Return how many requests were sent to the store so far."""
-        ...
-
-    def check(self) -> Iterator[Finding]:
-        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        ...
+        """Return how many requests were sent to the store so far; files need none."""
+        return 0
 
     def close(self) -> None:
-        """Release connections; safe to call twice."""
-        ...
+        """Release connections and memory, if there are any; safe to call twice."""
 
 
 class FeatureSource(Source[FeatureTable | Broken]):
     """Reads one feature store.
 
-    Subclasses say which platform it is, and make the reader. Where the platform instance is known
-    to the store only, they say so in `_instance`; where there are further filters, in `_takes`.
+    Subclasses name the platform and make the reader. They override `_instance` where only the store
+    knows the platform instance, and `_takes` where there are further filters.
     """
 
     capabilities: ClassVar = frozenset({Capability.FEATURES, Capability.MISSING})
@@ -99,12 +107,11 @@ class FeatureSource(Source[FeatureTable | Broken]):
         self._owners = Owners(config.owners)
         self._datasets = Datasets(config.datasets)
         self._platform = platform
-        self._named(config.instance)
+        self._naming(config.instance)
         self._held: list[Definition] | None = None
-        self._scope: FeatureScope | None = None
-        self._there: set[str] | None = None
+        self._filtered_urns: set[str] | None = None
 
-    def _named(self, instance: str | None) -> Naming:
+    def _naming(self, instance: str | None) -> Naming:
         config = self._config
         try:
             return Naming(self._platform, config.env, instance, config.namespace_prefix)
@@ -120,8 +127,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
         return isinstance(definition, Broken) or self._config.tables.allows(definition.name)
 
     def coming_tables(self) -> Iterator[ComingTable]:
-        """Yield every table that `read` is going to yield; see `Source.coming_tables`."""
-        scope = self._scope_now
+        """Yield every table that `read` is going to yield, so that links to it are known."""
         held: list[Definition] = []
         columns = 0
         for definition in self._reader.read():
@@ -130,78 +136,92 @@ class FeatureSource(Source[FeatureTable | Broken]):
             if isinstance(definition, FeatureTable):
                 columns += _columns(definition)
                 if self._takes(definition):
-                    yield from _coming(scope, definition)
+                    yield from _coming(self._scope, definition)
         self._held = held if columns <= HELD_COLUMNS else None
 
     def _definitions(self) -> Iterator[Definition]:
-        """Yield what the store holds, as `coming_tables` has read it where that was held."""
+        """Yield the definitions of the store, from memory once if `coming_tables` held them."""
         held, self._held = self._held, None
         return self._reader.read() if held is None else iter(held)
 
     def read(self, request: ReadRequest) -> Iterator[Page[FeatureTable | Broken] | Finished]:
         """Yield the tables of the store in pages of about 1,000 features and keys."""
-        scope, index = self._scope_now, FeatureIndex()
+        index = FeatureIndex()
         if isinstance(request.scope, FeaturesOnly):
-            for _ in self._pages(scope, index, set()):
+            for _ in self._pages(index, set()):
                 yield Page(())
             yield Finished(index=index)
             return
-        partition = request.state.partition(self._partition(scope))
-        left_out: set[str] = set()
-        for records in self._pages(scope, index, left_out):
+        partition = request.state.partition(self._partition())
+        filtered_urns: set[str] = set()
+        for records in self._pages(index, filtered_urns):
             yield Page(records, partition)
-        # What could not be read may be what seems to be gone.
-        self._there = left_out if index.complete else None
+        # A table that could not be read may be one that seems to be gone.
+        self._filtered_urns = filtered_urns if index.complete else None
         yield Finished(partition, {}, complete=True, index=index)
 
     def _pages(
-        self, scope: FeatureScope, index: FeatureIndex, left_out: set[str]
+        self, index: FeatureIndex, filtered_urns: set[str]
     ) -> Iterator[Sequence[FeatureTable | Broken]]:
         page: list[FeatureTable | Broken] = []
         columns = pages = 0
-        for definition in self._taken(scope, index, left_out):
+        for definition in self._select(index, filtered_urns):
             page.append(definition)
             columns += 0 if isinstance(definition, Broken) else _columns(definition)
             if columns >= PAGE_COLUMNS:
                 yield page
                 page, columns, pages = [], 0, pages + 1
         if not (page or pages):
-            log.warning("%s: there is no table, or none that the recipe takes", scope.source_key)
+            key = self._scope.source_key
+            log.warning("%s: there is no table, or none that the recipe takes", key)
         yield page
 
-    def _taken(
-        self, scope: FeatureScope, index: FeatureIndex, left_out: set[str]
+    def _select(
+        self, index: FeatureIndex, filtered_urns: set[str]
     ) -> Iterator[FeatureTable | Broken]:
-        """Yield what the recipe takes, and index all; URNs of other tables go to `left_out`."""
+        """Yield the definitions that the filters let in, and index all.
+
+        URNs of the other tables go to `filtered_urns`.
+        """
         for definition in self._definitions():
             match definition:
                 case FeatureSet():
-                    index_set(index, definition)
+                    index.add_set(
+                        definition.namespace,
+                        definition.name,
+                        definition.features,
+                        definition.aliases,
+                    )
                     continue
                 case Broken():
                     index.add_unreadable()
                     if not self._takes(definition):
                         continue
                 case FeatureTable() if not self._takes(definition):
-                    left_out.update(self._urns(definition))
-                    index_labels(index, scope, definition)
+                    with suppress(InvalidUrnError):
+                        urns = (entity.urn for entity in map_table(self._scope, definition))
+                        filtered_urns.update(urns)
+                    # Labels are never looked up elsewhere: they are no inputs of models.
+                    if definition.kind == LABEL_VIEW:
+                        index_table(index, self._scope, definition)
                     continue
                 case FeatureTable():
-                    index_table(index, scope, definition)
+                    index_table(index, self._scope, definition)
             yield definition
 
-    def _scoped(self) -> FeatureScope:
+    @cached_property
+    def _scope(self) -> FeatureScope:
         server = quote(self._config.server_id or self._reader.server_id(), safe="/.-_@")
         key = f"{self._platform}:{server}:default"
-        return FeatureScope(self._named(self._instance()), key, self._owners, self._datasets)
+        return FeatureScope(self._naming(self._instance()), key, self._owners, self._datasets)
 
-    def _partition(self, scope: FeatureScope) -> Partition:
-        naming = scope.naming
+    def _partition(self) -> Partition:
+        naming = self._scope.naming
         table = naming.feature_table("0", "0")
         settings = comparable(content_of(self._config))
         owners = self._config.owners.map_digest()
         return Partition(
-            key=scope.source_key,
+            key=self._scope.source_key,
             instance=naming.instance or "",
             identity={
                 TABLE: table.urn,
@@ -211,21 +231,8 @@ class FeatureSource(Source[FeatureTable | Broken]):
             settings=content_hash([settings, owners, installed(PROGRAM)]),
         )
 
-    def _urns(self, table: FeatureTable) -> Iterator[str]:
-        """Yield the URNs of a table and its columns that can have one."""
-        try:
-            yield from (entity.urn for entity in map_table(self._scope_now, table))
-        except InvalidUrnError:
-            return
-
-    @property
-    def _scope_now(self) -> FeatureScope:
-        if self._scope is None:
-            self._scope = self._scoped()
-        return self._scope
-
     def map(self, record: FeatureTable | Broken) -> Iterable[Entity]:
-        """Return the entities that `record` says something about; pure.
+        """Return the entities of a table; pure.
 
         Raises:
             RecordError: it could not be read.
@@ -233,32 +240,31 @@ class FeatureSource(Source[FeatureTable | Broken]):
         """
         if isinstance(record, Broken):
             raise RecordError(record.reason, record_ref=record.name)
-        return map_table(self._scope_now, record)
+        return map_table(self._scope, record)
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that the store did not list; see `Source.missing`.
+        """Yield the candidates for removal: those of `unlisted` that the store did not list.
 
         A file may be cut off where an object ends, and then reads as a smaller store: one pass is
         no proof. Nothing is yielded where something in the store could not be read.
         """
         del partition
-        there = self._there
-        if there is None:
+        if self._filtered_urns is None:
             return
-        for one in unlisted:
-            if one.urn not in there:
-                yield Missing(one.urn, lambda: True, second_pass=True)
+        for entity in unlisted:
+            if entity.urn not in self._filtered_urns:
+                yield Missing(entity.urn, lambda: True, second_pass=True)
 
-    def awaited(self) -> Awaited | None:
+    def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
-        return self._reader.awaited()
+        return self._reader.pending_request()
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the store so far."""
         return self._reader.requests_made()
 
     def check(self) -> Iterator[Finding]:
-        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
+        """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
         return self._reader.check()
 
     def close(self) -> None:
@@ -277,16 +283,15 @@ def _coming(scope: FeatureScope, table: FeatureTable) -> Iterator[ComingTable]:
         name = scope.table(table)
     except InvalidUrnError:
         return
-    yield ComingTable(name.urn, name.name, scope.source_key, next(_columns_of(scope, table), None))
+    yield ComingTable(name.urn, name.name, scope.source_key, _first_column_urn(scope, table))
 
 
-def _columns_of(scope: FeatureScope, table: FeatureTable) -> Iterator[str]:
-    """Yield the URNs of the features and keys of `table` that can have one."""
+def _first_column_urn(scope: FeatureScope, table: FeatureTable) -> str | None:
+    """Return the URN of the first feature or key of `table` that can have one."""
     name = scope.table(table)
     kinds = ((scope.naming.feature, table.features), (scope.naming.primary_key, table.keys))
     for build, columns in kinds:
         for column in columns:
-            try:
-                yield build(name, column.name).urn
-            except InvalidUrnError:
-                continue
+            with suppress(InvalidUrnError):
+                return build(name, column.name).urn
+    return None

@@ -1,16 +1,22 @@
 """The configuration of the Feast source, as the recipe spells it. Cheap to import."""
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
     SecretStr,
+    StringConstraints,
+    ValidationInfo,
     model_validator,
 )
 
+from mlcat_ingest.core.redaction import user_info
 from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout, Verify
 from mlcat_ingest.recipe.fields import (
     NotContent,
@@ -19,12 +25,77 @@ from mlcat_ingest.recipe.fields import (
     RecipeModel,
     ServiceUrl,
 )
-from mlcat_ingest.recipe.paths import RecipePath
-from mlcat_ingest.recipe.values import PatternFilter
+from mlcat_ingest.recipe.values import PatternFilter, RecipePath, base_dir_of, resolved_url
 from mlcat_ingest.sources.dataset_places import LEVELS
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets, Platform, check_among
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.feast.addresses import RegistryAddress, RegistryType
+
+RegistryType = Literal["file", "sql", "remote", "rest"]
+RegistryKind = Literal["file", "s3", "object", "sql", "remote", "rest"]
+
+_SERVER: Final = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)(\+[A-Za-z0-9_]+)?:")
+_DATABASES: Final = frozenset(
+    {"sqlite", "postgresql", "postgres", "mysql", "mariadb", "mssql", "oracle"}
+)
+_S3: Final = frozenset({"s3", "s3a", "s3n"})
+_AZURE: Final = ".blob.core.windows.net"
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("has a line break or another control character in it")
+    return text
+
+
+def _address(text: str, info: ValidationInfo) -> str:
+    # A server's name without a port is no path, if its type is given.
+    if kind_of(_printable(text), info.data.get("registry_type")) in {"remote", "rest"}:
+        return text
+    return resolved_url(text, base_dir_of(info))
+
+
+RegistryAddress = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1),
+    AfterValidator(_address),
+    PublicUrl(),
+]
+"""The address of a registry; relative paths and sqlite files start at the recipe's folder."""
+
+
+def kind_of(address: str, named: RegistryType | None = None) -> RegistryKind:
+    """Return the kind of the registry at `address`, by the type that Feast names, if any."""
+    if named is not None and named != "file":
+        return named
+    scheme = _SCHEME.match(address)
+    if scheme is None or _SERVER.fullmatch(address):
+        return "remote" if _SERVER.fullmatch(address) and named is None else "file"
+    name = scheme[1].lower()
+    if name in _DATABASES or (scheme[2] and named is None):
+        return "sql"
+    if name in {"grpc", "grpcs"}:
+        return "remote"
+    if name in {"http", "https"}:
+        return "object" if (urlsplit(address).hostname or "").endswith(_AZURE) else "rest"
+    if name in _S3:
+        return "s3"
+    return "file" if name == "file" or "://" not in address else "object"
+
+
+def password_in(address: str) -> str | None:
+    """Return the password in `address`, None where it has none."""
+    _, password = user_info(address)
+    return None if password is None else unquote(password)
+
+
+def local_path(address: str) -> str:
+    """Return the path of a local file, which may be written as a `file:` address."""
+    return unquote(urlsplit(address).path) if address.startswith("file:") else address
+
+
+DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
+"""The schema that Feast takes by platform where only the database is named."""
 
 _FEASTS_OWN = "is for Feast itself; delete it"
 
@@ -62,8 +133,8 @@ class RegistryConfig(RecipeModel):
     }
 
     registry_type: Annotated[RegistryType | None, BeforeValidator(_type)] = None
-    """What kind of registry it is: `file` (object stores too), `sql`, `remote` (gRPC) or `rest`.
-    Default: what `path` looks like."""
+    """The kind of registry: `file` (object stores too), `sql`, `remote` (gRPC) or `rest`.
+    Default: follows from `path`."""
 
     path: RegistryAddress
     """Path of a registry file; or its address in an object store (`s3://`, `gs://`, `az://`,
@@ -121,7 +192,7 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
         ]
         | None
     ) = None
-    """Where the registry is: an address, or `path` and `registry_type` as in feature_store.yaml.
+    """The registry: an address, or `path` and `registry_type` as in feature_store.yaml.
     Default: what feature_store.yaml says."""
 
     repo_path: RecipePath | None = None
@@ -135,14 +206,14 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     that is not set is an error where the text is used."""
 
     projects: PatternFilter = PatternFilter()
-    """Which of the registry's projects to read, by name. Default: the `project` of
+    """The projects of the registry to read, by name. Default: the `project` of
     feature_store.yaml where there is one, else all."""
 
     datasets: KnownDatasets = DatasetsConfig()
     """How the catalog names the datasets that features come from."""
 
     label_views: bool = False
-    """Whether label views, which hold labels and no features, become feature tables too."""
+    """Make feature tables of label views too, which hold labels and no features."""
 
     connections: dict[Platform, TableDefaults] = Field(default_factory=dict)
     """By platform, such as `snowflake`: database and schema of tables that Feast names without.
@@ -152,11 +223,11 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     """The platform that Spark's tables belong to."""
 
     kinesis_region: bool = False
-    """Whether a Kinesis stream's name begins with its region, `region:stream`, as DataHub's own
-    feast source has it."""
+    """Begin a Kinesis stream's name with its region, `region:stream`, as DataHub's own feast source
+    does."""
 
     verify: Verify = None
-    """Whether to check a registry server's TLS certificate. `true` speaks TLS to one at
+    """Check a registry server's TLS certificate. `true` speaks TLS to one at
     `host:port`, which `grpcs://`, `ca_bundle` and `client_cert` do too; `false` accepts any
     certificate of a REST interface: for trials only. Default: what the address says."""
 

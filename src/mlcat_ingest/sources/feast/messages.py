@@ -1,12 +1,12 @@
 """The part of Feast's registry messages that this package reads, without Feast.
 
-Fields carry the names and numbers that Feast gives them. What is left out, above all the bodies of
-functions, is skipped when a message is parsed: nothing in a registry is ever executed.
+Fields carry the names and numbers that Feast gives them. Others, above all the bodies of functions,
+are skipped when a message is parsed: nothing in a registry is ever executed.
 
 Source: the protobuf definitions of Feast 0.67, package `feast.core`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, timestamp_pb2
@@ -157,10 +157,10 @@ _KNOWN: Final = {
 }
 
 
-def _values(enum: str) -> Iterator[tuple[str, int]]:
-    for declared in _ENUMS[enum].split():
-        name, _, number = declared.partition("=")
-        yield name, int(number)
+def _names(enum: str) -> dict[int, str]:
+    """Return the names of an enum's values by number."""
+    values = (declared.partition("=") for declared in _ENUMS[enum].split())
+    return {int(number): name for name, _, number in values}
 
 
 def _file() -> descriptor_pb2.FileDescriptorProto:
@@ -174,7 +174,7 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
     for name in _ENUMS:
         # Names of values share the scope of their enum: each gets one of its own.
         enum = file.message_type.add(name=name).enum_type.add(name="Enum")
-        for value, number in _values(name):
+        for number, value in _names(name).items():
             enum.value.add(name=value, number=number)
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -236,8 +236,14 @@ def message_class(kind: str) -> type[Any]:
     return MESSAGES[kind.title().replace("_", "")]
 
 
-VALUE_TYPES: Final[Mapping[int, str]] = {number: name for name, number in _values("ValueType")}
+VALUE_TYPES: Final[Mapping[int, str]] = _names("ValueType")
 """Feast's value types by number."""
 
-SOURCE_TYPES: Final[Mapping[int, str]] = {number: name for name, number in _values("SourceType")}
+SOURCE_TYPES: Final[Mapping[int, str]] = _names("SourceType")
 """Feast's types of data sources by number."""
+
+STATES: Final[Mapping[int, str]] = _names("State")
+"""Feast's states of views by number."""
+
+CONFLICT_POLICIES: Final[Mapping[int, str]] = _names("ConflictPolicy")
+"""Feast's policies for labels that contradict each other, by number."""

@@ -1,4 +1,4 @@
-"""What a feature repository's feature_store.yaml says: read as text, no code of it is run.
+"""The feature_store.yaml of a feature repository as options: read as text, no code of it is run.
 
 Source: `RepoConfig` of feast 0.67.
 """
@@ -11,13 +11,17 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.loader import MAX_BYTES, parse
-from mlcat_ingest.recipe.paths import resolved_path
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.secrets import SECRETS, is_secret_name
-from mlcat_ingest.recipe.validate import validated
-from mlcat_ingest.recipe.values import PatternFilter
-from mlcat_ingest.sources.feast.addresses import password_in
-from mlcat_ingest.sources.feast.config import FeastConfig, RegistryConfig, TableDefaults
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.values import PatternFilter, resolved_path
+from mlcat_ingest.sources.feast.config import (
+    DEFAULT_SCHEMAS,
+    FeastConfig,
+    RegistryConfig,
+    TableDefaults,
+    password_in,
+)
 
 FILE_NAME: Final = "feature_store.yaml"
 
@@ -34,7 +38,6 @@ _OFFLINE: Final = {
     "snowflake": ("database", "schema"),
     "trino": ("catalog", "dataset"),
 }
-_DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
 
 _DEFAULT_REGISTRY: Final = "data/registry.db"
 _BESIDE_REGISTRY: Final = {
@@ -44,8 +47,8 @@ _BESIDE_REGISTRY: Final = {
 }
 
 
-def settled(config: FeastConfig) -> FeastConfig:
-    """Return `config` with all that its feature_store.yaml says and the recipe does not.
+def with_repo_options(config: FeastConfig) -> FeastConfig:
+    """Return `config` with the options of its feature_store.yaml that the recipe leaves open.
 
     Raises:
         RecipeError: the file is needed and cannot be read, or does not name a registry.
@@ -55,11 +58,11 @@ def settled(config: FeastConfig) -> FeastConfig:
     if path is None:
         return config
     base_dir = config.repo_path or path.parent
-    return _Repo(path, base_dir).completed(config)
+    return _Repo(path, base_dir).complete(config)
 
 
 def _in_repo(config: FeastConfig) -> Path | None:
-    """Return the repository's own file; None where it is not there and nothing is wanted of it."""
+    """Return the repository's own file; None where it neither exists nor is needed."""
     if config.repo_path is None:
         return None
     path = config.repo_path / FILE_NAME
@@ -67,7 +70,7 @@ def _in_repo(config: FeastConfig) -> Path | None:
 
 
 class _Repo:
-    """One feature_store.yaml; what is relative in it starts at the repository's folder."""
+    """One feature_store.yaml; its relative paths start at the repository's folder."""
 
     def __init__(self, path: Path, base_dir: Path) -> None:
         parsed = parse(_content(path), str(path))
@@ -75,7 +78,7 @@ class _Repo:
         self._problems = parsed.problems
         self._data: Mapping[str, Any] = parsed.data if isinstance(parsed.data, dict) else {}
 
-    def completed(self, config: FeastConfig) -> FeastConfig:
+    def complete(self, config: FeastConfig) -> FeastConfig:
         """Return `config` with what it leaves open filled in."""
         update = self._registry(config) if config.registry is None else {}
         update["connections"] = {**self._connections(), **config.connections}
@@ -88,44 +91,44 @@ class _Repo:
 
     def _registry(self, config: FeastConfig) -> dict[str, Any]:
         """Return the options that `registry:` stands for."""
-        said = self._data.get("registry", _DEFAULT_REGISTRY)
-        if not isinstance(said, Mapping):
+        registry = self._data.get("registry", _DEFAULT_REGISTRY)
+        if not isinstance(registry, Mapping):
             raw = {"path": self._text("registry") or _DEFAULT_REGISTRY}
             return {"registry": self._valid(raw)}
         # A database is read where Feast reads it.
         path = self._text("registry", "read_path") or self._text("registry", "path")
         raw = {"registry_type": self._text("registry", "registry_type"), "path": path}
-        found: dict[str, Any] = {"registry": self._valid(raw)}
+        options: dict[str, Any] = {"registry": self._valid(raw)}
         for ours, theirs in _BESIDE_REGISTRY.items():
             if getattr(config, ours) is None and (pem := self._text("registry", theirs)):
-                found[ours] = resolved_path(Path(pem), self._origin.base_dir)
+                options[ours] = resolved_path(Path(pem), self._origin.base_dir)
         if config.authority is None:
-            found["authority"] = self._text("registry", "authority") or None
-        if config.verify is None and said.get("is_tls") is True:
-            found["verify"] = True
-        return found
+            options["authority"] = self._text("registry", "authority") or None
+        if config.verify is None and registry.get("is_tls") is True:
+            options["verify"] = True
+        return options
 
     def _valid(self, raw: Mapping[str, str | None]) -> RegistryConfig | None:
         given = {key: text for key, text in raw.items() if text}
-        held, problems = validated(RegistryConfig, given, ("registry",), self._origin)
+        config, problems = validate_config(RegistryConfig, given, ("registry",), self._origin)
         self._problems.extend(problems)
-        if held is not None and (password := password_in(held.path)):
+        if config is not None and (password := password_in(config.path)):
             SECRETS.add(password)
-        return held
+        return config
 
     def _connections(self) -> dict[str, TableDefaults]:
-        """Return what the offline store says that the names of its tables lack."""
+        """Return database and schema of the offline store, for tables that name none."""
         store = self._data.get("offline_store")
         kind = store.get("type") if isinstance(store, Mapping) else store
         platform = str(kind).partition(".")[0]
         if platform not in _OFFLINE:
             return {}
         database, schema = _OFFLINE[platform]
-        found = {
-            "database": self._text("offline_store", database) or None,
-            "schema": self._text("offline_store", schema) or _DEFAULT_SCHEMAS.get(platform),
-        }
-        return {platform: TableDefaults.model_validate(found)}
+        defaults = TableDefaults(
+            database=self._text("offline_store", database) or None,
+            schema_name=self._text("offline_store", schema) or DEFAULT_SCHEMAS.get(platform),
+        )
+        return {platform: defaults}
 
     def _text(self, *loc: str) -> str:
         """Return the text at `loc` with its variables replaced, empty where there is none."""
@@ -135,7 +138,7 @@ class _Repo:
         if value is None or isinstance(value, Mapping | list):
             return ""
 
-        def replaced(match: re.Match[str]) -> str:
+        def substitute(match: re.Match[str]) -> str:
             name = match[1] or match[2]
             if name in environ:
                 if is_secret_name(name):
@@ -146,7 +149,7 @@ class _Repo:
             # Feast leaves it too; it may well be part of a password.
             return match[0]
 
-        return _VARIABLE.sub(replaced, str(value)).strip()
+        return _VARIABLE.sub(substitute, str(value)).strip()
 
 
 def _content(path: Path) -> bytes:

@@ -1,29 +1,174 @@
-"""The Feast source."""
+"""The Feast source: reads the definitions of a registry through one of its transports."""
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
+from google.protobuf.message import DecodeError
+
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.base import Missing, Unlisted
-from mlcat_ingest.sources.definitions.model import LABEL_VIEW, Broken, FeatureTable
-from mlcat_ingest.sources.definitions.source import FeatureSource
-from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.reader import FeastReader
-from mlcat_ingest.sources.feast.repo import settled
-from mlcat_ingest.sources.feast.transport.opening import may_hide, transport_for
+from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.tables import (
+    LABEL_VIEW,
+    Broken,
+    Definition,
+    FeatureRef,
+    FeatureSet,
+    FeatureTable,
+)
+from mlcat_ingest.sources.feast.columns import ColumnMapper
+from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path
+from mlcat_ingest.sources.feast.messages import MESSAGES, message_class
+from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
+from mlcat_ingest.sources.feast.repo import with_repo_options
+from mlcat_ingest.sources.feast.transport.file import LocalFile
+from mlcat_ingest.sources.feast.upstream import Upstreams
+from mlcat_ingest.sources.feast.views import ViewName, Views
+
+_UsedT = TypeVar("_UsedT")
+
+
+class FeastReader(DefinitionReader):
+    """Reads the definitions of a registry. Nothing that it holds is executed.
+
+    Cost: memory for the objects of the registry as they are stored, and decoded for entities,
+    services and one table.
+    """
+
+    def __init__(self, config: FeastConfig, transport: RegistryTransport) -> None:
+        """Keep the configuration, and the transport that fetches the objects."""
+        self._config = config
+        self._transport = transport
+        self._objects: Mapping[Kind, list[RawObject]] | None = None
+
+    def server_id(self) -> str:
+        """Return the identity of this registry."""
+        return self._transport.server_id()
+
+    def read(self) -> Iterator[Definition]:
+        """Yield every table and set of the registry, and its broken definitions.
+
+        On-demand views come after the views that they take from. The registry is fetched once, so
+        that the tables announced before the run are those that come.
+        """
+        if self._objects is None:
+            objects: dict[Kind, list[RawObject]] = defaultdict(list)
+            for raw in self._transport.objects():
+                objects[raw.kind].append(raw)
+            self._objects = objects
+        yield from _RegistryDecoder(self._config, self._objects).definitions()
+
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer."""
+        return self._transport.pending_request()
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent so far."""
+        return self._transport.requests_made()
+
+    def check(self) -> Iterator[Finding]:
+        """Yield the findings of `mlcat-ingest check`."""
+        return self._transport.check()
+
+    def close(self) -> None:
+        """Release connections, and the fetched objects."""
+        self._objects = None
+        self._transport.close()
+
+
+class _RegistryDecoder:
+    """One pass over the objects of a registry."""
+
+    def __init__(self, config: FeastConfig, objects: Mapping[Kind, list[RawObject]]) -> None:
+        self._objects = objects
+        self._broken: list[Broken] = []
+        self._entities: dict[tuple[str, str], Any] = {}
+        self._sources: dict[tuple[str, str], bytes] = {}
+        self._services: dict[ViewName, list[str]] = defaultdict(list)
+        self._seen: set[ViewName] = set()
+        upstreams = Upstreams(config, self._source)
+        self._views = Views(ColumnMapper(self._entities), upstreams, self._services)
+
+    def definitions(self) -> Iterator[Definition]:
+        self._entities.update(
+            self._decode("entity", lambda raw, one: ((raw.project, one.spec.name), one.spec))
+        )
+        self._sources.update(
+            self._decode("data_source", lambda raw, source: ((raw.project, source.name), raw.proto))
+        )
+        yield from self._decode("feature_service", self._set)
+        views = self._views
+        yield from self._tables("feature_view", views.feature_view)
+        yield from self._tables("stream_feature_view", views.stream_feature_view)
+        yield from self._tables("on_demand_feature_view", views.on_demand_feature_view)
+        yield from self._tables("label_view", views.label_view)
+        yield from self._broken
+
+    def _decode(self, kind: Kind, use: Callable[[RawObject, Any], _UsedT]) -> Iterator[_UsedT]:
+        """Yield the results of `use` for the objects of a kind; note those that are broken."""
+        message = message_class(kind)
+        for raw in self._objects.get(kind, ()):
+            try:
+                used = use(raw, message.FromString(raw.proto))
+            except (DecodeError, UnicodeDecodeError):
+                # Older versions of protobuf see only when a text is asked for that it is none.
+                what = kind.replace("_", " ")
+                reason = f"the {what} {raw.name!r} of project {raw.project!r} cannot be decoded"
+                is_table = kind.endswith("view")
+                name = raw.name if is_table or not raw.name else f"{what} {raw.name}"
+                self._broken.append(Broken(namespace=raw.project, name=name, reason=reason))
+            else:
+                yield used
+
+    def _source(self, project: str, name: str) -> Any | None:
+        """Return a registered data source; few are asked for, as views hold copies of theirs."""
+        proto = self._sources.get((project, name))
+        return None if proto is None else MESSAGES["DataSource"].FromString(proto)
+
+    def _set(self, raw: RawObject, service: Any) -> FeatureSet:
+        project, spec = raw.project, service.spec
+        refs: dict[FeatureRef, None] = {}
+        aliases: dict[str, str] = {}
+        for projection in spec.features:
+            view, alias = projection.feature_view_name, projection.feature_view_name_alias
+            if alias and alias != view:
+                aliases[alias] = view
+            refs.update((FeatureRef(view, one.name), None) for one in projection.feature_columns)
+        for view in {projection.feature_view_name for projection in spec.features}:
+            self._services[project, view].append(spec.name)
+        return FeatureSet(namespace=project, name=spec.name, features=tuple(refs), aliases=aliases)
+
+    def _tables(
+        self, kind: Kind, table_of: Callable[[str, Any], FeatureTable]
+    ) -> Iterator[FeatureTable]:
+        def table(raw: RawObject, view: Any) -> FeatureTable | None:
+            name = (raw.project, view.spec.name)
+            if name in self._seen:
+                reason = f"the registry has a second view {name[1]!r} in project {name[0]!r}"
+                self._broken.append(Broken(namespace=name[0], name=name[1], reason=reason))
+                return None
+            self._seen.add(name)
+            return table_of(raw.project, view)
+
+        return (found for found in self._decode(kind, table) if found is not None)
 
 
 class FeastSource(FeatureSource):
-    """Reads the feature views of a registry; see `sources.base.Source`."""
+    """Reads the feature views of a Feast registry as feature tables."""
 
     config_class: ClassVar = FeastConfig
 
     def __init__(self, config: FeastConfig) -> None:
-        """Settle what feature_store.yaml adds to the recipe; nothing is contacted.
+        """Add the options of feature_store.yaml to those of the recipe; nothing is contacted.
 
         Raises:
             RecipeError: the recipe, or the feature_store.yaml that it leads to, cannot be used.
         """
-        config = settled(config)
+        config = with_repo_options(config)
         super().__init__(config, "feast", FeastReader(config, transport_for(config)))
         self._feast = config
 
@@ -36,9 +181,53 @@ class FeastSource(FeatureSource):
         return super()._takes(definition)
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that the registry has no more; see `Source.missing`.
+        """Yield the candidates for removal: those of `unlisted` that the registry lost.
 
-        A server that knows who asks leaves out what that user may not see, so that what it does
-        not list may still be there.
+        A server with permissions leaves out all that the user may not see. So an object that it
+        does not list may still be there.
         """
         return () if may_hide(self._feast) else super().missing(partition, unlisted)
+
+
+def transport_for(config: FeastConfig) -> RegistryTransport:
+    """Return the transport for the registry of a `config`; nothing is contacted.
+
+    Raises:
+        RecipeError: the address cannot be used.
+        MissingExtraError: a package that the transport needs is not installed.
+    """
+    registry = config.registry
+    if registry is None:
+        raise RecipeError("feast: no `registry` is given, and no feature_store.yaml names one")
+    address = registry.path
+    match kind_of(address, registry.registry_type):
+        case "sql":
+            from mlcat_ingest.sources.feast.transport.database import DatabaseRegistry
+
+            return DatabaseRegistry(address, config)
+        case "remote":
+            from mlcat_ingest.sources.feast.transport.grpc import GrpcRegistry
+
+            return GrpcRegistry(address, config)
+        case "rest":
+            from mlcat_ingest.sources.feast.transport.rest import RestRegistry
+
+            return RestRegistry(address, config)
+        case "s3":
+            from mlcat_ingest.sources.feast.transport.object_stores import S3Object
+
+            return S3Object(address, config)
+        case "object":
+            from mlcat_ingest.sources.feast.transport.object_stores import StoredObject
+
+            return StoredObject(address, config)
+        case "file":
+            return LocalFile(Path(local_path(address)), max_bytes=config.max_bytes)
+
+
+def may_hide(config: FeastConfig) -> bool:
+    """Return whether the listing may depend on the user: a server has permissions."""
+    registry = config.registry
+    if registry is None or kind_of(registry.path, registry.registry_type) not in {"remote", "rest"}:
+        return False
+    return any((config.token, config.username, config.headers, config.client_cert))

@@ -26,12 +26,10 @@ from mlcat_ingest.recipe.fields import (
     ServiceUrl,
     seconds_in,
 )
-from mlcat_ingest.recipe.paths import RecipeUrl
-from mlcat_ingest.recipe.values import Fabric, PatternFilter
-from mlcat_ingest.sources.compat import without_instance
+from mlcat_ingest.recipe.values import Fabric, PatternFilter, RecipeUrl
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
-from mlcat_ingest.sources.features import FeaturesConfig
 from mlcat_ingest.sources.mlflow.values.uris import is_http, is_readable_database, with_known_scheme
+from mlcat_ingest.sources.options import FeaturesConfig, without_instance
 from mlcat_ingest.sources.owners import OwnersConfig
 
 DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
@@ -55,7 +53,7 @@ def _moment(text: str) -> str:
 
 
 class RunsConfig(RecipeModel):
-    """Which runs become models."""
+    """Runs that become models."""
 
     select: RunSelect = "all"
     """`all` runs, those `with_model` logged or registered, or only those behind a `registered`
@@ -101,7 +99,7 @@ class IncrementalConfig(RecipeModel):
     """
 
     enabled: bool = True
-    """Whether to read only what changed. Listings with a `limit`, or that collapse children, are
+    """Read only what changed. Listings with a `limit`, or that collapse children, are
     read whole every time all the same."""
 
     overlap: Duration = Duration("1h")
@@ -133,7 +131,7 @@ class NamingConfig(RecipeModel):
 class MlflowConfig(ConnectionConfig):
     """An MLflow tracking server, or a store that MlflowClient opens.
 
-    What is left out of a connection, MLflow's own variables say: MLFLOW_TRACKING_USERNAME and
+    MLflow's own variables fill in what a connection leaves out: MLFLOW_TRACKING_USERNAME and
     _PASSWORD (else ~/.mlflow/credentials), MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_INSECURE_TLS,
     MLFLOW_TRACKING_SERVER_CERT_PATH and MLFLOW_TRACKING_CLIENT_CERT_PATH.
     """
@@ -181,13 +179,13 @@ class MlflowConfig(ConnectionConfig):
     """Requests for pages of runs that are under way at once."""
 
     experiments: PatternFilter = PatternFilter()
-    """Which experiments to read, by name."""
+    """Experiments to read, by name."""
 
     workspaces: PatternFilter = PatternFilter()
-    """Which workspaces to read, by name, where the server has them."""
+    """Workspaces to read, by name, where the server has them."""
 
     runs: RunsConfig = RunsConfig()
-    """Which runs become models."""
+    """Runs that become models."""
 
     incremental: Annotated[IncrementalConfig, NotContent()] = IncrementalConfig()
     """Reading only what changed since the last run."""
@@ -196,7 +194,7 @@ class MlflowConfig(ConnectionConfig):
     """At most so many runs, the newest; for trying things out."""
 
     system_metrics: bool = False
-    """Whether metrics whose name begins with `system/` are taken too."""
+    """Take metrics whose name begins with `system/`, too."""
 
     env: Fabric = "PROD"
     """Environment that goes into every URN."""
@@ -233,7 +231,7 @@ class MlflowConfig(ConnectionConfig):
     """How models are linked to the features that they were trained on."""
 
     alias_tags: bool = False
-    """Whether aliases of model versions also become global tags `mlflow_alias_<alias>`."""
+    """Make aliases of model versions global tags, too: `mlflow_alias_<alias>`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -291,5 +289,5 @@ class MlflowConfig(ConnectionConfig):
 
     @property
     def over_http(self) -> bool:
-        """Whether everything can be read over REST."""
+        """True if everything can be read over REST."""
         return is_http(self.tracking_uri) and is_http(self.registry_uri or self.tracking_uri)

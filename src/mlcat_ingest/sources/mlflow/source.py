@@ -8,8 +8,8 @@ from importlib.metadata import version as installed
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from mlcat_ingest.core.awaiting import Awaited
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
@@ -28,29 +28,34 @@ from mlcat_ingest.sources.base import (
     ReadRequest,
     Rest,
     Runs,
+    Shard,
     Shards,
     Source,
-    Unit,
     Unlisted,
 )
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.read.opening import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import Reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader, open_reader
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
-from mlcat_ingest.sources.mlflow.select.missing import missing
-from mlcat_ingest.sources.mlflow.select.named_runs import NamedReading
-from mlcat_ingest.sources.mlflow.select.selection import RunSelection
-from mlcat_ingest.sources.mlflow.select.units import ids_in, refuse_to_split, units_of
-from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
-from mlcat_ingest.sources.mlflow.values.fingerprints import EXPERIMENT, REGISTERED, RUN, VERSION
+from mlcat_ingest.sources.mlflow.select.missing import find_missing
+from mlcat_ingest.sources.mlflow.select.selection import (
+    RunSelection,
+    check_divisible,
+    experiment_ids_of,
+    shards_of,
+)
+from mlcat_ingest.sources.mlflow.select.workspace import RunsByIdReading, WorkspaceReading
 from mlcat_ingest.sources.mlflow.values.joined import (
+    EXPERIMENT,
+    REGISTERED,
+    RUN,
+    VERSION,
     JoinedRecord,
     MappingOptions,
     WorkspaceScope,
 )
-from mlcat_ingest.sources.mlflow.values.ui_links import ui_links
+from mlcat_ingest.sources.mlflow.values.uris import ui_links
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)
@@ -58,7 +63,7 @@ log = logging.getLogger(__name__)
 PLATFORM: Final = "mlflow"
 
 _SINCE: Final = "since_ms"
-"""What a checkpoint holds: when the pass began, by the server's clock."""
+"""The key of a checkpoint: the time when the pass began, by the server's clock."""
 
 
 class MlflowSource(Source[JoinedRecord]):
@@ -82,17 +87,17 @@ class MlflowSource(Source[JoinedRecord]):
         self._places: dict[str, tuple[Reader, WorkspaceScope]] = {}
         self._naming(DEFAULT_WORKSPACE)
 
-    def units(self) -> Iterator[Unit]:
-        """Yield every experiment that has runs; see `Source.units`."""
-        refuse_to_split(self._config)
+    def shards(self) -> Iterator[Shard]:
+        """Yield every experiment that has runs, as a shard."""
+        check_divisible(self._config)
         reader = self._open()
         for name in filter(self._config.workspaces.allows, reader.workspaces()):
-            yield from units_of(self._in(reader, name), self._selection)
+            yield from shards_of(self._in(reader, name), self._selection)
 
     def read(self, request: ReadRequest) -> Iterator[Page[JoinedRecord] | Finished]:
         """Yield the records of each workspace in turn, groups before what belongs to them.
 
-        Connections are released with the last page, or when the caller lets go.
+        Connections are released with the last page, or when the caller stops.
 
         Cost: one request a page of each listing; see `WorkspaceReading` and `ChangedRuns`.
         """
@@ -121,14 +126,14 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
         if isinstance(request.scope, Shards):
-            ids = ids_in(request.scope.keys, reader.workspace)
+            ids = experiment_ids_of(request.scope.keys, reader.workspace)
             if ids:
                 reading = WorkspaceReading(reader, scope, self._selection, only=ids)
                 yield from map(Page, reading.pages())
             return 0
         partition = request.state.partition(partition_of(self._config, scope))
         if isinstance(request.scope, Runs):
-            named = NamedReading(reader, scope, self._selection, request.scope.ids)
+            named = RunsByIdReading(reader, scope, self._selection, request.scope.ids)
             yield from map(Page, named.pages())
             yield Finished(partition, found_ids=named.found_ids)
             return 0
@@ -163,7 +168,7 @@ class MlflowSource(Source[JoinedRecord]):
         if not isinstance(request.scope, Changes):
             return None
         last_ms = None if partition.checkpoint is None else partition.checkpoint.get(_SINCE)
-        if last_ms is None or not self._selection.reads_changes:
+        if not isinstance(last_ms, int) or not self._selection.reads_changes:
             return None
         return Since(last_ms, 1000 * self._config.incremental.overlap.seconds)
 
@@ -176,13 +181,13 @@ class MlflowSource(Source[JoinedRecord]):
         return map_record(record)
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that MLflow has no more; see `Source.missing`."""
+        """Yield those of `unlisted` that MLflow has no more."""
         place = self._places.get(partition)
-        return () if place is None else missing(*place, unlisted)
+        return () if place is None else find_missing(*place, unlisted)
 
-    def awaited(self) -> Awaited | None:
+    def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
-        return None if self._reader is None else self._reader.awaited()
+        return None if self._reader is None else self._reader.pending_request()
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the server so far."""

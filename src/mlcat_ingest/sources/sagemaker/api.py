@@ -1,19 +1,103 @@
-"""The operations of SageMaker that the reader needs, to their last page."""
+"""A client of SageMaker: sessions of boto3, operations to their last page, translated errors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from pydantic import SecretStr
+
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.failures import NO_SUCH, failure, refusal
-from mlcat_ingest.sources.sagemaker.session import AwsSession
+
+_CONNECT_TIMEOUT_S: Final = 10
+_SESSION_NAME: Final = "mlcat-ingest"
+
+
+class AwsSession:
+    """Credentials and region of a recipe, and clients of boto3 made with them."""
+
+    def __init__(self, config: SagemakerConfig) -> None:
+        """Find the credentials; nothing is contacted.
+
+        Raises:
+            BotoCoreError: the profile does not exist.
+        """
+        self._config = config
+        self._session = _new_session(
+            aws_access_key_id=_text(config.access_key_id),
+            aws_secret_access_key=_text(config.secret_access_key),
+            aws_session_token=_text(config.session_token),
+            region_name=config.region,
+            profile_name=config.profile,
+        )
+
+    @property
+    def region(self) -> str | None:
+        """Return the region that boto3 found, if any."""
+        region: str | None = self._session.region_name
+        return region
+
+    def knows_region(self) -> bool:
+        """Return whether the SDK knows the region, which may be older than the region."""
+        partitions = self._session.get_available_partitions()
+        return any(
+            self.region in self._session.get_available_regions("sagemaker", partition)
+            for partition in partitions
+        )
+
+    def sts(self) -> Any:
+        """Return a client of the token service, which knows the caller and gives out roles."""
+        return self._session.client("sts", config=self._options())
+
+    def role(self) -> dict[str, str]:
+        """Return the parameters of the request for the recipe's role."""
+        parameters = {"RoleArn": self._config.role_arn or "", "RoleSessionName": _SESSION_NAME}
+        external_id = _text(self._config.external_id)
+        return parameters if external_id is None else {**parameters, "ExternalId": external_id}
+
+    def use(self, credentials: Mapping[str, Any]) -> None:
+        """Use the temporary credentials of a role from now on."""
+        self._session = _new_session(
+            aws_access_key_id=credentials["AccessKeyId"],
+            aws_secret_access_key=credentials["SecretAccessKey"],
+            aws_session_token=credentials["SessionToken"],
+            region_name=self.region,
+        )
+
+    def sagemaker(self) -> Any:
+        """Return a client of SageMaker."""
+        return self._session.client(
+            "sagemaker", endpoint_url=self._config.endpoint_url, config=self._options()
+        )
+
+    def _options(self) -> Any:
+        from botocore.config import Config
+
+        # Adaptive, it sends less where AWS turns requests away, and waits between attempts.
+        retries = {"total_max_attempts": self._config.retries + 1, "mode": "adaptive"}
+        return Config(
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=self._config.timeout_s,
+            retries=retries,
+        )
+
+
+def _new_session(**options: str | None) -> Any:
+    from boto3.session import Session
+
+    return Session(**options)
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
 
 Record = Mapping[str, Any]
-"""What AWS says of one thing."""
+"""One item of an answer of AWS."""
 
 PAGE: Final = 100
-"""Things in a page: the most that Search and ListFeatureGroups give."""
+"""Items in a page: the most that Search and ListFeatureGroups give."""
 
 _ITEMS: Final = {
     "search": "Results",
@@ -28,11 +112,11 @@ ACTIONS: Final = {
     "get_caller_identity": "sts:GetCallerIdentity",
     "assume_role": "sts:AssumeRole",
 }
-"""What a policy has to allow, by the method that asks for it."""
+"""The action that a policy has to allow, by method."""
 
 
 class SagemakerApi:
-    """Asks SageMaker; every error is one of ours. Nothing is contacted before it is asked."""
+    """Sends requests to SageMaker, with translated errors. Connects on first use only."""
 
     def __init__(self, config: SagemakerConfig, client: Any = None) -> None:
         """Keep the configuration; `client` is made by it if not given."""
@@ -47,11 +131,15 @@ class SagemakerApi:
         Raises:
             ProtocolMismatchError: the listing goes round in circles.
         """
+        for answer in self._answers(method, **parameters):
+            yield (answer or {}).get(_ITEMS[method]) or ()
+
+    def _answers(self, method: str, **parameters: Any) -> Iterator[Record | None]:
         seen: set[str] = set()
         while True:
-            answer = self._asked(method, **parameters) or {}
-            yield answer.get(_ITEMS[method]) or ()
-            token = answer.get("NextToken")
+            answer = self._call(method, **parameters)
+            yield answer
+            token = (answer or {}).get("NextToken")
             if not token:
                 return
             if token in seen:
@@ -59,39 +147,28 @@ class SagemakerApi:
             seen.add(token)
             parameters["NextToken"] = token
 
-    def found(self, resource: str, page: int = PAGE) -> Iterator[Sequence[Record]]:
-        """Yield pages of all that Search finds of a kind: `FeatureGroup`, `FeatureMetadata`."""
+    def search(self, resource: str, page: int = PAGE) -> Iterator[Sequence[Record]]:
+        """Yield pages of all results for a kind: `FeatureGroup`, `FeatureMetadata`."""
         for results in self.pages("search", Resource=resource, MaxResults=page):
-            yield [one[resource] for one in results if resource in one]
+            yield [result[resource] for result in results if resource in result]
 
-    def listed(self) -> Iterator[Sequence[Record]]:
+    def list_groups(self) -> Iterator[Sequence[Record]]:
         """Yield pages of the summaries of all feature groups."""
         return self.pages("list_feature_groups", MaxResults=PAGE)
 
-    def described(self, name: str) -> Record | None:
+    def describe(self, name: str) -> Record | None:
         """Return a feature group with all its features, None where there is none.
 
         Cost: one request for each 2,500 features.
         """
-        whole: dict[str, Any] = {}
+        group: dict[str, Any] = {}
         features: list[Any] = []
-        seen: set[str | None] = {None}
-        token: str | None = None
-        while True:
-            more = {} if token is None else {"NextToken": token}
-            answer = self._asked("describe_feature_group", FeatureGroupName=name, **more)
+        for answer in self._answers("describe_feature_group", FeatureGroupName=name):
             if answer is None:
                 return None
             features.extend(answer.get("FeatureDefinitions") or ())
-            whole = {**answer, **whole}
-            token = answer.get("NextToken") or None
-            if token is None:
-                return {**whole, "FeatureDefinitions": features}
-            if token in seen:
-                raise ProtocolMismatchError(
-                    f"{ACTIONS['describe_feature_group']} gave the same page token twice"
-                )
-            seen.add(token)
+            group = {**answer, **group}
+        return {**group, "FeatureDefinitions": features}
 
     def tags(self, arn: str) -> Sequence[Record]:
         """Return the tags of a thing.
@@ -101,14 +178,14 @@ class SagemakerApi:
         return [tag for page in self.pages("list_tags", ResourceArn=arn) for tag in page]
 
     def caller(self) -> tuple[str, str]:
-        """Return account and region of who asks.
+        """Return account and region of the caller.
 
         Cost: one request.
         """
-        with self._told(ACTIONS["get_caller_identity"]):
+        with self._translate_errors(ACTIONS["get_caller_identity"]):
             session = self._session or AwsSession(self._config)
             client = session.sts()
-        answer = self._ask(client, "get_caller_identity") or {}
+        answer = self._send(client, "get_caller_identity") or {}
         return str(answer.get("Account", "")), session.region or ""
 
     def close(self) -> None:
@@ -117,23 +194,23 @@ class SagemakerApi:
         if client is not None:
             client.close()
 
-    def _asked(self, method: str, **parameters: Any) -> Record | None:
-        """Return the answer to one question, None for "there is no such thing"."""
-        with self._told(ACTIONS[method]):
-            client = self._connected()
-        return self._ask(client, method, **parameters)
+    def _call(self, method: str, **parameters: Any) -> Record | None:
+        """Return the answer to a request, None where it names no existing item."""
+        with self._translate_errors(ACTIONS[method]):
+            client = self._sagemaker()
+        return self._send(client, method, **parameters)
 
-    def _connected(self) -> Any:
+    def _sagemaker(self) -> Any:
         if self._client is None:
             session = self._session = AwsSession(self._config)
             if self._config.role_arn is not None:
-                given = self._ask(session.sts(), "assume_role", **session.role()) or {}
-                session.take(given["Credentials"])
+                answer = self._send(session.sts(), "assume_role", **session.role()) or {}
+                session.use(answer["Credentials"])
             self._client = session.sagemaker()
         return self._client
 
-    def _ask(self, client: Any, method: str, **parameters: Any) -> Record | None:
-        with self._told(ACTIONS[method]):
+    def _send(self, client: Any, method: str, **parameters: Any) -> Record | None:
+        with self._translate_errors(ACTIONS[method]):
             try:
                 answer: Record = getattr(client, method)(**parameters)
             except client.exceptions.ClientError as error:
@@ -146,8 +223,8 @@ class SagemakerApi:
         return answer
 
     @contextmanager
-    def _told(self, action: str) -> Iterator[None]:
-        """Raise what AWS or boto3 raise inside as errors of ours."""
+    def _translate_errors(self, action: str) -> Iterator[None]:
+        """Raise errors of AWS and boto3 as errors of ours."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -163,5 +240,5 @@ class SagemakerApi:
 
 
 def _attempts(answer: Record) -> int:
-    """Return how many requests an answer took, those that were turned away too."""
+    """Return how many requests an answer took, retries included."""
     return 1 + int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))

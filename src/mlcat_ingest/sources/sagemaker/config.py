@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, model_validator
 
 from mlcat_ingest.recipe.connection import Retries, Timeout
 from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
-from mlcat_ingest.sources.compat import without_instance
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
+from mlcat_ingest.sources.options import without_instance
 
 
 def _role(text: str) -> str:
@@ -20,7 +20,7 @@ def _role(text: str) -> str:
 class SagemakerConfig(FeatureStoreConfig):
     """Feature groups of SageMaker Feature Store, in one account and region.
 
-    What is left out, boto3 finds as it always does: environment, profile, machine.
+    Options that are left out, boto3 finds as it always does: environment, profile, machine.
     """
 
     key_hints: ClassVar[Mapping[str, str]] = {
@@ -88,8 +88,8 @@ class SagemakerConfig(FeatureStoreConfig):
     @property
     def names_own_folder(self) -> bool:
         """Return whether sources in S3 are the groups' own folders."""
-        given = "resolved_s3" in self.model_fields_set
-        return self.resolved_s3 if given else self.compat is None
+        is_set = "resolved_s3" in self.model_fields_set
+        return self.resolved_s3 if is_set else self.compat is None
 
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:
@@ -97,14 +97,10 @@ class SagemakerConfig(FeatureStoreConfig):
 
     @model_validator(mode="after")
     def _keys_are_whole(self) -> Self:
-        if _given(self.access_key_id) != _given(self.secret_access_key):
+        if (self.access_key_id is None) != (self.secret_access_key is None):
             raise ValueError("`access_key_id` and `secret_access_key` go together")
-        if _given(self.session_token) and not _given(self.access_key_id):
+        if self.session_token is not None and self.access_key_id is None:
             raise ValueError("`session_token` goes with `access_key_id`")
         if self.external_id is not None and self.role_arn is None:
             raise ValueError("`external_id` goes with `role_arn`")
         return self
-
-
-def _given(secret: SecretStr | None) -> bool:
-    return secret is not None

@@ -1,4 +1,4 @@
-"""What went wrong at AWS, as an error of ours that says what to do about it."""
+"""Errors of AWS and boto3 translated into errors of ours, each with its cure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ from mlcat_ingest.errors import (
 )
 
 NO_SUCH: Final = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
-"""What AWS says of a thing that is not there."""
+"""Codes of AWS for an item that does not exist."""
 
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
@@ -39,11 +39,16 @@ _SIGNED_OUT: Final = frozenset(
         *("NoAuthTokenError", "LoginTokenLoadError", "RefreshWithMFAUnsupportedError"),
     }
 )
+_MISCONFIGURED: Final = {
+    "ProfileNotFound": ("there is no such AWS profile", "see `profile`"),
+    "NoRegionError": ("no AWS region is set", "set `region`"),
+    "InvalidRegionError": ("the AWS region cannot be one", "see `region`"),
+}
 _LOOKS: Final = "boto3 looks in the recipe, the environment, the profile and on the machine"
 
 
 def refusal(action: str, response: Mapping[str, Any]) -> MlcatError:
-    """Return the error that stands for what AWS answered to `action`, such as `sts:AssumeRole`."""
+    """Return the error that stands for AWS's answer to `action`, such as `sts:AssumeRole`."""
     error = response.get("Error", {})
     code = str(error.get("Code", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -72,22 +77,18 @@ def failure(action: str, error: Exception, region: str | None, *, known: bool) -
 
     `known` says whether the SDK knows the region.
     """
-    match type(error).__name__:
-        case name if name in _SIGNED_OUT:
-            return AuthenticationError("there are no usable AWS credentials", hint=_LOOKS)
-        case "ProfileNotFound":
-            return RecipeError("there is no such AWS profile", hint="see `profile`")
-        case "NoRegionError":
-            return RecipeError("no AWS region is set", hint="set `region`")
-        case "InvalidRegionError":
-            return RecipeError("the AWS region cannot be one", hint="see `region`")
-        case "EndpointConnectionError" if region is not None and not known:
-            return SourceUnavailableError(
-                f"AWS cannot be reached in {region}, a region that the SDK does not know",
-                hint="is `region` right?",
-            )
-        case name:
-            return SourceUnavailableError(
-                f"AWS does not answer {action}: {name}",
-                hint="can it be reached from here? see `endpoint_url` and `region`",
-            )
+    name = type(error).__name__
+    if name in _SIGNED_OUT:
+        return AuthenticationError("there are no usable AWS credentials", hint=_LOOKS)
+    if name in _MISCONFIGURED:
+        message, hint = _MISCONFIGURED[name]
+        return RecipeError(message, hint=hint)
+    if name == "EndpointConnectionError" and region is not None and not known:
+        return SourceUnavailableError(
+            f"AWS cannot be reached in {region}, a region that the SDK does not know",
+            hint="is `region` right?",
+        )
+    return SourceUnavailableError(
+        f"AWS does not answer {action}: {name}",
+        hint="can it be reached from here? see `endpoint_url` and `region`",
+    )

@@ -1,14 +1,20 @@
-"""What AWS says of a feature group, as a feature table. Pure."""
+"""Mapping of a feature group of AWS to a feature table. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG
-from mlcat_ingest.sources.definitions.model import DatasetPlace, Feature, FeatureTable, Key
+from mlcat_ingest.sources.definitions.tables import (
+    FEATURE_TYPES,
+    DatasetPlace,
+    Feature,
+    FeatureTable,
+    Key,
+)
 from mlcat_ingest.sources.sagemaker.api import Record
 
 KIND: Final = "Feature Group"
@@ -23,49 +29,50 @@ _COLLECTIONS: Final[Mapping[str, MLFeatureDataType]] = {
     "Vector": "SEQUENCE",
     "Set": "SET",
 }
-_NAMED_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
-    name: name for name in get_args(MLFeatureDataType)
-}
 _AWS_OWN: Final = ("aws:", "sagemaker:")
-"""What the keys of tags begin with that AWS sets by itself."""
+"""Prefixes of the keys of tags that AWS sets by itself."""
 
 _CREATED_BY: Final = "sagemaker:user-profile-arn"
-"""The tag by which Studio says who made a group."""
+"""The tag in which Studio names the creator of a group."""
 
-_TABLE_PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "arn": ("FeatureGroupArn",),
-    "status": ("FeatureGroupStatus",),
-    "failure_reason": ("FailureReason",),
-    "created_at": ("CreationTime",),
-    "last_modified_at": ("LastModifiedTime",),
-    "last_update_status": ("LastUpdateStatus", "Status"),
-    "last_update_failure": ("LastUpdateStatus", "FailureReason"),
-    "record_identifier": ("RecordIdentifierFeatureName",),
-    "event_time": ("EventTimeFeatureName",),
-    "role_arn": ("RoleArn",),
-    "online_store.enabled": ("OnlineStoreConfig", "EnableOnlineStore"),
-    "online_store.storage": ("OnlineStoreConfig", "StorageType"),
-    "online_store.kms_key": ("OnlineStoreConfig", "SecurityConfig", "KmsKeyId"),
-    "offline_store.status": ("OfflineStoreStatus", "Status"),
-    "offline_store.blocked_reason": ("OfflineStoreStatus", "BlockedReason"),
-    "offline_store.format": ("OfflineStoreConfig", "TableFormat"),
-    "offline_store.s3_uri": ("OfflineStoreConfig", "S3StorageConfig", "S3Uri"),
-    "offline_store.resolved_s3_uri": (
-        "OfflineStoreConfig",
-        "S3StorageConfig",
-        "ResolvedOutputS3Uri",
-    ),
-    "offline_store.kms_key": ("OfflineStoreConfig", "S3StorageConfig", "KmsKeyId"),
-    "offline_store.catalog": ("OfflineStoreConfig", "DataCatalogConfig", "Catalog"),
-    "throughput.mode": ("ThroughputConfig", "ThroughputMode"),
-    "throughput.read_units": ("ThroughputConfig", "ProvisionedReadCapacityUnits"),
-    "throughput.write_units": ("ThroughputConfig", "ProvisionedWriteCapacityUnits"),
+_TABLE_PROPERTIES: Final = {
+    "arn": "FeatureGroupArn",
+    "status": "FeatureGroupStatus",
+    "failure_reason": "FailureReason",
+    "created_at": "CreationTime",
+    "last_modified_at": "LastModifiedTime",
+    "last_update_status": "LastUpdateStatus.Status",
+    "last_update_failure": "LastUpdateStatus.FailureReason",
+    "record_identifier": "RecordIdentifierFeatureName",
+    "event_time": "EventTimeFeatureName",
+    "role_arn": "RoleArn",
+    "online_store.enabled": "OnlineStoreConfig.EnableOnlineStore",
+    "online_store.storage": "OnlineStoreConfig.StorageType",
+    "online_store.kms_key": "OnlineStoreConfig.SecurityConfig.KmsKeyId",
+    "offline_store.status": "OfflineStoreStatus.Status",
+    "offline_store.blocked_reason": "OfflineStoreStatus.BlockedReason",
+    "offline_store.format": "OfflineStoreConfig.TableFormat",
+    "offline_store.s3_uri": "OfflineStoreConfig.S3StorageConfig.S3Uri",
+    "offline_store.resolved_s3_uri": "OfflineStoreConfig.S3StorageConfig.ResolvedOutputS3Uri",
+    "offline_store.kms_key": "OfflineStoreConfig.S3StorageConfig.KmsKeyId",
+    "offline_store.catalog": "OfflineStoreConfig.DataCatalogConfig.Catalog",
+    "throughput.mode": "ThroughputConfig.ThroughputMode",
+    "throughput.read_units": "ThroughputConfig.ProvisionedReadCapacityUnits",
+    "throughput.write_units": "ThroughputConfig.ProvisionedWriteCapacityUnits",
 }
+"""Custom properties of a table, and the path of each in a group."""
+
+_COLUMN_PROPERTIES: Final = {
+    "feature_type": "FeatureType",
+    "collection_type": "CollectionType",
+    "vector_dimension": "CollectionConfig.VectorConfig.Dimension",
+}
+"""Custom properties of a column, and the path of each in a feature definition."""
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What people wrote of one feature."""
+class FeatureMetadata:
+    """Description and parameters that people gave to one feature."""
 
     description: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -73,13 +80,13 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class GroupMapping:
-    """How groups become tables.
+    """Maps groups to tables.
 
-    `about` is what people wrote of features, by group and feature; None where it was not read.
+    `metadata` is that of features, by group and feature; None where it was not read.
     """
 
     own_folder: bool
-    about: Mapping[tuple[str, str], About] | None
+    metadata: Mapping[tuple[str, str], FeatureMetadata] | None
 
     def table(self, group: Record, *, has_tags: bool = True) -> FeatureTable:
         """Return a group as a table; without `has_tags` its tags could not be read."""
@@ -94,7 +101,7 @@ class GroupMapping:
                 keys.append(Key(**column, column=column["name"]))
             else:
                 features.append(Feature(**column))
-        tags = {str(one["Key"]): str(one.get("Value", "")) for one in group.get("Tags") or ()}
+        tags = {str(tag["Key"]): str(tag.get("Value", "")) for tag in group.get("Tags") or ()}
         own = {k: v for k, v in tags.items() if k.startswith(_AWS_OWN)}
         owner = own.get(_CREATED_BY, "").rpartition("/")[2]
         return FeatureTable(
@@ -104,7 +111,7 @@ class GroupMapping:
             description=group.get("Description") or None,
             owners=(owner,) if owner else (),
             tags={k: v for k, v in tags.items() if k not in own},
-            properties=dict(_properties(group, own)),
+            properties=_table_properties(group, own),
             sources=tuple(self._sources(group)),
             keys=tuple(keys),
             features=tuple(features),
@@ -116,16 +123,18 @@ class GroupMapping:
         self, group_name: str, definition: Record, group: Record, notes: list[Note]
     ) -> dict[str, Any]:
         name = str(definition["FeatureName"])
-        about = About() if self.about is None else self.about.get((group_name, name), About())
-        properties = dict(_column_properties(definition, about))
+        metadata = (self.metadata or {}).get((group_name, name), FeatureMetadata())
+        properties = _properties(definition, _COLUMN_PROPERTIES)
+        for key, value in metadata.parameters.items():
+            properties[f"sagemaker.parameter.{key}"] = value
         if name == group.get("EventTimeFeatureName"):
             properties["sagemaker.event_time"] = "true"
         return {
             "name": name,
-            "type": _type(name, definition, group, about, notes),
-            "description": about.description,
+            "type": _type(name, definition, group, metadata, notes),
+            "description": metadata.description,
             "properties": properties,
-            "unread": frozenset({"description"}) if self.about is None else frozenset(),
+            "unread": frozenset({"description"}) if self.metadata is None else frozenset(),
         }
 
     def _sources(self, group: Record) -> Iterator[DatasetPlace]:
@@ -143,52 +152,37 @@ class GroupMapping:
 
 
 def _type(
-    name: str, definition: Record, group: Record, about: About, notes: list[Note]
+    name: str, definition: Record, group: Record, metadata: FeatureMetadata, notes: list[Note]
 ) -> MLFeatureDataType:
-    told = about.parameters.get(TYPE_TAG)
-    if told is not None and told in _NAMED_TYPES:
-        return _NAMED_TYPES[told]
+    tag = metadata.parameters.get(TYPE_TAG)
+    if tag is not None and tag in FEATURE_TYPES:
+        return FEATURE_TYPES[tag]
     if name == group.get("EventTimeFeatureName"):
         return "TIME"
-    collection = definition.get("CollectionType")
-    if collection:
-        found = _COLLECTIONS.get(collection)
-    else:
-        found = _TYPES.get(definition.get("FeatureType") or "")
-    if found is None:
-        kind = collection or definition.get("FeatureType")
-        notes.append(Note("feature_type_unknown", f"{kind} of {name}"))
-    return found or "UNKNOWN"
+    collection, scalar = definition.get("CollectionType"), definition.get("FeatureType")
+    type_ = _COLLECTIONS.get(collection) if collection else _TYPES.get(scalar or "")
+    if type_ is None:
+        notes.append(Note("feature_type_unknown", f"{collection or scalar} of {name}"))
+    return type_ or "UNKNOWN"
 
 
-def _column_properties(definition: Record, about: About) -> Iterator[tuple[str, str]]:
-    for key, steps in (
-        ("feature_type", ("FeatureType",)),
-        ("collection_type", ("CollectionType",)),
-        ("vector_dimension", ("CollectionConfig", "VectorConfig", "Dimension")),
-    ):
-        value = _text(_at(definition, steps))
-        if value is not None:
-            yield f"sagemaker.{key}", value
-    for key, value in about.parameters.items():
-        yield f"sagemaker.parameter.{key}", value
-
-
-def _properties(group: Record, tags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for key, steps in _TABLE_PROPERTIES.items():
-        value = _text(_at(group, steps))
-        if value is not None:
-            yield f"sagemaker.{key}", value
-    lifetime = _at(group, ("OnlineStoreConfig", "TtlDuration")) or {}
+def _table_properties(group: Record, tags: Mapping[str, str]) -> dict[str, str]:
+    properties = _properties(group, _TABLE_PROPERTIES)
+    lifetime = _value_at(group, "OnlineStoreConfig.TtlDuration") or {}
     if "Value" in lifetime:
-        told = f"{lifetime['Value']} {lifetime.get('Unit', '')}".strip()
-        yield "sagemaker.online_store.ttl", told
-    for key, value in tags.items():
-        yield f"sagemaker.tag.{key}", value
+        ttl = f"{lifetime['Value']} {lifetime.get('Unit', '')}".strip()
+        properties["sagemaker.online_store.ttl"] = ttl
+    return {**properties, **{f"sagemaker.tag.{key}": value for key, value in tags.items()}}
 
 
-def _at(record: Any, steps: tuple[str, ...]) -> Any:
-    for step in steps:
+def _properties(record: Record, paths: Mapping[str, str]) -> dict[str, str]:
+    """Return the values at `paths` of a record as custom properties."""
+    texts = {key: _text(_value_at(record, path)) for key, path in paths.items()}
+    return {f"sagemaker.{key}": text for key, text in texts.items() if text is not None}
+
+
+def _value_at(record: Any, path: str) -> Any:
+    for step in path.split("."):
         record = (record or {}).get(step)
     return record
 

@@ -1,25 +1,249 @@
-"""The SageMaker source: feature groups of one account and region."""
+"""The SageMaker source: reads the feature groups of one account and region, and checks access."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from mlcat_ingest.errors import NotAuthorizedError
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.errors import MlcatError, NotAuthorizedError, ProtocolMismatchError
+from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.sources.base import Missing, Unlisted
-from mlcat_ingest.sources.definitions.source import FeatureSource
+from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.tables import Broken, Definition
+from mlcat_ingest.sources.sagemaker.api import Record, SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.reader import GroupColumns, SagemakerReader
+from mlcat_ingest.sources.sagemaker.groups import FeatureMetadata, GroupMapping
 
 log = logging.getLogger(__name__)
+
+_WITHOUT: Final = {
+    "sagemaker:Search": "groups are listed and described one by one, which is slower",
+    "sagemaker:Search of features": "features have no descriptions and parameters",
+    "sagemaker:ListFeatureGroups": "needed only where sagemaker:Search is denied",
+    "sagemaker:DescribeFeatureGroup": "nothing that is gone can be removed",
+    "sagemaker:ListTags": "needed only where sagemaker:Search is denied",
+}
+
+
+def findings(api: SagemakerApi, location: Callable[[], str]) -> Iterator[Finding]:
+    """Yield whether SageMaker answers, the account, and the permissions by name of the IAM action.
+
+    Each is tried by itself, so that one which is denied hides no other.
+
+    Cost: at most seven requests.
+    """
+    try:
+        yield Finding("SageMaker account and region", "ok", location())
+    except MlcatError as error:
+        yield Finding("SageMaker account and region", "failed", error.message, error.hint)
+        return
+    errors: dict[str, MlcatError | None] = {}
+
+    def first(action: str, request: Callable[[], Iterable[Record]]) -> Record | None:
+        errors[action] = None
+        try:
+            return next(iter(request()), None)
+        except MlcatError as error:
+            errors[action] = error
+            return None
+
+    found = first("sagemaker:Search", lambda: next(api.search("FeatureGroup", 1), ()))
+    first("sagemaker:Search of features", lambda: next(api.search("FeatureMetadata", 1), ()))
+    summary = first("sagemaker:ListFeatureGroups", lambda: next(api.list_groups(), ()))
+    group = found or summary
+    if group is not None:
+        name, arn = str(group["FeatureGroupName"]), str(group["FeatureGroupArn"])
+        first("sagemaker:DescribeFeatureGroup", lambda: [api.describe(name) or {}])
+        first("sagemaker:ListTags", lambda: api.tags(arn))
+    # Without Search and List nothing can be read.
+    neither = errors["sagemaker:Search"] and errors["sagemaker:ListFeatureGroups"]
+    for action, denial in errors.items():
+        what = f"SageMaker permission: {action}"
+        if denial is None:
+            yield Finding(what, "ok")
+        else:
+            detail = f"{denial.message}: {_WITHOUT[action]}"
+            yield Finding(what, "failed" if neither else "warning", detail, denial.hint)
+
+
+_NEEDED: Final = (
+    *("FeatureGroupArn", "FeatureDefinitions"),
+    *("RecordIdentifierFeatureName", "EventTimeFeatureName"),
+)
+"""Keys of every group: one without them was not found as a whole."""
+
+_DELETING: Final = "Deleting"
+
+
+class AwsLocation(NamedTuple):
+    """Account and region of feature groups."""
+
+    account: str
+    region: str
+
+    def __str__(self) -> str:
+        """Return both as one word."""
+        return f"{self.account}_{self.region}"
+
+
+class GroupColumns(NamedTuple):
+    """The names of a group's columns."""
+
+    keys: frozenset[str]
+    features: frozenset[str]
+
+
+class SagemakerReader(DefinitionReader):
+    """Reads the feature groups of one account and region.
+
+    Search gives everything in one request for each 100 groups. If it is denied, or gives only part
+    of a group, groups are listed and described one by one.
+    """
+
+    def __init__(self, config: SagemakerConfig, api: SagemakerApi | None = None) -> None:
+        """Keep the configuration; AWS is contacted on first use."""
+        self._config = config
+        self._api = api or SagemakerApi(config)
+        self._location: AwsLocation | None = None
+        self._tags_denied = False
+
+    def server_id(self) -> str:
+        """Return account and region."""
+        return str(self.location())
+
+    def location(self) -> AwsLocation:
+        """Return account and region of the groups, or of the caller where there are none.
+
+        Cost: one request, two where there are no groups.
+        """
+        if self._location is None:
+            first = next((group for page in self._first() for group in page), None)
+            arn = "" if first is None else str(first.get("FeatureGroupArn", ""))
+            parts = arn.split(":")
+            account_region = (parts[4], parts[3]) if len(parts) > 5 else self._api.caller()
+            self._location = AwsLocation(*account_region)
+        return self._location
+
+    def _first(self) -> Iterator[Sequence[Record]]:
+        try:
+            yield from self._api.search("FeatureGroup", 1)
+        except NotAuthorizedError:
+            yield from self._api.list_groups()
+
+    def read(self) -> Iterator[Definition]:
+        """Yield every feature group that is not being deleted.
+
+        Raises:
+            AuthenticationError: there are no credentials, or AWS refuses them.
+            NotAuthorizedError: groups may neither be found nor listed.
+            RateLimitedError, SourceUnavailableError: AWS does not answer, or not any more.
+            ProtocolMismatchError: what answers is no SageMaker, or its pages have no end.
+
+        Cost: a request for each 100 groups, and for each 100 features; see the class.
+        """
+        metadata, notes = self._feature_metadata()
+        mapping = GroupMapping(self._config.names_own_folder, metadata)
+        for group, has_tags in self._groups():
+            if isinstance(group, Broken):
+                yield group
+            elif group.get("FeatureGroupStatus") != _DELETING:
+                table = mapping.table(group, has_tags=has_tags)
+                yield replace(table, notes=(*notes, *table.notes)) if notes else table
+                notes = ()
+
+    def _feature_metadata(
+        self,
+    ) -> tuple[Mapping[tuple[str, str], FeatureMetadata] | None, tuple[Note, ...]]:
+        """Return the metadata of features, None and a note where it cannot be read."""
+        if not self._config.feature_metadata:
+            return None, ()
+        metadata: dict[tuple[str, str], FeatureMetadata] = {}
+        try:
+            for page in self._api.search("FeatureMetadata"):
+                for record in page:
+                    parameters = record.get("Parameters") or ()
+                    feature = FeatureMetadata(
+                        record.get("Description") or None,
+                        {str(one["Key"]): str(one.get("Value", "")) for one in parameters},
+                    )
+                    if feature != FeatureMetadata():
+                        key = str(record["FeatureGroupName"]), str(record["FeatureName"])
+                        metadata[key] = feature
+        except (NotAuthorizedError, ProtocolMismatchError) as error:
+            log.warning("descriptions and parameters of features cannot be read: %s", error)
+            return None, (Note("feature_metadata_unread", error.message),)
+        return metadata, ()
+
+    def _groups(self) -> Iterator[tuple[Record | Broken, bool]]:
+        """Yield every group, and whether its tags were read."""
+        try:
+            for page in self._api.search("FeatureGroup"):
+                for group in page:
+                    if all(group.get(name) for name in _NEEDED):
+                        yield group, True
+                    else:
+                        yield from self._describe(str(group["FeatureGroupName"]))
+        except NotAuthorizedError as error:
+            log.warning("feature groups are described one by one: %s", error)
+            for page in self._api.list_groups():
+                for summary in page:
+                    yield from self._describe(str(summary["FeatureGroupName"]))
+
+    def _describe(self, name: str) -> Iterator[tuple[Record | Broken, bool]]:
+        """Yield a group that Search does not give as a whole, unless it is gone since."""
+        try:
+            group = self._api.describe(name)
+        except NotAuthorizedError as error:
+            yield Broken(namespace=None, name=name, reason=str(error)), False
+            return
+        if group is not None:
+            tags = self._tags(str(group["FeatureGroupArn"]))
+            yield {**group, "Tags": tags or ()}, tags is not None
+
+    def _tags(self, arn: str) -> Sequence[Record] | None:
+        """Return the tags of a group, None where they may not be read."""
+        if self._tags_denied:
+            return None
+        try:
+            return self._api.tags(arn)
+        except NotAuthorizedError as error:
+            log.warning("tags of feature groups cannot be read: %s", error)
+            self._tags_denied = True
+            return None
+
+    def current_columns(self, group: str) -> GroupColumns | None:
+        """Return the columns that a group has now, None where it is gone.
+
+        Cost: one request for each 2,500 features.
+        """
+        current = self._api.describe(group)
+        if current is None or current.get("FeatureGroupStatus") == _DELETING:
+            return None
+        keys = {str(current["RecordIdentifierFeatureName"])}
+        names = {str(feature["FeatureName"]) for feature in current["FeatureDefinitions"]}
+        return GroupColumns(frozenset(keys), frozenset(names - keys))
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent to AWS so far."""
+        return self._api.requests
+
+    def check(self) -> Iterator[Finding]:
+        """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
+        return findings(self._api, lambda: str(self.location()))
+
+    def close(self) -> None:
+        """Release connections; safe to call twice."""
+        self._api.close()
+
 
 PLATFORM: Final = "sagemaker"
 
 
 class SagemakerSource(FeatureSource):
-    """Reads SageMaker Feature Store; see `sources.base.Source`."""
+    """Reads the feature groups of SageMaker Feature Store as feature tables."""
 
     def __init__(self, config: SagemakerConfig, *, reader: SagemakerReader | None = None) -> None:
         """Keep the configuration; nothing is contacted. `reader` is made by it if not given.
@@ -34,31 +258,31 @@ class SagemakerSource(FeatureSource):
 
     def _instance(self) -> str | None:
         """Return account and region: names of groups say neither, and so would meet."""
-        given = super()._instance()
-        return given if given or self._is_compatible else str(self._sagemaker.place())
+        instance = super()._instance()
+        return instance if instance or self._is_compatible else str(self._sagemaker.location())
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that are gone, once SageMaker says so by name.
+        """Yield the candidates for removal, each with a check by name.
 
-        What Search finds is an index, which may lag behind.
+        Search reads an index, which may lag behind.
         """
-        columns = cache(self._sagemaker.columns_now)
-        for one in super().missing(partition, unlisted):
-            yield replace(one, is_gone=partial(_is_gone, one.urn, columns))
+        columns = cache(self._sagemaker.current_columns)
+        for candidate in super().missing(partition, unlisted):
+            yield replace(candidate, is_gone=partial(_is_gone, candidate.urn, columns))
 
 
 def _is_gone(urn: str, columns: Callable[[str], GroupColumns | None]) -> bool:
-    """Return whether the group behind an entity has it no more; not, where that cannot be told."""
+    """Return whether AWS confirms that a group, or its column, no longer exists."""
     kind, parts = entity_type_of(urn), parse(urn).parts
     table = parts[1] if kind == "mlFeatureTable" else parts[0]
     try:
         # Names of groups hold no dots, while instance and prefix end in one.
-        found = columns(table.rpartition(".")[2])
+        current = columns(table.rpartition(".")[2])
     except NotAuthorizedError as error:
         log.warning("%s stays, since it cannot be asked for: %s", urn, error)
         return False
-    if found is None:
+    if current is None:
         return True
     return kind != "mlFeatureTable" and parts[1] not in (
-        found.keys if kind == "mlPrimaryKey" else found.features
+        current.keys if kind == "mlPrimaryKey" else current.features
     )

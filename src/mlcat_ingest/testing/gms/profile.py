@@ -1,11 +1,16 @@
-"""Which behaviours a GMS has: options, and their values of a few releases.
+"""The behaviours of a GMS: options, their values of a few releases, and its rules of URNs.
 
-Files named here are those of the DataHub server's sources.
+GMS leaves a proposal out whose URN breaks a rule. Files named here are those of the DataHub
+server's sources; for URNs they are UrnValidationUtil.java and EntityKeyUtils.java.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
+from urllib.parse import quote_plus
+
+from mlcat_ingest.metadata.urn import KINDS, UrnPart
+from mlcat_ingest.testing.gms.releases import server_release
 
 RefusalForm = Literal["item", "subtype", "precondition", "sentence"]
 """How a validator's refusal is worded.
@@ -19,15 +24,10 @@ Source: AspectResource.java, ValidationExceptionCollection.java, AspectValidatio
 ChangeItemImpl.java.
 """
 
-_FIRST_ENVIRONMENTS: Final = frozenset(
-    {
-        *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG"),
-        *("NON_PROD", "PROD", "CORP", "RVW", "SANDBOX"),
-    }
-)
+_V1_6: Final = server_release("v1.6.0")
 
 
-def _nobody(_urn: str) -> bool:
+def _no_urn(_urn: str) -> bool:
     return False
 
 
@@ -40,15 +40,20 @@ class GmsProfile:
         refusal_form: the words of a validator's refusal, see `RefusalForm`. On `/aspects` its
             status is 422, on OpenAPI paths 400. Source: AspectResource.java.
         lacks: aspects and fields that the server does not know, as `mlModel.container` or
-            `mlModel.mlModelProperties.trainingJobs`. They are acknowledged and not stored.
-            Source: IgnoreUnknownMutator.java.
+            `mlModel.mlModelProperties.trainingJobs`, fields at any depth. They are acknowledged
+            and not stored. By release they are in `releases.json`. Source:
+            IgnoreUnknownMutator.java.
+        drops_unknown: the same holds for aspects and fields that no release knows. Source:
+            IgnoreUnknownMutator.java.
+        checks_versions: the version that a proposal names is compared with the stored one; before
+            v0.14 it is not. Source: ConditionalWriteValidator.java.
         drops_invalid_urns: a proposal whose URN breaks a rule is left out, and its request is
             answered as a success. The rules: 512 bytes once URL-encoded, no outer white space, no
             U+241F, the number of key parts, a known environment. Source: AspectsBatchImpl.java,
             UrnValidationUtil.java.
         strict_urns: the same holds for a comma in a URN of one part, and for parentheses in a
             part (`STRICT_URN_VALIDATION_ENABLED`). Source: UrnValidationUtil.java.
-        environments: the environments that exist. Source: FabricType.pdl.
+        environments: the environments that exist; by release, in the same file.
         evaluates: whether `/test` exists; in open-source releases it does not. Source:
             MetadataTestResource.java.
         index_refresh_s: the search index shows what was stored when it was last refreshed; it is
@@ -65,51 +70,115 @@ class GmsProfile:
         forbids_run_reports: run reports need the privilege Manage Metadata Ingestion, which the
             token lacks. Source: AuthUtil.java.
         kept_versions: how many versions of an aspect can be read. Source: retention.yaml.
+        keeps_deleted_versions: whether those of an aspect that was deleted can be read. Source:
+            GenericEntitiesController.java.
         numbers_first_versions: whether reads name the version of an aspect that was written once;
             before v0.14 writes stored none. Source: ConditionalWriteValidator.java.
         aspect_bytes: the longest JSON text of an aspect. Source: AspectSizeExceededException.java.
         relationship_window: where pages of relationships by `start` end. Source:
             GraphQueryBaseDAO.java.
+        scrolls_relationships: whether relationships of one entity are listed by scroll id. Source:
+            GenericRelationshipController.java.
+        searched_characters: the longest custom property, with its key, that a search finds. Source:
+            FieldExtractor.java.
     """
 
     version: str | None = "v1.6.0"
     refusal_form: RefusalForm = "item"
-    lacks: frozenset[str] = frozenset()
+    lacks: frozenset[str] = _V1_6.lacks
+    drops_unknown: bool = True
+    checks_versions: bool = True
     drops_invalid_urns: bool = True
     strict_urns: bool = True
-    environments: frozenset[str] = _FIRST_ENVIRONMENTS | {"PRD", "TST", "SIT", "SBX"}
+    environments: frozenset[str] = _V1_6.environments
     evaluates: bool = False
     index_refresh_s: float = 0
     replica_s: float = 0
     unavailable_status: Literal[500, 503] = 500
-    forbids: Callable[[str], bool] = _nobody
-    hides: Callable[[str], bool] = _nobody
+    forbids: Callable[[str], bool] = _no_urn
+    hides: Callable[[str], bool] = _no_urn
     forbids_run_reports: bool = False
     kept_versions: int = 20
+    keeps_deleted_versions: bool = False
     numbers_first_versions: bool = True
     aspect_bytes: int = 16_000_000
     relationship_window: int = 10_000
+    scrolls_relationships: bool = True
+    searched_characters: int = 4_095
 
 
 V1_6: Final = GmsProfile()
 """A current open-source server."""
 
-V1_7: Final = replace(V1_6, version="v1.7.0", refusal_form="subtype", unavailable_status=503)
+
+def _of_release(profile: GmsProfile, version: str) -> GmsProfile:
+    """Return `profile` with the model of a release."""
+    known = server_release(version)
+    return replace(profile, version=version, lacks=known.lacks, environments=known.environments)
+
+
+V1_7: Final = replace(_of_release(V1_6, "v1.7.0"), refusal_form="subtype", unavailable_status=503)
 """The next one: other words, and 503 for exhausted retries."""
 
-V1_0: Final = replace(V1_6, version="v1.0.0", environments=_FIRST_ENVIRONMENTS)
+V1_0: Final = _of_release(V1_6, "v1.0.0")
 """The smallest server that is supported."""
 
-_ADDED_IN_V1_0: Final = frozenset(
-    {
-        *("mlModel.container", "mlModel.subTypes", "mlModel.versionProperties"),
-        *("mlModelGroup.container", "mlModelGroup.subTypes"),
-        *(
-            f"mlModel.mlModelProperties.{field}"
-            for field in ("name", "created", "lastModified", "trainingJobs")
-        ),
-    }
-)
-
-V0_15: Final = replace(V1_0, version="v0.15.0", strict_urns=False, lacks=_ADDED_IN_V1_0)
+V0_15: Final = replace(_of_release(V1_0, "v0.15.0"), strict_urns=False)
 """A server below the smallest: it acknowledges and drops some of what a model has."""
+
+
+_LONGEST: Final = 512
+_SEPARATOR: Final = "\u241f"
+_WITHOUT_LIMIT: Final = "schemaField"
+
+
+def is_valid(urn: str, profile: GmsProfile) -> bool:
+    """Return whether a server with `profile` stores what a proposal for `urn` brings."""
+    scheme, _, rest = urn.partition("urn:li:")
+    entity_type, _, key = rest.partition(":")
+    if scheme or not entity_type or not key:
+        return False
+    parts = list(_parts(key))
+    return (
+        urn.strip() == urn
+        and _SEPARATOR not in urn
+        and (entity_type == _WITHOUT_LIMIT or len(quote_plus(urn, safe="*")) <= _LONGEST)
+        and _fits_key(entity_type, parts, profile)
+        and not (profile.strict_urns and _is_loose(parts))
+    )
+
+
+def _fits_key(entity_type: str, parts: Sequence[str], profile: GmsProfile) -> bool:
+    kind = KINDS.get(entity_type)
+    if kind is None:
+        return True
+    return len(parts) == len(kind.parts) and all(
+        part is not UrnPart.FABRIC or text in profile.environments
+        for part, text in zip(kind.parts, parts, strict=True)
+    )
+
+
+def _is_loose(parts: Sequence[str]) -> bool:
+    """Return whether a part holds a raw comma or parenthesis; a nested URN may."""
+    return any(
+        not part.startswith("urn:li:")
+        and "%28" not in part
+        and "%29" not in part
+        and any(character in part for character in "(),")
+        for part in parts
+    )
+
+
+def _parts(key: str) -> Iterator[str]:
+    """Yield the parts of a key; a comma inside of nested parentheses separates nothing."""
+    if not (key.startswith("(") and key.endswith(")")):
+        yield key
+        return
+    depth = begin = 0
+    inner = key[1:-1]
+    for at, character in enumerate(inner):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            yield inner[begin:at]
+            begin = at + 1
+    yield inner[begin:]

@@ -25,21 +25,22 @@ class SeenRequest:
 
     @property
     def is_write(self) -> bool:
-        """Whether it brings proposals to `/aspects`."""
+        """Return whether it brings proposals to `/aspects`."""
         return self.path == "/aspects" and self.query.get("action") in _ACTIONS
 
     @property
     def proposals(self) -> Sequence[Mapping[str, Any]]:
-        """The proposals in it; none in a request that does not write."""
+        """Return the proposals in it; none in a request that does not write."""
         if not self.is_write:
             return ()
-        found = self.json()[_ACTIONS[self.query["action"]]]
-        return found if isinstance(found, list) else [found]
+        content = self.json()[_ACTIONS[self.query["action"]]]
+        return content if isinstance(content, list) else [content]
 
 
 def path_in(path: str) -> str:
     """Return `path` without a gateway's prefix and without a slash at the end."""
-    prefix = next(one for one in sorted(PREFIXES, reverse=True) if path.startswith(f"{one}/"))
+    prefixes = sorted(PREFIXES, reverse=True)
+    prefix = next(prefix for prefix in prefixes if path.startswith(f"{prefix}/"))
     return path.removeprefix(prefix).rstrip("/")
 
 

@@ -1,32 +1,230 @@
-"""The profile as a server on loopback."""
+"""A GMS on loopback: the embedded catalog, with GMS's answers where they differ."""
 
+import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from starlette.types import ASGIApp
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.server.serve import listen, make_server
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.refusals import is_openapi
 from mlcat_ingest.errors import CatalogUnavailableError
-from mlcat_ingest.testing.gms.app import GmsApp
-from mlcat_ingest.testing.gms.events import Events
-from mlcat_ingest.testing.gms.profile import V1_6, GmsProfile
-from mlcat_ingest.testing.gms.requests import SeenRequest
-from mlcat_ingest.testing.gms.store import LaggingCopy, LimitedStore
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
+from mlcat_ingest.metadata.shapes import fields
+from mlcat_ingest.testing.gms import faults
+from mlcat_ingest.testing.gms.faults import Events
+from mlcat_ingest.testing.gms.profile import V1_6, GmsProfile, is_valid
+from mlcat_ingest.testing.gms.releases import known_part
+from mlcat_ingest.testing.gms.requests import (
+    SeenRequest,
+    named_urns,
+    path_in,
+    value_of,
+    with_proposals,
+    with_value,
+)
+from mlcat_ingest.testing.gms.store import (
+    LaggingCopy,
+    LimitedStore,
+    NewVersions,
+    asks_index,
+    competing_versions,
+    mark_all_latest,
+    reads_aspects,
+    relationship_page,
+)
+
+_RUN_REPORTS = frozenset({"dataHubIngestionSource", "dataHubExecutionRequest"})
+_VALIDATED = frozenset({400, 412, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    """A request for the catalog: the service that answers it, and the body."""
+
+    app: ASGIApp
+    body: bytes
+    proposals: Sequence[Mapping[str, Any]] = ()
+    competing: NewVersions = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GmsApp:
+    """An ASGI application in front of the catalog's `app` over `store`, as `profile` says.
+
+    `copies` are the search `index` and the `replica` that aspects are read from, as far as they
+    lag behind the store.
+    """
+
+    app: ASGIApp
+    store: Store
+    profile: GmsProfile
+    events: Events
+    copies: Mapping[str, LaggingCopy]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        seen = SeenRequest(
+            scope["method"],
+            path_in(scope["path"]),
+            dict(QueryParams(scope["query_string"])),
+            await Request(scope, receive).body(),
+        )
+        self.events.requests.append(seen)
+        reply = await run_in_threadpool(self._route, seen)
+        if isinstance(reply, _Forward):
+            answer = await _whole_answer(reply.app, scope, reply.body)
+            reply = await run_in_threadpool(self._rewrite, seen, reply, answer)
+        await reply(scope, receive, send)
+
+    def _route(self, request: SeenRequest) -> Response | _Forward:
+        if (fault := self.events.fault(request)) is not None:
+            return fault
+        if request.path == "/test" and not self.profile.evaluates:
+            return faults.answer(404, "No root resource defined for path '/test'", request.path)
+        if request.is_write:
+            return self._route_write(request)
+        if self.profile.scrolls_relationships:
+            edges = relationship_page(self.store, request)
+            if edges is not None:
+                return faults.json_response(edges)
+        app = self.app
+        if "index" in self.copies and asks_index(request):
+            app = self.copies["index"].app()
+        elif "replica" in self.copies and reads_aspects(request):
+            app = self.copies["replica"].app()
+        return _Forward(app, request.body)
+
+    def _route_write(self, request: SeenRequest) -> Response | _Forward:
+        profile = self.profile
+        refused = [urn for urn in named_urns(request.proposals) if self._is_forbidden(urn)]
+        if refused:
+            return faults.forbidden(refused, request.path)
+        for proposal in request.proposals:
+            size = len(json.dumps(value_of(proposal), ensure_ascii=False).encode())
+            if size > profile.aspect_bytes:
+                return faults.too_large(proposal, size, profile.aspect_bytes, request.path)
+        versioned = [one for one in request.proposals if one["aspectName"] == VERSION_PROPERTIES]
+        if versioned and self.events.refuses_versions():
+            form, sentence = profile.refusal_form, faults.COMPUTED_FIELD
+            message = faults.validation(form, versioned[0], sentence)
+            return faults.answer(422, message, request.path)
+        parts = (self._stored_part(proposal) for proposal in request.proposals)
+        stored = [part for part in parts if part is not None]
+        if not stored:
+            return Response(b'{"value":"success"}', media_type="application/json")
+        body = with_proposals(request, stored)
+        return _Forward(self.app, body, stored, competing_versions(self.store, stored))
+
+    def _is_forbidden(self, urn: str) -> bool:
+        is_report = urn.split(":")[2:3][0] in _RUN_REPORTS if urn.count(":") > 2 else False
+        return self.profile.forbids(urn) or (self.profile.forbids_run_reports and is_report)
+
+    def _stored_part(self, proposal: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the part of a proposal that the server stores; None if nothing."""
+        urn, lacks = str(proposal["entityUrn"]), self.profile.lacks
+        if self.profile.drops_invalid_urns and not is_valid(urn, self.profile):
+            return None
+        name = f"{proposal['entityType']}.{proposal.get('aspectName')}"
+        if name in lacks:
+            return None
+        if not self.profile.checks_versions:
+            proposal = {key: one for key, one in proposal.items() if key != "headers"}
+        known = _known_fields(proposal) if self.profile.drops_unknown else None
+        if known is not None and not known:
+            return None
+        value = value_of(proposal)
+        stored = known_part(value, name, lacks)
+        if known is not None and isinstance(stored, dict):
+            stored = {key: one for key, one in stored.items() if key in known}
+        return proposal if stored == value else with_value(proposal, stored)
+
+    def _rewrite(self, request: SeenRequest, sent: _Forward, reply: Response) -> Response:
+        if sent.proposals and reply.status_code in _VALIDATED:
+            message = _body(reply)["message"]
+            message = faults.reword(self.profile.refusal_form, message, sent.proposals)
+            return faults.answer(422, message, request.path)
+        if reply.status_code == 200:
+            mark_all_latest(self.store, sent.competing)
+        if is_openapi(request.path) and reply.status_code == 412:
+            return faults.answer(400, _body(reply)["message"], request.path)
+        if request.path == "/config" and self.profile.version is not None:
+            body = _body(reply)
+            body["versions"] = {"acryldata/datahub": {"version": self.profile.version}}
+            body["datahub"] = {"serverType": "prod", "serverEnv": "core"}
+            return faults.json_response(body)
+        is_unnumbered = not self.profile.numbers_first_versions and reads_aspects(request)
+        if is_unnumbered and reply.status_code == 200:
+            return faults.json_response(_without_first_version(_body(reply)))
+        return reply
+
+
+def _known_fields(proposal: Mapping[str, Any]) -> Collection[str] | None:
+    """Return the fields of an aspect, none for one that no release has; None where any will do."""
+    entity_type, name = proposal["entityType"], proposal.get("aspectName")
+    if name is None or entity_type not in ENTITIES:
+        return None
+    if not allows(entity_type, name):
+        return ()
+    spec = ASPECTS.get(name)
+    return None if spec is None or spec.type is None else fields(spec.type).keys()
+
+
+def _without_first_version(read: Any) -> Any:
+    """Return aspects without the version of those that were written once."""
+    if isinstance(read, list):
+        return [_without_first_version(item) for item in read]
+    if not isinstance(read, dict):
+        return read
+    if isinstance(system := read.get("systemMetadata"), dict) and system.get("version") == "1":
+        kept = {name: one for name, one in system.items() if name != "version"}
+        return {**read, "systemMetadata": kept}
+    return {name: _without_first_version(one) for name, one in read.items()}
+
+
+def _body(reply: Response) -> Any:
+    return json.loads(bytes(reply.body))
+
+
+async def _whole_answer(app: ASGIApp, scope: Scope, body: bytes) -> Response:
+    """Return the answer of `app`, read to its end."""
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return unread.pop() if unread else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    reply = Response(b"".join(message.get("body", b"") for message in sent), sent[0]["status"])
+    reply.raw_headers = list(sent[0]["headers"])
+    return reply
+
 
 _START_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class RunningGms:
-    """A server at `url`, and the `store` behind it, which shows what has really arrived."""
+    """A server at `url`, and the `store` behind it, which shows the data that really arrived."""
 
     url: str
     store: Store
@@ -34,12 +232,12 @@ class RunningGms:
     _events: Events
     _copies: Sequence[LaggingCopy]
 
-    def seen(self, path: str = "", action: str | None = None) -> list[SeenRequest]:
+    def calls(self, path: str = "", action: str | None = None) -> list[SeenRequest]:
         """Return the requests so far whose path begins with `path`, of one action or of all."""
         return [
-            one
-            for one in tuple(self._events.requests)
-            if one.path.startswith(path) and action in {None, one.query.get("action")}
+            request
+            for request in tuple(self._events.requests)
+            if request.path.startswith(path) and action in {None, request.query.get("action")}
         ]
 
     def fail_writes(self, count: int, retry_after_s: float = 0) -> None:
@@ -67,7 +265,7 @@ class RunningGms:
         self._events.expect("versions", count)
 
     def collect_garbage(self) -> None:
-        """Delete what is marked as removed, as the server's own ingestion does after ten days.
+        """Delete soft-deleted entities, as the server's own ingestion does after ten days.
 
         Source: `datahub-gc` in the server's bootstrap ingestion sources.
         """
@@ -79,7 +277,7 @@ class RunningGms:
                 self.store.delete(hit.urn)
 
     def catch_up(self) -> None:
-        """Let the search index and the replica show what is stored now."""
+        """Let the search index and the replica show the current content of the store."""
         for copy in self._copies:
             copy.refresh()
 
@@ -104,20 +302,14 @@ def running_gms(
     with ExitStack() as stack:
         store = stack.enter_context(closing(LimitedStore.open_for(database, profile)))
         tasks = stack.enter_context(closing(Tasks(store)))
-        copies = [
-            stack.enter_context(closing(LaggingCopy(database, name, lag_s, profile)))
+        lags = {"index": profile.index_refresh_s, "replica": profile.replica_s}
+        copies = {
+            name: stack.enter_context(closing(LaggingCopy(database, name, lag_s, profile)))
+            for name, lag_s in lags.items()
             if lag_s
-            else None
-            for name, lag_s in (("index", profile.index_refresh_s), ("replica", profile.replica_s))
-        ]
-        app = GmsApp(
-            create_app(store, token=token, tasks=tasks),
-            store,
-            profile,
-            events,
-            index=copies[0],
-            replica=copies[1],
-        )
+        }
+        catalog = create_app(store, token=token, tasks=tasks)
+        app = GmsApp(catalog, store, profile, events, copies)
         listener = stack.enter_context(closing(listen("127.0.0.1", 0)))
         port = listener.getsockname()[1]
         server = make_server(around(app), started.set)
@@ -126,9 +318,8 @@ def running_gms(
         try:
             if not started.wait(_START_S):
                 raise CatalogUnavailableError("the server did not start")
-            yield RunningGms(
-                f"http://127.0.0.1:{port}", store, profile, events, [c for c in copies if c]
-            )
+            url = f"http://127.0.0.1:{port}"
+            yield RunningGms(url, store, profile, events, tuple(copies.values()))
         finally:
             server.should_exit = True
             thread.join(_START_S)

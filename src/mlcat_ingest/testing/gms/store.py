@@ -1,25 +1,36 @@
-"""The catalog's store with a server's limits, and copies of it that lag behind."""
+"""The catalog's store with a server's limits, copies of it that lag behind, and version sets.
+
+Of several versions of one set in one request, each new one becomes the latest of its set: the
+server compares each with the database before the request, not with the others.
+Source: VersionPropertiesSideEffect.java of the DataHub server.
+"""
 
 import re
 import sqlite3
 import time
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import ASGIApp
 
 from mlcat_ingest.catalog.errors import CatalogError
-from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
+from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage, Write
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.metadata.aspects.common import (
+    IS_LATEST,
+    VERSION_PROPERTIES,
+    VERSION_SET_PROPERTIES,
+)
 from mlcat_ingest.testing.gms.profile import GmsProfile
-from mlcat_ingest.testing.gms.requests import SeenRequest
+from mlcat_ingest.testing.gms.requests import SeenRequest, value_of
 
 _GRAPHQL: Final = frozenset({"/api/graphql", "/api/v2/graphql"})
 _SEARCH_FIELDS: Final = re.compile(
@@ -30,6 +41,7 @@ _SEARCH_PATHS: Final = re.compile(
     r"/openapi/v3/entity/(scroll|[^/]+)|/openapi/v3/(relationship|lineage).*"
     r"|/openapi/relationships/.*|/openapi/v2/.*"
 )
+_EDGE_PATH: Final = re.compile(r"/openapi/v3/relationship/[^/]+/(urn:li:.+)")
 _READ_PATHS: Final = re.compile(r"/openapi/v3/entity/.+/.+|/aspects/.+|/entitiesV2/.+")
 
 
@@ -47,21 +59,30 @@ class LimitedStore(Store):
 
     def get_version(self, urn: str, name: str, version: int) -> AspectVersion | None:
         """Return a version of an aspect, unless retention has taken it away."""
-        found = super().get_version(urn, name, version)
-        if found is None or version == 0:
-            return found
+        aspect = super().get_version(urn, name, version)
         latest = super().get_version(urn, name, 0)
-        is_kept = latest is None or latest.version - version < self.profile.kept_versions
-        return found if is_kept else None
+        if latest is None and not self.profile.keeps_deleted_versions:
+            return None
+        if aspect is None or version == 0 or latest is None:
+            return aspect
+        return aspect if latest.version - version < self.profile.kept_versions else None
 
     def search(self, request: SearchRequest) -> SearchPage:
-        """Return a page of what is found, without what the token may not view."""
-        page = super().search(request)
-        return replace(
-            page, hits=tuple(hit for hit in page.hits if not self.profile.hides(hit.urn))
-        )
+        """Return a page of hits, without entities that the token may not view.
 
-    def related(
+        A search for a custom property that is too long to be indexed has none.
+        """
+        longest = self.profile.searched_characters
+        for criterion in (one for alternative in request.any_of for one in alternative):
+            if criterion.field == "customProperties" and any(
+                len(value) > longest for value in criterion.values
+            ):
+                return SearchPage(total=0, hits=())
+        page = super().search(request)
+        hits = tuple(hit for hit in page.hits if not self.profile.hides(hit.urn))
+        return replace(page, hits=hits)
+
+    def related_entities(
         self,
         urns: Collection[str],
         relationships: Collection[str] | None,
@@ -74,7 +95,7 @@ class LimitedStore(Store):
         """Return edges page by page; a page beyond the window of the index is an error."""
         if start + count > self.profile.relationship_window:
             raise CatalogError("Search query failed:")
-        return super().related(
+        return super().related_entities(
             urns, relationships, direction, start, count, include_removed=include_removed
         )
 
@@ -94,25 +115,25 @@ class LaggingCopy:
         self._lock = Lock()
         self._open = ExitStack()
         self._copies = 0
-        self._app = self._copied()
+        self._app = self._copy()
 
     def app(self) -> ASGIApp:
         """Return the service over the copy, refreshed if it is time."""
         with self._lock:
             if time.monotonic() - self._copied_at >= self._refresh_s:
-                self._app = self._copied()
+                self._app = self._copy()
             return self._app
 
     def refresh(self) -> None:
-        """Show what is stored now."""
+        """Show the current content of the database."""
         with self._lock:
-            self._app = self._copied()
+            self._app = self._copy()
 
     def close(self) -> None:
         """Close every copy."""
         self._open.close()
 
-    def _copied(self) -> ASGIApp:
+    def _copy(self) -> ASGIApp:
         self._copied_at = time.monotonic()
         self._copies += 1
         # A request may still read the copy before, so that each has a file of its own.
@@ -138,7 +159,71 @@ def asks_index(request: SeenRequest) -> bool:
     return is_search and (is_listing or not request.path.startswith("/openapi/v3/entity/"))
 
 
+def relationship_page(store: Store, request: SeenRequest) -> dict[str, Any] | None:
+    """Return a page of the incoming edges of one entity, as the scroll lists them.
+
+    None for another request. Source: GenericRelationshipController.java.
+    """
+    found = _EDGE_PATH.fullmatch(request.path)
+    if found is None or request.method != "GET":
+        return None
+    urn, kind = found[1], request.query["relationshipType[]"]
+    start, count = int(request.query.get("scrollId", 0)), int(request.query["count"])
+    page = Store.related_entities(store, [urn], [kind], Direction.INCOMING, start, count)[urn]
+    results = [
+        {
+            "relationshipType": kind,
+            "source": {"urn": edge.urn},
+            "destination": {"urn": urn},
+        }
+        for edge in page.entities
+    ]
+    ends = start + len(results)
+    return {"scrollId": str(ends) if ends < page.total else None, "results": results}
+
+
 def reads_aspects(request: SeenRequest) -> bool:
     """Return whether a request reads aspects of entities that it names."""
     is_read = request.method == "GET" or request.path.endswith("/batchGet")
     return is_read and _READ_PATHS.fullmatch(request.path) is not None
+
+
+NewVersions = Mapping[str, Sequence[str]]
+"""URNs, in the order of the request, by version set."""
+
+
+def competing_versions(store: Store, proposals: Sequence[Mapping[str, Any]]) -> NewVersions:
+    """Return the sets of which several of `proposals` are newer than the latest of `store`."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for proposal in proposals:
+        if proposal.get("aspectName") == VERSION_PROPERTIES and proposal["changeType"] != "PATCH":
+            urn, version = str(proposal["entityUrn"]), value_of(proposal)
+            if _is_newer(store, urn, version):
+                found[version["versionSet"]].append(urn)
+    return {version_set: urns for version_set, urns in found.items() if len(urns) > 1}
+
+
+def mark_all_latest(store: Store, versions: NewVersions) -> None:
+    """Mark each of `versions`, which are stored, as the latest; the set names the last one."""
+    for version_set, urns in versions.items():
+        held = store.get_many([version_set, *urns], [VERSION_PROPERTIES, VERSION_SET_PROPERTIES])
+        latest = {**held[version_set][VERSION_SET_PROPERTIES].value, "latest": urns[-1]}
+        writes = [Write(version_set, VERSION_SET_PROPERTIES, latest, "RESTATE")]
+        for urn in urns:
+            value = {**held[urn][VERSION_PROPERTIES].value, IS_LATEST: True}
+            writes.append(Write(urn, VERSION_PROPERTIES, value, "RESTATE"))
+        store.write(writes)
+
+
+def _is_newer(store: Store, urn: str, version: Mapping[str, Any]) -> bool:
+    """Return whether a version sorts behind the latest of its set, or is the first."""
+    latest = _stored_value(store, version["versionSet"], VERSION_SET_PROPERTIES).get("latest")
+    if latest is None:
+        return True
+    former = _stored_value(store, latest, VERSION_PROPERTIES)
+    return latest != urn and bool(former) and version["sortId"] > former["sortId"]
+
+
+def _stored_value(store: Store, urn: str, aspect: str) -> Mapping[str, Any]:
+    stored = store.get_many([urn], [aspect]).get(urn, {}).get(aspect)
+    return {} if stored is None else stored.value

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.definitions.model import FeatureTable
+from mlcat_ingest.sources.definitions.tables import FeatureTable
 from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.raw import split_registry
-from mlcat_ingest.sources.feast.reader import FeastReader
+from mlcat_ingest.sources.feast.registry import split_registry
+from mlcat_ingest.sources.feast.source import FeastReader
 from support.feast import Objects, config
 
 FEATURES = 20

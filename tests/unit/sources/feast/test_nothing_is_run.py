@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.sources.feast.raw import split_registry
+from mlcat_ingest.sources.feast.registry import split_registry
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import REGISTRY, config
 from support.reading import records_of

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.definitions.model import DatasetPlace, FeatureTable
+from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
 from mlcat_ingest.sources.feast.messages import MESSAGES
 from support.feast import read, registry, table_of, tables
 

@@ -1,10 +1,10 @@
-"""What one request has read so far, and the cohorts of entities that are read together.
+"""Batch loading: the stored aspects of one request, and cohorts of entities read together.
 
 graphql-core resolves depth first: all of one model before the next one begins. Loading per entity
-would make a query over a thousand models a thousand statements, so entities that were found side
-by side form a cohort, and whatever one of them needs is loaded for its neighbours too. The groups
-of all models of a cohort form a cohort again, and so on: a query costs a few statements a level,
-not an entity.
+would make a query over a thousand models a thousand statements. So entities that were found side
+by side form a cohort, and the loader reads for all of it what one of them needs. The groups of all
+models of a cohort form a cohort again, and so on: a query costs a few statements a level, not an
+entity.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
-from mlcat_ingest.catalog.store.lineage import LineagePage, LineageWish, lineage
+from mlcat_ingest.catalog.store.graph import LineagePage, LineageQuery, lineage
 from mlcat_ingest.catalog.store.store import Store
 
 NEIGHBOURS: Final = 1_000
@@ -24,7 +24,7 @@ EDGES_AT_ONCE: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Which edges of an entity are asked for, and which page of them."""
+    """A query for a page of the edges of an entity."""
 
     relationships: frozenset[str]
     direction: Direction
@@ -37,7 +37,7 @@ Pick = Callable[[Mapping[str, Any]], Iterable[str]]
 """Takes an aspect and gives the URNs of one of its fields."""
 
 Aspects = Mapping[str, AspectVersion]
-"""What is stored of one entity, by aspect name."""
+"""The stored aspects of one entity, by name."""
 
 Members = Sequence[str] | Callable[[], Iterable[str]]
 
@@ -62,7 +62,7 @@ class Loader:
         if missing := [urn for urn in urns if urn not in self._whole]:
             self._whole.update(self._read(missing, None))
 
-    def load_one(self, urns: Collection[str], aspect: str) -> None:
+    def load_aspect(self, urns: Collection[str], aspect: str) -> None:
         """Load one aspect of those of `urns` that are not loaded yet."""
         if missing := [urn for urn in urns if not self.holds(urn, aspect)]:
             self._single.setdefault(aspect, {}).update(self._read(missing, {aspect}))
@@ -103,26 +103,24 @@ class Loader:
 class Cohort:
     """Entities that were found side by side and are loaded together."""
 
-    __slots__ = ("_asked", "_children", "_lineage", "_members", "_places", "_related", "loader")
+    __slots__ = ("_children", "_lineage", "_members", "_places", "_related", "_requested", "loader")
 
     def __init__(self, loader: Loader, members: Members) -> None:
         """Make a cohort of `members`, URNs or a function that finds them when they are needed."""
         self.loader = loader
         self._members = members
         self._places: dict[str, int] | None = None
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._children: dict[tuple[str, str], Cohort] = {}
         self._related: dict[Edges, dict[str, RelatedPage]] = {}
-        self._lineage: dict[LineageWish, dict[str, LineagePage]] = {}
+        self._lineage: dict[LineageQuery, dict[str, LineagePage]] = {}
 
     def child(self, aspect: str, field: str, pick: Pick) -> "Cohort":
         """Return the cohort of what `field` of `aspect` refers to, in all members together."""
         key = (aspect, field)
-        made = self._children.get(key)
-        if made is None:
-            made = Cohort(self.loader, lambda: self._referred(aspect, pick))
-            self._children[key] = made
-        return made
+        if key not in self._children:
+            self._children[key] = Cohort(self.loader, lambda: self._referenced_urns(aspect, pick))
+        return self._children[key]
 
     def members(self) -> Sequence[str]:
         """Return the URNs of the cohort, each once."""
@@ -130,7 +128,7 @@ class Cohort:
             self._members = list(dict.fromkeys(self._members()))
         return self._members
 
-    def _referred(self, aspect: str, pick: Pick) -> Iterable[str]:
+    def _referenced_urns(self, aspect: str, pick: Pick) -> Iterable[str]:
         for urn in self.members():
             if (stored := self.aspect(urn, aspect)) is not None:
                 yield from pick(stored.value)
@@ -154,9 +152,9 @@ class Cohort:
         loader = self.loader
         if not loader.holds(urn, aspect):
             neighbours = self._neighbours(urn)
-            self._asked.add(aspect)
-            if len(self._asked) == 1 and len(neighbours) > 1:
-                loader.load_one(neighbours, aspect)
+            self._requested.add(aspect)
+            if len(self._requested) == 1 and len(neighbours) > 1:
+                loader.load_aspect(neighbours, aspect)
             else:
                 loader.load_whole(neighbours)
         return loader.aspect(urn, aspect)
@@ -172,12 +170,12 @@ class Cohort:
             self.loader.load_existence(self._neighbours(urn))
         return self.loader.exists(urn) is True
 
-    def related(self, urn: str, edges: Edges) -> RelatedPage:
+    def related_page(self, urn: str, edges: Edges) -> RelatedPage:
         """Return a page of the edges of one of the members, and read its neighbours' with it."""
         pages = self._related.setdefault(edges, {})
         if urn not in pages:
             pages.update(
-                self.loader.store.related(
+                self.loader.store.related_entities(
                     self._neighbours(urn, _at_once(edges.count)),
                     edges.relationships,
                     edges.direction,
@@ -188,13 +186,13 @@ class Cohort:
             )
         return pages[urn]
 
-    def lineage(self, urn: str, wish: LineageWish) -> LineagePage:
+    def lineage_page(self, urn: str, query: LineageQuery) -> LineagePage:
         """Return a page of the lineage of one of the members, and read its neighbours' with it."""
-        pages = self._lineage.setdefault(wish, {})
+        pages = self._lineage.setdefault(query, {})
         if urn not in pages:
-            neighbours = self._neighbours(urn, _at_once(wish.count))
+            neighbours = self._neighbours(urn, _at_once(query.count))
             store = self.loader.store
-            pages.update(store.read(lambda connection: lineage(connection, neighbours, wish)))
+            pages.update(store.read(lambda connection: lineage(connection, neighbours, query)))
         return pages[urn]
 
 

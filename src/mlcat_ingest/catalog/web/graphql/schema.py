@@ -1,11 +1,13 @@
-"""The executable schema: the SDL with the resolver tables attached."""
+"""The executable schema: the SDL files as one document, with the resolver tables attached."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any, Final
 
 from graphql import (
+    DocumentNode,
     GraphQLEnumType,
     GraphQLError,
     GraphQLField,
@@ -15,50 +17,50 @@ from graphql import (
     GraphQLScalarType,
     GraphQLSchema,
     GraphQLUnionType,
+    InterfaceTypeDefinitionNode,
     IntValueNode,
+    ObjectTypeDefinitionNode,
     ValueNode,
     build_ast_schema,
     get_named_type,
+    parse,
 )
 
-from mlcat_ingest.catalog.web.graphql.definitions import schema_document
+from mlcat_ingest.catalog.web.graphql.entities import ENTITY, LOOK_UPS, custom_properties
+from mlcat_ingest.catalog.web.graphql.entity_types import BOXES, TYPES
+from mlcat_ingest.catalog.web.graphql.governance import GOVERNED, PROPERTY_VALUES, RECORDS
+from mlcat_ingest.catalog.web.graphql.lineage import LINEAGE, LINEAGE_SEARCH
+from mlcat_ingest.catalog.web.graphql.mutations import MUTATIONS
 from mlcat_ingest.catalog.web.graphql.nodes import Node
-from mlcat_ingest.catalog.web.graphql.resolvers.assets import ASSETS
-from mlcat_ingest.catalog.web.graphql.resolvers.common import Fields, Resolver, plain
-from mlcat_ingest.catalog.web.graphql.resolvers.entities import ENTITY
-from mlcat_ingest.catalog.web.graphql.resolvers.governance import GOVERNED, PROPERTY_VALUES, RECORDS
-from mlcat_ingest.catalog.web.graphql.resolvers.lineage import LINEAGE
-from mlcat_ingest.catalog.web.graphql.resolvers.lineage_search import LINEAGE_SEARCH
-from mlcat_ingest.catalog.web.graphql.resolvers.metadata_tests import METADATA_TESTS
-from mlcat_ingest.catalog.web.graphql.resolvers.ml import BOXES, ML
-from mlcat_ingest.catalog.web.graphql.resolvers.roots import LOOK_UPS
-from mlcat_ingest.catalog.web.graphql.resolvers.search import SEARCH
-from mlcat_ingest.catalog.web.graphql.resolvers.service import SERVICE
-from mlcat_ingest.catalog.web.graphql.resolvers.tags import TAGS
-from mlcat_ingest.catalog.web.graphql.resolvers.versions import VERSIONED, VERSIONS
+from mlcat_ingest.catalog.web.graphql.resolvers import Fields, Resolver, associated_urn, plain
+from mlcat_ingest.catalog.web.graphql.search import SEARCH
 
 _TABLES: Final[Sequence[Mapping[str, Fields]]] = (
-    {"Query": LOOK_UPS},
-    ML,
-    ASSETS,
+    {"Query": LOOK_UPS, "Mutation": MUTATIONS},
+    TYPES,
     RECORDS,
-    VERSIONS,
-    TAGS,
     SEARCH,
     LINEAGE_SEARCH,
-    METADATA_TESTS,
-    SERVICE,
 )
 """Object type and field to resolver, a table a subject."""
 
-_ENTITY_FIELDS: Final[Fields] = {**ENTITY, **GOVERNED, **LINEAGE, **VERSIONED}
-"""What any entity may have: the resolver of a field that no table names for its type."""
+_ENTITY_FIELDS: Final[Fields] = {**ENTITY, **GOVERNED, **LINEAGE}
+"""The resolvers of entities' fields, for types whose table does not name the field."""
+
+_RECORD_FIELDS: Final[Fields] = {
+    "customProperties": custom_properties,
+    "associatedUrn": associated_urn,
+}
+"""The resolvers of records' fields that are the same in every type."""
 
 _BOXED: Final[Mapping[str, Mapping[str, str]]] = {
     "HyperParameterValueType": BOXES,
     "PropertyValue": PROPERTY_VALUES,
 }
 """Union of values, and the only field that a member has, to the member's type."""
+
+_UNANSWERED: Final = "unanswered"
+"""The directive of the fields that are always null."""
 
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -98,30 +100,39 @@ def _attach(owner: GraphQLObjectType, fields: Fields) -> None:
 
 
 def _complete(owner: GraphQLObjectType) -> None:
-    """Give the fields of an entity the common resolvers, and enum fields their guard."""
+    """Give fields without a resolver the common one, and enum fields their check of values."""
     is_entity = any(interface.name == "Entity" for interface in owner.interfaces)
     for name, field in owner.fields.items():
+        if _is_unanswered(field):
+            field.resolve = _null
         if is_entity and field.resolve is None:
             if name not in _ENTITY_FIELDS:
                 raise TypeError(f"no resolver for {owner.name}.{name}")
             field.resolve = _ENTITY_FIELDS[name]
-        if isinstance(get_named_type(field.type), GraphQLEnumType) and not owner.name.startswith(
-            "__"
-        ):
-            field.resolve = _known_value(field)
+        elif field.resolve is None and name in _RECORD_FIELDS:
+            field.resolve = _RECORD_FIELDS[name]
+        enum = get_named_type(field.type)
+        if isinstance(enum, GraphQLEnumType) and not owner.name.startswith("__"):
+            field.resolve = _enum_resolver(field.resolve or plain, enum)
 
 
-def _known_value(field: GraphQLField) -> Resolver:
+def _is_unanswered(field: GraphQLField) -> bool:
+    directives = field.ast_node.directives if field.ast_node else ()
+    return any(directive.name.value == _UNANSWERED for directive in directives)
+
+
+def _null(_source: object, _info: GraphQLResolveInfo, **_arguments: object) -> None:
+    """Return nothing, whatever is stored."""
+
+
+def _enum_resolver(resolve: Resolver, enum: GraphQLEnumType) -> Resolver:
     """Let stored text that the enum lacks read as null, not as an error of the whole field."""
-    enum = get_named_type(field.type)
-    known = frozenset(enum.values) if isinstance(enum, GraphQLEnumType) else frozenset()
-    resolve = field.resolve or plain
 
-    def guarded(source: Any, info: GraphQLResolveInfo) -> Any:
+    def resolve_enum(source: Any, info: GraphQLResolveInfo) -> Any:
         value = resolve(source, info)
-        return value if isinstance(value, str) and value in known else None
+        return value if isinstance(value, str) and value in enum.values else None
 
-    return guarded
+    return resolve_enum
 
 
 def _type_name(
@@ -153,9 +164,37 @@ def _long_literal(node: ValueNode, _variables: object = None) -> int:
 def _make_long(scalar: object) -> None:
     if not isinstance(scalar, GraphQLScalarType):
         raise TypeError("the schema has no scalar Long")
-    for name, function in (
-        ("serialize", _long),
-        ("parse_value", _long),
-        ("parse_literal", _long_literal),
-    ):
-        setattr(scalar, name, function)
+    # mypy takes an assignment to a method for a mistake.
+    vars(scalar).update(serialize=_long, parse_value=_long, parse_literal=_long_literal)
+
+
+def schema_document() -> DocumentNode:
+    """Return the definitions of every file, each object type with the fields of its interfaces.
+
+    SDL has no inheritance: a type has to repeat what its interfaces declare. In our files a field
+    that many types share stands once, at the interface, and is copied here. A field that
+    a type declares itself stays as it is.
+    """
+    folder = files("mlcat_ingest.catalog.web.graphql") / "sdl"
+    texts = [
+        file.read_text("utf-8")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".graphql")
+    ]
+    definitions = parse("\n".join(texts), no_location=True).definitions
+    inherited = {
+        definition.name.value: definition.fields
+        for definition in definitions
+        if isinstance(definition, InterfaceTypeDefinitionNode)
+    }
+    for definition in definitions:
+        if isinstance(definition, ObjectTypeDefinitionNode):
+            own = {field.name.value for field in definition.fields}
+            handed_down = (
+                field
+                for interface in definition.interfaces
+                for field in inherited.get(interface.name.value, ())
+                if field.name.value not in own
+            )
+            definition.fields = (*handed_down, *definition.fields)
+    return DocumentNode(definitions=definitions)

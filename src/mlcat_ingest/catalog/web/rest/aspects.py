@@ -1,102 +1,102 @@
-"""`/aspects`: writing proposals, and reading one aspect of one entity."""
+"""`/aspects`: writing proposals, reading one aspect, and the events of timeseries aspects."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
-from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.schema.values import TimeseriesEvent
+from mlcat_ingest.catalog.search.request import Alternatives, Condition, Criterion
 from mlcat_ingest.catalog.store.prepare import check_urn
-from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.reads import count_aspect
+from mlcat_ingest.catalog.store.timeseries import Span, read_events
 from mlcat_ingest.catalog.web.http import Call
-from mlcat_ingest.catalog.web.params import json_list, json_object, required, whole
+from mlcat_ingest.catalog.web.params import (
+    flag,
+    json_list,
+    json_object,
+    required_text,
+    urn_pattern,
+    whole,
+)
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
+    FLAG,
     OBJECT,
     TEXT,
+    URN,
     WHOLE,
     Endpoint,
     Parameter,
+    Resource,
+    Schema,
     action,
     array,
     record,
     ref,
-    value_of,
 )
-from mlcat_ingest.catalog.web.rest.escapes import unescape_envelope
-from mlcat_ingest.catalog.web.rest.proposals import read_proposal
-from mlcat_ingest.catalog.web.rest.writes import placed
+from mlcat_ingest.catalog.web.rest.filters import read_filter
+from mlcat_ingest.catalog.web.rest.proposals import item_position, read_proposal, unescape_envelope
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import record_name
 
+_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false", True, False, None]}}
+_TIMES: Final[Mapping[str, Schema]] = {"startTimeMillis": WHOLE, "endTimeMillis": WHOLE}
 
-class Aspects:
-    """The endpoints of `/aspects` that write proposals and read single aspects."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
-        """Read and write `store`."""
-        self._store = store
-        self._limits = limits
+class Aspects(Resource):
+    """The endpoints of `/aspects`."""
 
-    def endpoints(self) -> Sequence[Endpoint]:
-        """Return the endpoints."""
-        asynchronous = {"enum": ["true", "false", True, False, None]}
-        single = record("proposal", proposal=ref("Proposal"), **{"async": asynchronous})
-        batch = record("proposals", proposals=array(ref("Proposal")), **{"async": asynchronous})
-        return (
-            action(
-                "/aspects",
-                "ingestProposal",
-                self.ingest_proposal,
-                client=CONNECTOR,
-                body=single,
-                returns=value_of(TEXT),
-                refuses=(422,),
-            ),
-            action(
-                "/aspects",
-                "ingestProposalBatch",
-                self.ingest_proposal_batch,
-                client=CONNECTOR,
-                body=batch,
-                returns=value_of(TEXT),
-                refuses=(422,),
-            ),
-            Endpoint(
-                "GET",
-                "/aspects/{urn}",
-                self.get,
-                {200: record("version", "aspect", version=WHOLE, aspect=OBJECT)},
-                (404,),
-                (
-                    Parameter("urn", "The entity.", place="path"),
-                    Parameter("aspect", "The name of the aspect.", required=True),
-                    Parameter("version", "0 for the latest, 1 for the oldest.", WHOLE),
-                ),
-                client=CONNECTOR,
-            ),
-        )
-
-    def ingest_proposal(self, call: Call) -> dict[str, Any]:
+    @action(
+        "/aspects",
+        "ingestProposal",
+        client=CONNECTOR,
+        body=record("proposal", proposal=ref("Proposal"), **_ASYNC),
+        returns=TEXT,
+        refuses=(422,),
+    )
+    def ingest_proposal(self, call: Call) -> str:
         """Write one proposal; the reply means that it is stored, whatever `async` says."""
         proposal = json_object(call.json()).get("proposal")
         if proposal is None:
             raise BadRequestError("proposal: the parameter is missing")
         written = self._store.write([read_proposal(unescape_envelope(proposal))])
-        return {"value": written[0].urn}
+        return written[0].urn
 
-    def ingest_proposal_batch(self, call: Call) -> dict[str, Any]:
+    @action(
+        "/aspects",
+        "ingestProposalBatch",
+        client=CONNECTOR,
+        body=record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
+        returns=TEXT,
+        refuses=(422,),
+    )
+    def ingest_proposal_batch(self, call: Call) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
         params = json_object(call.json())
         if "proposals" not in params:
             raise BadRequestError("proposals: the parameter is missing")
         proposals = json_list(params["proposals"], "proposals", self._limits.proposals)
-        with placed("proposals"):
+        with item_position("proposals"):
             self._store.write([read_proposal(p, at) for at, p in enumerate(proposals)])
-        return {"value": "success"}
+        return "success"
 
+    @Endpoint(
+        "GET",
+        "/aspects/{urn}",
+        {200: record("version", "aspect", version=WHOLE, aspect=OBJECT)},
+        (404,),
+        (
+            Parameter("urn", "The entity.", place="path"),
+            Parameter("aspect", "The name of the aspect.", required=True),
+            Parameter("version", "0 for the latest, 1 for the oldest.", WHOLE),
+        ),
+        client=CONNECTOR,
+    )
     def get(self, call: Call) -> dict[str, Any]:
         """Read one aspect, its latest version or an archived one, keyed by its record's name."""
         urn = call.urn_after("/aspects/")
-        aspect = required(call.query, "aspect")
+        aspect = required_text(call.query, "aspect")
         version = whole(call.query, "version")
         check_urn(urn)
         found = self._store.get_version(urn, aspect, version)
@@ -105,8 +105,154 @@ class Aspects:
             raise NotFoundError(f"{urn} has no {which}")
         return {"version": version, "aspect": {record_name_of(aspect): found.value}}
 
+    @action(
+        "/aspects",
+        "getTimeseriesAspectValues",
+        client="SDK DataHubGraph.get_timeseries_values",
+        reads=True,
+        body=record(
+            *("urn", "aspect"),
+            urn=URN,
+            entity=TEXT,
+            aspect=TEXT,
+            limit=WHOLE,
+            latestValue=FLAG,
+            filter=ref("Filter"),
+            **_TIMES,
+        ),
+        returns=record("values", values=array(record("aspect", aspect=OBJECT))),
+    )
+    def get_values(self, call: Call) -> dict[str, Any]:
+        """Read the events of a timeseries aspect of one entity, the newest first."""
+        params = json_object(call.json())
+        urn, aspect = required_text(params, "urn"), required_text(params, "aspect")
+        entity_type = check_urn(urn)
+        limit = 1 if flag(params, "latestValue") else whole(params, "limit", 100)
+        limit = min(limit, self._limits.page_size)
+        wanted = read_filter(params.get("filter"))
+        events = self._events(urn, Span(aspect, *time_range(params)), wanted, limit)
+        return {
+            "entityName": entity_type,
+            "aspectName": aspect,
+            "limit": limit,
+            "values": [_event_item(aspect, event) for event in events],
+        }
+
+    def _events(
+        self, urn: str, span: Span, wanted: Alternatives, limit: int
+    ) -> Sequence[TimeseriesEvent]:
+        """Return the newest events that match; of the newest ten thousand, where there are more."""
+        read = limit
+        while True:
+            found = self._store.read(partial(read_events, urns=[urn], span=span, limit=read))[urn]
+            matching = [event for event in found if matches(event.value, wanted)]
+            # A filter may leave too few: twice as many are read until there are enough.
+            if len(matching) >= limit or len(found) < read or read >= self._limits.page_size:
+                return matching[:limit]
+            read = min(2 * read, self._limits.page_size)
+
+    @action(
+        "/aspects",
+        "getCount",
+        client="SDK DataHubGraph.get_aspect_counts",
+        reads=True,
+        body=record("aspect", aspect=TEXT, urnLike=TEXT),
+        returns=WHOLE,
+    )
+    def get_count(self, call: Call) -> int:
+        """Count the entities that have an aspect, of those whose URNs are like an SQL pattern."""
+        params = json_object(call.json())
+        aspect, pattern = required_text(params, "aspect"), urn_pattern(params, "urnLike")
+        return self._store.read(lambda connection: count_aspect(connection, aspect, pattern))
+
 
 def record_name_of(aspect: str) -> str:
     """Return the full record name of an aspect, a made-up one for an aspect we do not know."""
     known = record_name(aspect)
     return known or f"com.linkedin.metadata.aspect.{aspect[:1].upper()}{aspect[1:]}"
+
+
+_TEXTS: Final[Mapping[Condition, Callable[[str, str], bool]]] = {
+    Condition.EQUAL: str.__eq__,
+    Condition.IN: str.__eq__,
+    Condition.IEQUAL: lambda found, value: found.lower() == value.lower(),
+    Condition.CONTAIN: str.__contains__,
+    Condition.START_WITH: str.startswith,
+    Condition.END_WITH: str.endswith,
+}
+_NUMBERS: Final[Mapping[Condition, Callable[[float, float], bool]]] = {
+    Condition.GREATER_THAN: float.__gt__,
+    Condition.GREATER_THAN_OR_EQUAL_TO: float.__ge__,
+    Condition.LESS_THAN: float.__lt__,
+    Condition.LESS_THAN_OR_EQUAL_TO: float.__le__,
+}
+
+
+def matches(event: Mapping[str, Any], any_of: Alternatives) -> bool:
+    """Return whether an event satisfies one of the alternatives; all events do if there is none.
+
+    Raises:
+        BadRequestError: a criterion has a condition that events cannot be compared by.
+    """
+    return not any_of or any(all(_holds(event, one) for one in some) for some in any_of)
+
+
+def _holds(event: Mapping[str, Any], criterion: Criterion) -> bool:
+    path = criterion.field.removesuffix(".keyword").split(".")
+    found = list(_texts(event, path))
+    if criterion.condition is Condition.EXISTS:
+        return bool(found) is not criterion.negated
+    if criterion.condition not in _TEXTS and criterion.condition not in _NUMBERS:
+        raise BadRequestError(f"filter: events cannot be compared by {criterion.condition.value}")
+    is_match = any(
+        _compare(criterion.condition, text, value) for text in found for value in criterion.values
+    )
+    return is_match is not criterion.negated
+
+
+def _compare(condition: Condition, text: str, value: str) -> bool:
+    if condition in _TEXTS:
+        return _TEXTS[condition](text, value)
+    try:
+        return _NUMBERS[condition](float(text), float(value))
+    except ValueError:
+        return False
+
+
+def _texts(value: Any, path: list[str]) -> Iterator[str]:
+    """Yield what is at the end of `path`, through lists, as text."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item, path)
+    elif path:
+        if isinstance(value, dict) and path[0] in value:
+            yield from _texts(value[path[0]], path[1:])
+    elif isinstance(value, str):
+        yield value
+    elif value is not None:
+        yield dumps(value).decode()
+
+
+def time_range(params: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the first and the last moment of `params`, in milliseconds; None is without bound.
+
+    Raises:
+        BadRequestError: one of them is no whole number.
+    """
+    first, last = (
+        None if params.get(name) is None else whole(params, name)
+        for name in ("startTimeMillis", "endTimeMillis")
+    )
+    return first, last
+
+
+def _event_item(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:
+    # DataHub's command line takes away `name`, `type` and `version`, so they have to be there.
+    content = {
+        "name": aspect,
+        "type": "TIMESERIES",
+        "version": 0,
+        "value": dumps(event.value).decode(),
+        "contentType": "application/json",
+    }
+    return {"aspect": content, "systemMetadata": dict(event.system_metadata)}

@@ -1,14 +1,20 @@
-"""What an endpoint is: one row of the table that makes the routes and the document of the service.
+"""An endpoint: one row of the table that makes the routes and the OpenAPI document of the service.
 
 A row is declared beside the function that answers it; its summary is that function's docstring.
 An endpoint that no client calls has no row.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
+from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.schema.values import Change
+from mlcat_ingest.catalog.search.request import Condition
+from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import Call, Work
+
+Method = TypeVar("Method", bound=Callable[..., object])
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema, as OpenAPI 3.1 has it."""
@@ -21,9 +27,9 @@ READING_METHODS: Final = frozenset({"GET", "HEAD"})
 CONNECTOR: Final = "connector"
 """The client `mlcat_ingest.client`."""
 INTERFACE: Final = "interface"
-"""Whoever is written against the service interface, or against a DataHub server's."""
+"""A client that is written against the service interface, or against a DataHub server's."""
 OPERATOR: Final = "operator"
-"""Whoever runs the catalog: monitoring, and tools that read OpenAPI documents."""
+"""Monitoring of a catalog, and tools that read OpenAPI documents."""
 OBJECT: Final[Schema] = {"type": "object"}
 URN: Final[Schema] = {"type": "string", "pattern": "^urn:li:[A-Za-z][A-Za-z0-9]*:"}
 
@@ -44,11 +50,6 @@ def record(*required: str, **properties: Schema) -> Schema:
     return schema | ({"required": list(required)} if required else {})
 
 
-def value_of(schema: Schema) -> Schema:
-    """Return the schema of what a Rest.li action answers, its result in `value`."""
-    return record("value", value=schema)
-
-
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter in the query or in the path of a request."""
@@ -60,44 +61,56 @@ class Parameter:
     required: bool = False
 
 
+def _unbound(_call: Call) -> object:
+    raise NotImplementedError("the endpoint belongs to no resource")
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint.
+    """One endpoint; as a decorator it marks the method of a `Resource` that answers it.
 
     Attributes:
         method: the HTTP method.
         path: the path, its parameters in braces, without the prefix of a gateway.
-        work: what answers it.
         answers: the successes, by HTTP status, each with the schema of its body; None is none.
         refuses: the statuses of errors beyond those that every endpoint may answer with.
         parameters: the parameters in the path and in the query.
-        client: one who calls it: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command
-            line with what calls it: `SDK <class>.<method>`, `CLI <command>`.
         body: the schema of the request's body; None where it takes none.
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
+        work: the function that answers it.
+        client: one who calls it: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command
+            line with what calls it: `SDK <class>.<method>`, `CLI <command>`.
     """
 
     method: str
     path: str
-    work: Work
     answers: Mapping[int, Schema | None]
     refuses: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     body: Schema | None = None
     action: str | None = None
     reads: bool = False
+    work: Work = _unbound
     client: str = field(kw_only=True)
 
+    def __call__(self, work: Method) -> Method:
+        """Mark `work` as the method that answers this endpoint."""
+        vars(work)["endpoint"] = self
+        return work
+
     def answer(self, call: Call) -> object:
-        """Return what the endpoint answers to `call`.
+        """Return what the endpoint answers to `call`; a Rest.li action answers in `value`.
 
         Raises:
             ForbiddenError: the endpoint writes, and the request may not.
         """
         if not self.reads and self.method not in READING_METHODS:
             call.check_may_write()
-        return self.work(call)
+        result = self.work(call)
+        if self.action is None:
+            return result
+        return {} if result is None else {"value": result}
 
     @property
     def name(self) -> str:
@@ -114,23 +127,159 @@ class Endpoint:
 def action(
     path: str,
     name: str,
-    work: Work,
     *,
     client: str,
     body: Schema,
-    returns: Schema | None,
+    returns: Schema | None = None,
     refuses: tuple[int, ...] = (),
     reads: bool = False,
 ) -> Endpoint:
-    """Return the row of a Rest.li action: a POST whose query parameter `action` names it."""
-    return Endpoint(
-        "POST",
-        path,
-        work,
-        {200: returns},
-        refuses,
-        client=client,
-        body=body,
-        action=name,
-        reads=reads,
-    )
+    """Return the row of a Rest.li action: a POST whose query parameter `action` names it.
+
+    `returns` is the schema of its result; None is an empty object.
+    """
+    answer = OBJECT if returns is None else record("value", value=returns)
+    return Endpoint("POST", path, {200: answer}, refuses, (), body, name, reads, client=client)
+
+
+class Resource:
+    """Endpoints that belong together: the methods that an `Endpoint` marks."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        """Answer from `store` within `limits`."""
+        self._store = store
+        self._limits = limits
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Return the endpoints, in the order of their methods."""
+        return [
+            replace(vars(method)["endpoint"], work=getattr(self, name))
+            for name, method in vars(type(self)).items()
+            if callable(method) and "endpoint" in vars(method)
+        ]
+
+
+def page_of_schema(name: str, items: Schema) -> Schema:
+    """Return the schema of a page of a list, whose `items` stand under `name`."""
+    numbers = ("start", "count", "total")
+    return record(name, *numbers, **{name: array(items)}, **dict.fromkeys(numbers, WHOLE))
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _entity(aspect: Schema) -> Schema:
+    """Return the schema of an entity whose every member but `urn` is an `aspect`."""
+    return {**record("urn", urn=URN), "additionalProperties": aspect}
+
+
+_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+_PATCH_STEP: Final = record(
+    *("op", "path"),
+    op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
+    path=TEXT,
+    value={},
+)
+_PATCH: Final[Schema] = {
+    "anyOf": [
+        array(ref("PatchStep")),
+        record(
+            "patch",
+            patch=array(ref("PatchStep")),
+            arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
+            forceGenericPatch=FLAG,
+        ),
+    ]
+}
+_CONTENT: Final = record(
+    *("value", "contentType"),
+    value=TEXT,
+    contentType={"enum": ["application/json", "application/json-patch+json"]},
+)
+_PROPOSAL: Final = record(
+    *("entityType", "entityUrn"),
+    entityType=TEXT,
+    entityUrn=URN,
+    changeType={"type": "string", "enum": list(get_args(Change))},
+    aspectName=_nullable(TEXT),
+    aspect={"anyOf": [ref("AspectText"), OBJECT]},
+    headers=_nullable(_TEXTS),
+    systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
+)
+_SYSTEM_METADATA: Final = record(
+    lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
+)
+_CRITERION: Final = record(
+    "field",
+    field=TEXT,
+    value=TEXT,
+    values=array(TEXT),
+    condition={"type": "string", "enum": [condition.value for condition in Condition]},
+    negated=FLAG,
+)
+
+COMPONENTS: Final[Mapping[str, Schema]] = {
+    "RestliError": record(
+        *("exceptionClass", "message", "status"), exceptionClass=TEXT, message=TEXT, status=WHOLE
+    ),
+    "OpenApiError": record(*("error", "message"), error=TEXT, message=TEXT),
+    "Proposal": _PROPOSAL,
+    "AspectText": _CONTENT,
+    "SystemMetadata": _SYSTEM_METADATA,
+    "Snapshot": record("value", value=OBJECT),
+    "PatchStep": _PATCH_STEP,
+    "Patch": _PATCH,
+    "AspectValue": record("value", value=OBJECT, systemMetadata=ref("SystemMetadata")),
+    "AspectWrite": record(
+        "value",
+        value=OBJECT,
+        systemMetadata=_nullable(ref("SystemMetadata")),
+        headers=_nullable(_TEXTS),
+    ),
+    "AspectPatch": record(
+        "value",
+        value=ref("Patch"),
+        systemMetadata=_nullable(ref("SystemMetadata")),
+        headers=_nullable(_TEXTS),
+    ),
+    "AspectRead": record(headers=_TEXTS),
+    "Entity": _entity(ref("AspectValue")),
+    "EntityWrite": _entity(ref("AspectWrite")),
+    "EntityPatch": _entity(ref("AspectPatch")),
+    "EntityRead": _entity(ref("AspectRead")),
+    "EntityPage": record(
+        *("scrollId", "entities", "totalCount", "facets"),
+        scrollId=_nullable(TEXT),
+        entities=array(ref("Entity")),
+        totalCount=WHOLE,
+        facets=array(OBJECT),
+    ),
+    "EdgePage": record(
+        *("scrollId", "results"),
+        scrollId=_nullable(TEXT),
+        results=array(record("relationshipType", relationshipType=TEXT)),
+    ),
+    "Criterion": _CRITERION,
+    "Filter": record(
+        **{
+            "or": array(record(**{"and": array(ref("Criterion"))})),
+            "and": array(record(criteria=array(ref("Criterion")))),
+        }
+    ),
+    "Scroll": record(
+        entities=array(TEXT),
+        aspects=array(TEXT),
+        filter=ref("Filter"),
+        sortCriteria=array(
+            record(
+                "field", field=TEXT, order={"type": "string", "enum": ["ASCENDING", "DESCENDING"]}
+            )
+        ),
+    ),
+}
+
+
+def error_schema(*, is_openapi: bool) -> Mapping[str, Any]:
+    """Return the reference to the schema of errors of a family of endpoints."""
+    return ref("OpenApiError" if is_openapi else "RestliError")

@@ -1,43 +1,59 @@
-"""`/entitiesV2` and `/entities`: reading, finding and deleting whole entities."""
+"""`/entitiesV2` and `/entities`: reading, finding and deleting entities, and writing snapshots.
 
-from collections.abc import Mapping, Sequence
+Snapshots are DataHub's older form of an entity, which `ingest` and `batchIngest` take.
+Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
+`com.linkedin.metadata.snapshot.*`.
+"""
+
+from collections.abc import Mapping
 from typing import Any, Final
 
-from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import AspectVersion
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from mlcat_ingest.catalog.schema.values import AspectVersion, Write
 from mlcat_ingest.catalog.search.request import MATCH_ALL, SearchRequest
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.references import delete_references, find_references
-from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, delete_events
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
+    check_count,
     flag,
+    json_list,
     json_object,
+    json_type,
     optional,
     page_of,
     query_list,
-    required,
+    required_text,
 )
+from mlcat_ingest.catalog.web.rest.aspects import time_range
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
     FLAG,
+    INTERFACE,
     OBJECT,
     TEXT,
     URN,
     WHOLE,
     Endpoint,
     Parameter,
+    Resource,
     Schema,
     action,
     array,
     record,
     ref,
-    value_of,
 )
 from mlcat_ingest.catalog.web.rest.filters import read_filter
-from mlcat_ingest.catalog.web.rest.timeseries import time_range
-from mlcat_ingest.metadata.registry import key_aspect
+from mlcat_ingest.catalog.web.rest.proposals import (
+    aspects_of_record,
+    expect_object,
+    item_position,
+    make_write,
+    read_items,
+)
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.registry import allows, key_aspect
 
 _PAGE: Final[Mapping[str, Schema]] = {"start": WHOLE, "count": WHOLE}
 _SEARCH: Final = record(
@@ -57,53 +73,19 @@ _DELETED: Final = record(
 )
 
 
-class Entities:
-    """The endpoints that read, find and delete whole entities."""
+class Entities(Resource):
+    """The endpoints that read, find and delete whole entities, and write snapshots."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
-        """Read and write `store`."""
-        self._store = store
-        self._limits = limits
-
-    def endpoints(self) -> Sequence[Endpoint]:
-        """Return the endpoints."""
-        return (
-            Endpoint(
-                *("GET", "/entitiesV2/{urn}", self.get, {200: record("urn", "aspects", urn=URN)}),
-                parameters=(
-                    Parameter("urn", "The entity.", place="path", required=True),
-                    Parameter("aspects", "Only these: `List(a,b)`."),
-                ),
-                client=CONNECTOR,
-            ),
-            action(
-                *("/entities", "delete", self.delete),
-                client=CONNECTOR,
-                body=_DELETION,
-                returns=value_of(_DELETED),
-            ),
-            action(
-                *("/entities", "search", self.search),
-                client="SDK DataHubGraph.get_search_results",
-                reads=True,
-                body=_SEARCH,
-                returns=value_of(_FOUND),
-            ),
-            action(
-                *("/entities", "deleteReferences", self.delete_references),
-                client="SDK DataHubGraph.delete_references_to_urn",
-                body=record("urn", urn=URN, dryRun=FLAG),
-                returns=value_of(record("total", total=WHOLE, relatedAspects=array(OBJECT))),
-            ),
-            action(
-                *("/entities", "listUrns", self.list_urns),
-                client="SDK DataHubGraph.list_all_entity_urns",
-                reads=True,
-                body=record("entity", entity=TEXT, **_PAGE),
-                returns=value_of(record("entities", entities=array(URN), total=WHOLE, **_PAGE)),
-            ),
-        )
-
+    @Endpoint(
+        "GET",
+        "/entitiesV2/{urn}",
+        {200: record("urn", "aspects", urn=URN)},
+        parameters=(
+            Parameter("urn", "The entity.", place="path", required=True),
+            Parameter("aspects", "Only these: `List(a,b)`."),
+        ),
+        client=CONNECTOR,
+    )
     def get(self, call: Call) -> dict[str, Any]:
         """Read all aspects of an entity, or those of `aspects=List(a,b)`.
 
@@ -113,65 +95,37 @@ class Entities:
         entity_type = check_urn(urn)
         wanted = query_list(call.query, "aspects") or None
         found = self._store.get_many([urn], wanted).get(urn)
-        aspects = {name: _enveloped(name, stored) for name, stored in (found or {}).items()}
+        aspects = {name: _envelope(name, stored) for name, stored in (found or {}).items()}
         if found is None:
             name, value = key_aspect(urn)
             aspects[name] = {"name": name, "type": "VERSIONED", "version": 0, "value": value}
         return {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
+    @action("/entities", "delete", client=CONNECTOR, body=_DELETION, returns=_DELETED)
     def delete(self, call: Call) -> dict[str, Any]:
         """Delete an entity with all it has, or the events of one of its timeseries aspects.
 
         An entity that does not exist counts no rows.
         """
         params = json_object(call.json())
-        urn = required(params, "urn")
+        urn = required_text(params, "urn")
         check_urn(urn)
         aspect = optional(params, "aspectName")
         if aspect is not None:
             span = Span(aspect, *time_range(params))
             events = self._store.change(lambda connection: delete_events(connection, urn, span))
-            return {"value": {"urn": urn, "rows": 0, "timeseriesRows": events}}
+            return {"urn": urn, "rows": 0, "timeseriesRows": events}
         gone = self._store.delete(urn)
-        return {"value": {"urn": urn, "rows": gone.rows, "timeseriesRows": gone.timeseries_rows}}
+        return {"urn": urn, "rows": gone.rows, "timeseriesRows": gone.timeseries_rows}
 
-    def delete_references(self, call: Call) -> dict[str, Any]:
-        """Take an entity out of every aspect that names it, or only say which these are."""
-        params = json_object(call.json())
-        urn = required(params, "urn")
-        check_urn(urn)
-        if flag(params, "dryRun"):
-            found = self._store.read(lambda connection: find_references(connection, urn))
-        else:
-            found = delete_references(self._store, urn)
-        return {
-            "value": {
-                "total": found.total,
-                "relatedAspects": [
-                    {
-                        "entity": one.urn,
-                        "relationship": one.relationship,
-                        "aspect": one.aspect,
-                    }
-                    for one in found.first
-                ],
-            }
-        }
-
-    def list_urns(self, call: Call) -> dict[str, Any]:
-        """Read a page of the URNs of one entity type, oldest first."""
-        params = json_object(call.json())
-        start, count = page_of(params, self._limits, count=100)
-        page = self._store.list_urns(required(params, "entity"), start, count)
-        return {
-            "value": {
-                "entities": page.urns,
-                "start": start,
-                "count": len(page.urns),
-                "total": page.total,
-            }
-        }
-
+    @action(
+        "/entities",
+        "search",
+        client="SDK DataHubGraph.get_search_results",
+        reads=True,
+        body=_SEARCH,
+        returns=_FOUND,
+    )
     def search(self, call: Call) -> dict[str, Any]:
         """Find entities of one type by words and a filter; those marked as removed are left out.
 
@@ -184,7 +138,7 @@ class Entities:
         page = self._store.search(
             SearchRequest(
                 query=optional(params, "input") or MATCH_ALL,
-                entity_types=frozenset({required(params, "entity")}),
+                entity_types=frozenset({required_text(params, "entity")}),
                 any_of=read_filter(params.get("filter")),
                 start=start,
                 count=count,
@@ -193,16 +147,94 @@ class Entities:
             )
         )
         return {
-            "value": {
-                "entities": [{"entity": hit.urn} for hit in page.hits],
-                "from": start,
-                "pageSize": count,
-                "numEntities": page.total,
-            }
+            "entities": [{"entity": hit.urn} for hit in page.hits],
+            "from": start,
+            "pageSize": count,
+            "numEntities": page.total,
         }
 
+    @action(
+        "/entities",
+        "deleteReferences",
+        client="SDK DataHubGraph.delete_references_to_urn",
+        body=record("urn", urn=URN, dryRun=FLAG),
+        returns=record("total", total=WHOLE, relatedAspects=array(OBJECT)),
+    )
+    def delete_references(self, call: Call) -> dict[str, Any]:
+        """Take an entity out of every aspect that names it, or only say which these are."""
+        params = json_object(call.json())
+        urn = required_text(params, "urn")
+        check_urn(urn)
+        if flag(params, "dryRun"):
+            found = self._store.read(lambda connection: find_references(connection, urn))
+        else:
+            found = delete_references(self._store, urn)
+        return {
+            "total": found.total,
+            "relatedAspects": [
+                {"entity": one.urn, "relationship": one.relationship, "aspect": one.aspect}
+                for one in found.first
+            ],
+        }
 
-def _enveloped(name: str, stored: AspectVersion) -> dict[str, Any]:
+    @action(
+        "/entities",
+        "listUrns",
+        client="SDK DataHubGraph.list_all_entity_urns",
+        reads=True,
+        body=record("entity", entity=TEXT, **_PAGE),
+        returns=record("entities", entities=array(URN), total=WHOLE, **_PAGE),
+    )
+    def list_urns(self, call: Call) -> dict[str, Any]:
+        """Read a page of the URNs of one entity type, oldest first."""
+        params = json_object(call.json())
+        start, count = page_of(params, self._limits, count=100)
+        page = self._store.list_urns(required_text(params, "entity"), start, count)
+        return {"entities": page.urns, "start": start, "count": len(page.urns), "total": page.total}
+
+    @action(
+        "/entities",
+        "ingest",
+        client="SDK DataHubRestEmitter.emit_mce",
+        body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
+        refuses=(422,),
+    )
+    def ingest(self, call: Call) -> None:
+        """Write all aspects of one snapshot, or none of them."""
+        params = json_object(call.json())
+        if params.get("entity") is None:
+            raise BadRequestError("entity: the parameter is missing")
+        writes = read_snapshot(params["entity"], params.get("systemMetadata"))
+        check_count(writes, "aspects", self._limits.proposals)
+        self._store.write(writes)
+
+    @action(
+        "/entities",
+        "batchIngest",
+        client=INTERFACE,
+        body=record(
+            "entities", entities=array(ref("Snapshot")), systemMetadata=array(ref("SystemMetadata"))
+        ),
+        refuses=(422,),
+    )
+    def batch_ingest(self, call: Call) -> None:
+        """Write all aspects of many snapshots, or none of them."""
+        params = json_object(call.json())
+        if params.get("entities") is None:
+            raise BadRequestError("entities: the parameter is missing")
+        entities = json_list(params["entities"], "entities", self._limits.proposals)
+        metadata = json_list(params.get("systemMetadata") or [], "systemMetadata", len(entities))
+        writes, positions = read_items(
+            "entities",
+            entities,
+            lambda at, entity: read_snapshot(entity, metadata[at] if at < len(metadata) else None),
+        )
+        check_count(writes, "aspects", self._limits.proposals)
+        with item_position("entities", positions):
+            self._store.write(writes)
+
+
+def _envelope(name: str, stored: AspectVersion) -> dict[str, Any]:
     return {
         "name": name,
         "type": "VERSIONED",
@@ -211,3 +243,54 @@ def _enveloped(name: str, stored: AspectVersion) -> dict[str, Any]:
         "created": {"time": stored.modified_ms, "actor": stored.modified_by},
         "systemMetadata": stored.wire_system_metadata(),
     }
+
+
+_SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
+
+
+def read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
+    """Return one write an aspect of a snapshot, `{"value": {"<record>": {"urn", "aspects"}}}`.
+
+    Raises:
+        InvalidProposalError: it is not understood; the sentence names the field.
+    """
+    value = expect_object(expect_object(entity, "entity").get("value"), "entity.value")
+    names = list(value)
+    if len(names) != 1 or not names[0].startswith(_SNAPSHOT):
+        raise InvalidProposalError(
+            f"entity.value: expected one snapshot, {_SNAPSHOT}<type>Snapshot"
+        )
+    snapshot = expect_object(value[names[0]], f"entity.value.{names[0]}")
+    urn, aspects = snapshot.get("urn"), snapshot.get("aspects")
+    if not isinstance(urn, str):
+        raise InvalidProposalError(f"urn: expected a string, not {json_type(urn)}")
+    if not isinstance(aspects, list):
+        raise InvalidProposalError(f"aspects: expected a list, not {json_type(aspects)}")
+    try:
+        entity_type = check_urn(urn)
+    except InvalidUrnError as error:
+        raise InvalidProposalError(f"urn: {error}") from error
+    if not aspects:
+        return [Write(urn, *key_aspect(urn))]
+    return [
+        make_write(
+            urn,
+            *_snapshot_aspect(entity_type, aspect, f"aspects[{at}]"),
+            "UPSERT",
+            system_metadata=system_metadata,
+        )
+        for at, aspect in enumerate(aspects)
+    ]
+
+
+def _snapshot_aspect(entity_type: str, aspect: Any, where: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the value of an aspect that comes under the name of its record."""
+    shown = expect_object(aspect, where)
+    if len(shown) != 1:
+        raise InvalidProposalError(f"{where}: expected one record, not {len(shown)}")
+    [(record_name, value)] = shown.items()
+    named = [name for name in aspects_of_record(record_name) if allows(entity_type, name)]
+    # By convention the name of an aspect is that of its record, its first letter small.
+    simple = record_name.rpartition(".")[2]
+    name = named[0] if len(named) == 1 else f"{simple[:1].lower()}{simple[1:]}"
+    return name, expect_object(value, f"{where}.{record_name}")

@@ -1,8 +1,8 @@
-"""Filters of searches as JSON: alternatives, each a list of criteria that hold together.
+"""Filters of searches, read into criteria.
 
-Source: DataHub's `Filter` in its Rest.li form, `{"or": [{"and": [criterion, ...]}, ...]}`, and in
-the form of OpenAPI v3, `{"and": [{"criteria": [criterion, ...]}, ...]}`, whose outer list means
-alternatives too, whatever it is called.
+A filter is JSON: alternatives, each a list of criteria that hold together. DataHub's Rest.li form
+is `{"or": [{"and": [criterion, ...]}, ...]}`. That of OpenAPI v3 is
+`{"and": [{"criteria": [criterion, ...]}, ...]}`, whose outer list means alternatives too.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.web.params import (
     json_list,
     json_object,
     optional,
-    required,
+    required_text,
     texts,
 )
 
@@ -36,11 +36,11 @@ def read_filter(value: Any, where: str = "filter") -> Alternatives:
     """
     if value is None:
         return ()
-    shown = json_object(value, where)
-    if "criteria" in shown:
-        return (_criteria(shown["criteria"], f"{where}.criteria"),)
-    outer = "or" if shown.get("or") is not None else "and"
-    alternatives = shown.get(outer)
+    content = json_object(value, where)
+    if "criteria" in content:
+        return (_criteria(content["criteria"], f"{where}.criteria"),)
+    outer = "or" if content.get("or") is not None else "and"
+    alternatives = content.get(outer)
     if alternatives is None:
         return ()
     return tuple(
@@ -50,9 +50,9 @@ def read_filter(value: Any, where: str = "filter") -> Alternatives:
 
 
 def _alternative(value: Any, where: str) -> tuple[Criterion, ...]:
-    shown = json_object(value, where)
-    inner = "and" if shown.get("and") is not None else "criteria"
-    return _criteria(shown.get(inner) or [], f"{where}.{inner}")
+    content = json_object(value, where)
+    inner = "and" if content.get("and") is not None else "criteria"
+    return _criteria(content.get(inner) or [], f"{where}.{inner}")
 
 
 def _criteria(value: Any, where: str) -> tuple[Criterion, ...]:
@@ -68,12 +68,12 @@ def read_criterion(value: Any, where: str) -> Criterion:
     Raises:
         BadRequestError: it is not understood; the sentence names the place.
     """
-    shown = json_object(value, where)
+    content = json_object(value, where)
     try:
-        field, condition = required(shown, "field"), _condition(shown)
-        values = texts(shown, SEARCH_VALUES, "values")
-        alone = optional(shown, "value")
-        negated = flag(shown, "negated")
+        field, condition = required_text(content, "field"), _condition(content)
+        values = texts(content, SEARCH_VALUES, "values")
+        alone = optional(content, "value")
+        negated = flag(content, "negated")
     except BadRequestError as error:
         raise BadRequestError(f"{where}.{error}") from error
     if not values and alone:

@@ -1,43 +1,50 @@
-"""`/operations`: tasks and their status.
+"""`/operations` and `/runs`: tasks and their status, and ingestion runs with their rollback.
 
-Source: DataHub's Rest.li `/operations` resource, and the task status of Elasticsearch.
+Source: DataHub's Rest.li resources `/operations` and `/runs`, the latter as `datahub ingest
+list-runs`, `show` and `rollback` call it; the task status of Elasticsearch.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.series import is_series
+from mlcat_ingest.catalog.schema.values import RunRow
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.store.reindex import ReindexScope
+from mlcat_ingest.catalog.store.runs import describe_run, list_runs, plan_rollback, roll_back
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events
-from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
     flag,
     json_object,
     json_type,
     optional,
-    required,
+    page_of,
+    required_text,
     urn_pattern,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
     INTERFACE,
+    OBJECT,
     TEXT,
     URN,
     WHOLE,
-    Endpoint,
+    Resource,
     action,
+    array,
     record,
-    value_of,
 )
-from mlcat_ingest.catalog.web.rest.openapi.paths import entity_types_named
+from mlcat_ingest.catalog.web.rest.openapi.items import entity_types_named
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
 
 _TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
 _MAX_TASK_ID: Final = 2**63 - 1
@@ -51,67 +58,66 @@ _OF_ELASTICSEARCH: Final = ("batchSize", "timeoutSeconds")
 """Parameters that only an Elasticsearch has a use for."""
 
 
-class Operations:
+class Operations(Resource):
     """The endpoints of `/operations`."""
 
-    def __init__(self, store: Store, tasks: Tasks) -> None:
+    def __init__(self, store: Store, tasks: Tasks, limits: Limits) -> None:
         """Start and look up `tasks` of `store`."""
-        self._store = store
+        super().__init__(store, limits)
         self._tasks = tasks
 
-    def endpoints(self) -> Sequence[Endpoint]:
-        """Return the endpoints."""
-        return (
-            action(
-                *("/operations", "getEsTaskStatus", self.get_es_task_status),
-                client=INTERFACE,
-                reads=True,
-                body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
-                returns=value_of(TEXT),
-            ),
-            action(
-                *("/operations", "restoreIndices", self.restore_indices),
-                client="CLI check restore-indices",
-                body=record(urn=URN, urnLike=TEXT),
-                returns=value_of(TEXT),
-            ),
-            action(
-                *("/operations", "truncateTimeseriesAspect", self.truncate_timeseries_aspect),
-                client="SDK DataHubGcSource.truncate_timeseries_util",
-                body=record(
-                    *("entityType", "aspect", "endTimeMillis"),
-                    entityType=TEXT,
-                    aspect=TEXT,
-                    endTimeMillis=WHOLE,
-                    dryRun=FLAG,
-                    forceDeleteByQuery=FLAG,
-                    forceReindex=FLAG,
-                    **dict.fromkeys(_OF_ELASTICSEARCH, WHOLE),
-                ),
-                returns=value_of(TEXT),
-            ),
-        )
-
-    def get_es_task_status(self, call: Call) -> dict[str, Any]:
+    @action(
+        "/operations",
+        "getEsTaskStatus",
+        client=INTERFACE,
+        reads=True,
+        body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
+        returns=TEXT,
+    )
+    def get_es_task_status(self, call: Call) -> str:
         """Read the status of a task: JSON text in `value`, an `error` in it for an unknown one."""
         node_id, task_id = _task_of(json_object(call.json()))
         status: Mapping[str, Any] | None = self._tasks.status(node_id, task_id)
         if status is None:
             status = {"error": f"Could not get task status for {node_id}:{task_id}"}
-        return {"value": dumps(status).decode()}
+        return dumps(status).decode()
 
-    def restore_indices(self, call: Call) -> dict[str, Any]:
+    @action(
+        "/operations",
+        "restoreIndices",
+        client="CLI check restore-indices",
+        body=record(urn=URN, urnLike=TEXT),
+        returns=TEXT,
+    )
+    def restore_indices(self, call: Call) -> str:
         """Start making edges and index anew of one URN, of those like a pattern, or of all."""
         params = json_object(call.json()) if call.body else {}
         urn = optional(params, "urn")
         if urn is not None:
             check_urn(urn)
-        return {"value": self._tasks.reindex(ReindexScope(urn, urn_pattern(params, "urnLike")))}
+        return self._tasks.reindex(ReindexScope(urn, urn_pattern(params, "urnLike")))
 
-    def truncate_timeseries_aspect(self, call: Call) -> dict[str, Any]:
+    @action(
+        "/operations",
+        "truncateTimeseriesAspect",
+        client="SDK DataHubGcSource.truncate_timeseries_util",
+        body=record(
+            *("entityType", "aspect", "endTimeMillis"),
+            entityType=TEXT,
+            aspect=TEXT,
+            endTimeMillis=WHOLE,
+            dryRun=FLAG,
+            forceDeleteByQuery=FLAG,
+            forceReindex=FLAG,
+            **dict.fromkeys(_OF_ELASTICSEARCH, WHOLE),
+        ),
+        returns=TEXT,
+    )
+    def truncate_timeseries_aspect(self, call: Call) -> str:
         """Start deleting the events up to a moment, or only say how many those are, by default."""
         params = json_object(call.json())
-        entity_type, aspect = _series(required(params, "entityType"), required(params, "aspect"))
+        named = (required_text(params, name) for name in ("entityType", "aspect"))
+        entity_type, aspect = _series(*named)
         if params.get("endTimeMillis") is None:
             raise BadRequestError("endTimeMillis: the parameter is missing")
         span = Span(aspect, end_ms=whole(params, "endTimeMillis"))
@@ -119,9 +125,9 @@ class Operations:
             whole(params, name)
         forced = [flag(params, name) for name in _FORCES if params.get(name) is not None]
         if len(forced) == len(_FORCES) and len(set(forced)) == 1:
-            return {"value": "please only set forceReindex OR forceDeleteByQuery flags"}
+            return "please only set forceReindex OR forceDeleteByQuery flags"
         if not flag(params, "dryRun", default=True):
-            return {"value": self._tasks.truncate(entity_type, span)}
+            return self._tasks.truncate(entity_type, span)
         total, gone = self._store.read(
             lambda connection: (
                 count_events(connection, entity_type, Span(aspect)),
@@ -131,7 +137,7 @@ class Operations:
         most = 2 * gone > total and not flag(params, "forceDeleteByQuery")
         how = _REINDEXING if most or flag(params, "forceReindex") else _DELETING
         share = 100 * gone / total if total else 0.0
-        return {"value": f"Delete {gone} out of {total} rows ({share:.2f}%). {how}{_DRY_RUN}"}
+        return f"Delete {gone} out of {total} rows ({share:.2f}%). {how}{_DRY_RUN}"
 
 
 def _series(entity_type: str, aspect: str) -> tuple[str, str]:
@@ -161,10 +167,10 @@ def _task_of(params: Mapping[str, Any]) -> tuple[str, int]:
         raise BadRequestError(
             "Please specify only one of Node ID + task ID OR composite task parameters"
         )
-    return _parsed(task if task is not None else str(separate))
+    return _parse_task(task if task is not None else str(separate))
 
 
-def _parsed(task: str) -> tuple[str, int]:
+def _parse_task(task: str) -> tuple[str, int]:
     node_id, _, digits = task.partition(":")
     # More digits than a long has would only cost time to read.
     usable = _TASK.fullmatch(task) is not None and len(digits.lstrip("0")) < 20
@@ -175,3 +181,106 @@ def _parsed(task: str) -> tuple[str, int]:
             f"(got {task})"
         )
     return node_id, task_id
+
+
+_RUN: Final = record("runId", runId=TEXT, rows=WHOLE, timestamp=WHOLE)
+_ROW: Final = record(*("urn", "aspectName"), urn=TEXT, aspectName=TEXT, runId=TEXT, timestamp=WHOLE)
+_ROLLBACK: Final = record(
+    *("aspectRowSummaries", "entitiesAffected", "aspectsReverted"),
+    aspectRowSummaries=array(_ROW),
+    entitiesAffected=WHOLE,
+    aspectsReverted=WHOLE,
+    aspectsAffected=WHOLE,
+    unsafeEntitiesCount=WHOLE,
+    unsafeEntities=array(OBJECT),
+)
+
+
+class IngestionRuns(Resource):
+    """The endpoints of `/runs`."""
+
+    @action(
+        "/runs",
+        "list",
+        client="CLI ingest list-runs",
+        reads=True,
+        body=record(pageOffset=WHOLE, pageSize=WHOLE, includeSoft=FLAG),
+        returns=array(_RUN),
+    )
+    def page(self, call: Call) -> list[dict[str, Any]]:
+        """Read a page of the runs, the one that wrote last first."""
+        params = json_object(call.json())
+        names = ("pageOffset", "pageSize")
+        start, count = page_of(params, self._limits, count=100, names=names)
+        soft = flag(params, "includeSoft")
+        runs = self._store.read(
+            lambda connection: list_runs(connection, start, count, include_removed=soft)
+        )
+        return [
+            {"runId": run.run_id, "rows": run.rows, "timestamp": run.timestamp_ms} for run in runs
+        ]
+
+    @action(
+        "/runs",
+        "describe",
+        client="CLI ingest show",
+        reads=True,
+        body=record(
+            "runId", runId=TEXT, start=WHOLE, count=WHOLE, includeSoft=FLAG, includeAspect=FLAG
+        ),
+        returns=array(_ROW),
+    )
+    def describe(self, call: Call) -> list[dict[str, Any]]:
+        """Read a page of what a run wrote, with the aspects that are still so where asked to."""
+        params = json_object(call.json())
+        run_id = required_text(params, "runId")
+        start, count = page_of(params, self._limits, count=100)
+        soft = flag(params, "includeSoft")
+        rows = self._store.read(
+            lambda connection: describe_run(connection, run_id, start, count, include_removed=soft)
+        )
+        items = [_row_item(row, run_id) for row in rows]
+        if flag(params, "includeAspect"):
+            names = {row.aspect for row in rows}
+            held = self._store.get_many(list({row.urn for row in rows}), names)
+            for row, summary in zip(rows, items, strict=True):
+                stored = held.get(row.urn, {}).get(row.aspect)
+                if row.current and stored is not None:
+                    summary["aspect"] = {"value": stored.value}
+        return items
+
+    @action(
+        "/runs",
+        "rollback",
+        client="CLI ingest rollback",
+        body=record("runId", runId=TEXT, dryRun=FLAG, safe=FLAG, hardDelete=FLAG),
+        returns=_ROLLBACK,
+    )
+    def rollback(self, call: Call) -> dict[str, Any]:
+        """Take back what a run wrote and nobody wrote over, or only say what that would be."""
+        params = json_object(call.json())
+        run_id = required_text(params, "runId")
+        if flag(params, "dryRun"):
+            outcome = self._store.read(lambda connection: plan_rollback(connection, run_id))
+        else:
+            outcome = roll_back(self._store, run_id)
+        return {
+            "aspectRowSummaries": [_row_item(row, run_id) for row in outcome.rows],
+            "entitiesAffected": outcome.deleted_entities,
+            "aspectsReverted": outcome.reverted + outcome.events,
+            # What others wrote to the same entities is neither hidden nor deleted.
+            "aspectsAffected": 0,
+            "unsafeEntitiesCount": 0,
+            "unsafeEntities": [],
+        }
+
+
+def _row_item(row: RunRow, run_id: str) -> dict[str, Any]:
+    return {
+        "runId": run_id,
+        "urn": row.urn,
+        "aspectName": row.aspect,
+        "timestamp": row.timestamp_ms,
+        "version": row.version,
+        "keyAspect": row.aspect == key_aspect_name(entity_type_of(row.urn)),
+    }

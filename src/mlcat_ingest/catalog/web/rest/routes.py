@@ -10,28 +10,21 @@ from starlette.routing import Route
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks.tasks import Tasks
+from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.http import Call, Work, endpoint
 from mlcat_ingest.catalog.web.rest.aspects import Aspects
-from mlcat_ingest.catalog.web.rest.config import Config
-from mlcat_ingest.catalog.web.rest.document import OpenApiDocument
+from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument, RegistryEndpoint
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
-from mlcat_ingest.catalog.web.rest.openapi.edge_scroll import EdgeScroll
-from mlcat_ingest.catalog.web.rest.openapi.paths import ENTITY_PATH, target_of
-from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads
-from mlcat_ingest.catalog.web.rest.openapi.registry import RegistryEndpoint
-from mlcat_ingest.catalog.web.rest.openapi.relationships import Relationships
-from mlcat_ingest.catalog.web.rest.openapi.scroll import Scroll
+from mlcat_ingest.catalog.web.rest.openapi.items import ENTITY_PATH, target_of
+from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads, Scroll
+from mlcat_ingest.catalog.web.rest.openapi.relationships import EdgeScroll, Relationships
 from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
-from mlcat_ingest.catalog.web.rest.operations import Operations
-from mlcat_ingest.catalog.web.rest.runs import IngestionRuns
-from mlcat_ingest.catalog.web.rest.snapshots import Snapshots
-from mlcat_ingest.catalog.web.rest.timeseries import Timeseries
+from mlcat_ingest.catalog.web.rest.operations import IngestionRuns, Operations
 
 OPEN_PATHS: Final = frozenset({"/config", "/health"})
-"""What a client may read without a token."""
+"""The paths that a client may read without a token."""
 
 _ENTITY: Final = f"{ENTITY_PATH}{{entityType}}/{{urn}}"
 _ASPECT: Final = f"{_ENTITY}/{{aspectName}}"
@@ -52,11 +45,9 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
         row
         for resource in (
             Aspects(store, limits),
-            Timeseries(store, limits),
             Entities(store, limits),
-            Snapshots(store, limits),
             IngestionRuns(store, limits),
-            Operations(store, tasks),
+            Operations(store, tasks, limits),
             MetadataTests(store, limits),
             # Of paths that may both match, the one without a parameter comes first.
             Scroll(store, limits),
@@ -64,8 +55,8 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             Writing(store, limits),
             Relationships(store, limits),
             EdgeScroll(store, limits),
-            RegistryEndpoint(limits),
-            Config(),
+            RegistryEndpoint(store, limits),
+            Config(store, limits),
         )
         for row in resource.endpoints()
     ]
@@ -84,10 +75,10 @@ def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route
     return [
         Route(
             pattern,
-            endpoint(_dispatcher(path, some), limits),
-            methods=sorted({row.method for row in some}),
+            endpoint(_dispatcher(path, endpoints_of_path), limits),
+            methods=sorted({row.method for row in endpoints_of_path}),
         )
-        for path, some in rows.items()
+        for path, endpoints_of_path in rows.items()
         for pattern in _patterns(path)
     ]
 
@@ -106,12 +97,12 @@ def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Work:
 
     def dispatch(call: Call) -> object:
         # The routes let HEAD through wherever there is a GET.
-        some = by_method.get(call.method) or by_method["GET"]
+        candidates = by_method.get(call.method) or by_method["GET"]
         if path == _ENTITY:
-            return _of_target(some, call).answer(call)
-        if some[0].action is not None:
-            return _of_action(some, call).answer(call)
-        return some[0].answer(call)
+            return _of_target(candidates, call).answer(call)
+        if candidates[0].action is not None:
+            return _of_action(candidates, call).answer(call)
+        return candidates[0].answer(call)
 
     return dispatch
 

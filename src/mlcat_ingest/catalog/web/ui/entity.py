@@ -1,118 +1,156 @@
-"""The page of one entity: what it is, its tabs, and what the chosen tab shows."""
+"""The page of one entity: its title and tabs, and the content of the chosen tab."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from mlcat_ingest.catalog.schema.identity import Identity
+from mlcat_ingest.catalog.schema.values import UrnPage
+from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.content import (
-    MEMBERS,
-    Overview,
-    Subject,
-    TestRow,
-    incoming,
-    members,
-    overview,
-    referred,
-    referring,
-    test_rows,
+from mlcat_ingest.catalog.web.ui.facts import overview
+from mlcat_ingest.catalog.web.ui.lists import (
+    PAGE_ROWS,
+    Aspects,
+    EntityList,
+    description_of,
+    display_name,
+    is_removed,
+    model_rows,
+    pager,
+    properties_of,
+    referrers,
+    rows_of,
 )
-from mlcat_ingest.catalog.web.ui.rows import EntityList, description_of, display_name, is_removed
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
     kind_label,
     kind_name,
+    moment,
+    scalar,
 )
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 
-_REFERRED: Final = {"features": "mlFeatures", "group": "groups"}
+_TABS: Final[Mapping[str, tuple[str, ...]]] = {
+    "mlModel": ("overview", "features", "group"),
+    # Of these two a reader wants the content first.
+    "mlModelGroup": ("models", "overview"),
+    "mlFeatureTable": ("features", "overview"),
+    "test": ("overview", "failing", "passing"),
+}
+"""Entity type to its tabs, the first of which is shown first."""
+
+_LABELS: Final = {
+    "overview": "Overview",
+    "features": "Features",
+    "group": "Group",
+    "models": "Models",
+    "failing": "Failing",
+    "passing": "Passing",
+    "used": "Used by",
+    "tests": "Tests",
+}
+
+_REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups"}
 """Tab to the field of the properties that it lists."""
 
-_REFERRING: Final[Mapping[str, frozenset[str] | None]] = {
+_REFERRER_TABS: Final[Mapping[str, frozenset[str] | None]] = {
+    "models": frozenset({"MemberOf"}),
     "failing": frozenset({"IsFailing"}),
     "passing": frozenset({"IsPassing"}),
     "used": None,
 }
-"""Tab to the relationships of the entities that it lists, which point at this one."""
+"""Tab to the relationships (None: any) of the entities that it lists, which refer to this one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
-    """One tab, which is a link; `count` is how much stands behind it, where that is known."""
-
-    key: str
-    label: str
-    href: str
-    current: bool
-    count: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EntityPage:
-    """Everything the template shows; of the last three the chosen tab has one."""
+class Subject:
+    """The entity that a page is about, as the catalog has it."""
 
     urn: str
-    title: str
-    kind: str
-    kinds: str
-    kind_href: str
-    platform: str
-    environment: str
-    description: str
+    aspects: Aspects
     ingested: bool
-    removed: bool
-    json_href: str
-    tabs: tuple[Tab, ...]
-    overview: Overview | None = None
-    listing: EntityList | None = None
-    tests: tuple[TestRow, ...] | None = None
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The aspect with its name and description."""
+        return properties_of(self.urn, self.aspects)
+
+    def urns(self, field: str) -> list[str]:
+        """Return a list of URNs in its properties, each once."""
+        return list(dict.fromkeys(self.properties.get(field) or []))
 
 
-def entity_page(store: Store, urn: str, tab: str, start: int) -> EntityPage | None:
+def test_rows(store: Store, subject: Subject) -> list[dict[str, object]]:
+    """Return the stored outcomes of metadata tests, the failed ones first."""
+    stored = subject.aspects.get(TEST_RESULTS)
+    results: Mapping[str, Any] = {} if stored is None else stored.value
+    outcomes = [
+        (entry, side == "passing")
+        for side in ("failing", "passing")
+        for entry in results.get(side) or []
+    ]
+    tests = store.get_many([entry["test"] for entry, _ in outcomes], {TEST_INFO})
+    rows: list[dict[str, object]] = []
+    for entry, passed in outcomes:
+        aspects = tests.get(entry["test"], {})
+        row = {
+            "href": entity_href(entry["test"]),
+            "name": display_name(entry["test"], aspects),
+            "description": scalar(properties_of(entry["test"], aspects).get("description")),
+            "passed": passed,
+            "when": moment((entry.get("lastComputed") or {}).get("time")),
+        }
+        rows.append(row)
+    return rows
+
+
+def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
+
+    Of `overview`, `listing` and `tests` the chosen tab has one.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
     stored = store.get_many([urn]).get(urn)
     subject = Subject(urn, stored or {}, stored is not None)
-    if stored is None and not incoming(store, urn, None, 0, 0)[0]:
+    if stored is None and not referrers(store, urn, None).total:
         return None
-    choices = _choices(store, subject)
-    first = choices[0][0]
+    counts = _tab_counts(store, subject)
+    first = next(iter(counts))
     identity = Identity.of(urn)
-    chosen = tab if any(tab == key for key, _, _ in choices) else first
-    return EntityPage(
-        urn=urn,
-        title=display_name(urn, subject.aspects),
-        kind=kind_label(urn),
-        kinds=kind_name(entity_type(urn), plural=True),
-        kind_href=f"/kind/{quote(entity_type(urn), safe='')}",
-        platform=identity.platform,
-        environment=identity.environment,
-        description=_edited(subject) or description_of(subject.properties),
-        ingested=subject.ingested,
-        removed=is_removed(subject.aspects),
-        json_href=entity_href(urn, format="json"),
-        tabs=tuple(
-            Tab(
-                key,
-                label,
-                entity_href(urn) if key == first else entity_href(urn, tab=key),
-                key == chosen,
-                count,
-            )
-            for key, label, count in choices
-        ),
-        overview=overview(store, subject) if chosen == "overview" else None,
-        listing=_listing(store, subject, chosen, start),
-        tests=test_rows(store, subject) if chosen == "tests" else None,
-    )
+    chosen = tab if tab in counts else first
+    return {
+        "urn": urn,
+        "title": display_name(urn, subject.aspects),
+        "kind": kind_label(urn),
+        "kinds": kind_name(entity_type(urn), plural=True),
+        "kind_href": f"/kind/{quote(entity_type(urn), safe='')}",
+        "platform": identity.platform,
+        "environment": identity.environment,
+        "description": _catalog_description(subject) or description_of(subject.properties),
+        "ingested": subject.ingested,
+        "removed": is_removed(subject.aspects),
+        "json_href": entity_href(urn, format="json"),
+        "tabs": [
+            {
+                "label": _LABELS[key],
+                "href": entity_href(urn) if key == first else entity_href(urn, tab=key),
+                "current": key == chosen,
+                "count": count,
+            }
+            for key, count in counts.items()
+        ],
+        "overview": overview(store, subject.aspects, subject.properties)
+        if chosen == "overview"
+        else None,
+        "listing": _listing(store, subject, chosen, start),
+        "tests": test_rows(store, subject) if chosen == "tests" else None,
+    }
 
 
-def _edited(subject: Subject) -> str:
+def _catalog_description(subject: Subject) -> str:
     """Return the description that somebody wrote in the catalog, which goes before the source's."""
     for name, stored in subject.aspects.items():
         if name.startswith("editable"):
@@ -120,39 +158,38 @@ def _edited(subject: Subject) -> str:
     return ""
 
 
-def _choices(store: Store, subject: Subject) -> list[tuple[str, str, int | None]]:
-    """Return the tabs that the entity has: key, label and count; the first one is shown first."""
-    choices: list[tuple[str, str, int | None]] = [("overview", "Overview", None)]
-    match entity_type(subject.urn):
-        case "mlModel":
-            choices.append(("features", "Features", len(subject.urns("mlFeatures"))))
-            choices.append(("group", "Group", len(subject.urns("groups"))))
-        # Of these two a reader wants the content first.
-        case "mlModelGroup":
-            models = incoming(store, subject.urn, MEMBERS, 0, 0)[0]
-            choices.insert(0, ("models", "Models", models))
-        case "mlFeatureTable":
-            choices.insert(0, ("features", "Features", len(subject.urns("mlFeatures"))))
-        case "test":
-            choices.append(("failing", "Failing", _pointing(store, subject, "failing")))
-            choices.append(("passing", "Passing", _pointing(store, subject, "passing")))
-        case _:
-            if used := _pointing(store, subject, "used"):
-                choices.append(("used", "Used by", used))
+def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
+    """Return the tabs that the entity has, each with the number of what it lists if it is known."""
+    counts: dict[str, int | None] = {}
+    for tab in _TABS.get(entity_type(subject.urn), ("overview", "used")):
+        counts[tab] = None
+        if tab in _REFERENCE_TABS:
+            counts[tab] = len(subject.urns(_REFERENCE_TABS[tab]))
+        elif tab in _REFERRER_TABS:
+            counts[tab] = referrers(store, subject.urn, _REFERRER_TABS[tab]).total
+    if counts.get("used") == 0:
+        del counts["used"]
     if TEST_RESULTS in subject.aspects:
         results = subject.aspects[TEST_RESULTS].value
-        found = sum(len(results.get(side) or []) for side in ("passing", "failing"))
-        choices.append(("tests", "Tests", found))
-    return choices
-
-
-def _pointing(store: Store, subject: Subject, tab: str) -> int:
-    return incoming(store, subject.urn, _REFERRING[tab], 0, 0)[0]
+        counts["tests"] = sum(len(results.get(side) or []) for side in ("passing", "failing"))
+    return counts
 
 
 def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
-    if tab in _REFERRED:
-        return referred(store, subject, _REFERRED[tab], tab, start)
-    if tab in _REFERRING:
-        return referring(store, subject, _REFERRING[tab], tab, start)
-    return members(store, subject, start) if tab == "models" else None
+    """Return the list of a tab: references in stored order, referring entities newest first."""
+    if tab in _REFERENCE_TABS:
+        urns = subject.urns(_REFERENCE_TABS[tab])
+        page = UrnPage(len(urns), tuple(urns[start : start + PAGE_ROWS]))
+    elif tab in _REFERRER_TABS:
+        page = referrers(store, subject.urn, _REFERRER_TABS[tab], start, PAGE_ROWS)
+    else:
+        return None
+    columns, rows = (
+        model_rows(store, page.urns) if tab == "models" else ((), rows_of(store, page.urns))
+    )
+    return EntityList(
+        tuple(rows),
+        pager(page.total, start, len(rows), lambda at: entity_href(subject.urn, tab=tab, start=at)),
+        columns,
+        mixed=tab in {"failing", "passing", "used"},
+    )

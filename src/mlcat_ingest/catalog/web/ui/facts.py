@@ -1,12 +1,16 @@
-"""The facts on an entity's overview: owners, tags, links, metrics, parameters, properties."""
+"""The overview of an entity's page: facts, metrics, parameters and custom properties."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.rows import Aspects, display_name
+from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name
 from mlcat_ingest.catalog.web.ui.text import created_at, entity_href, scalar, stamp, web_address
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS
 from mlcat_ingest.metadata.aspects.governance import (
     DOMAINS,
     GLOBAL_TAGS,
@@ -23,6 +27,22 @@ _REFERENCES: Final = (
     ("Glossary terms", GLOSSARY_TERMS, "terms", "urn"),
 )
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
+
+
+_SHOWN_IN_PLACE: Final = frozenset(
+    {
+        *PROPERTIES.values(),
+        OWNERSHIP,
+        GLOBAL_TAGS,
+        GLOSSARY_TERMS,
+        DOMAINS,
+        STATUS,
+        TEST_RESULTS,
+        SOURCE_CODE,
+        INSTITUTIONAL_MEMORY,
+        BROWSE_PATHS_V2,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +71,43 @@ class NamedValue:
     value: str
 
 
+def overview(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the first tab of an entity's page: everything that has no tab of its own."""
+    return {
+        "facts": facts_of(store, aspects, properties),
+        "metrics": metrics(properties),
+        "parameters": hyper_parameters(properties),
+        "custom": custom_properties(properties, ours=False),
+        "bookkeeping": custom_properties(properties, ours=True),
+        "definition": _definition(properties.get("definition")),
+        "others": [
+            (name, _pretty(stored.value))
+            for name, stored in aspects.items()
+            if name not in _SHOWN_IN_PLACE and not name.endswith("Key")
+        ],
+    }
+
+
+def _definition(definition: object) -> str:
+    """Return the text of a metadata test, laid out if it is JSON."""
+    text = scalar(definition.get("json")) if isinstance(definition, Mapping) else ""
+    try:
+        return _pretty(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _pretty(value: object) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
 def facts_of(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> tuple[Fact, ...]:
     """Return the facts that the entity has, in the order of the page; missing ones are left out.
 
     Cost: one SQL statement, for the names of what is referred to.
     """
+    source_code = _value(aspects, SOURCE_CODE).get("sourceCode")
+    memory = _value(aspects, INSTITUTIONAL_MEMORY).get("elements")
     facts = [
         _line("Model type", properties.get("type")),
         _line("Data type", properties.get("dataType")),
@@ -65,38 +117,40 @@ def facts_of(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> t
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties),
         Fact("Source", tuple(_outside(properties.get("externalUrl")))),
-        Fact("Code", tuple(_code(_value(aspects, SOURCE_CODE)))),
-        Fact("Links", tuple(_links(_value(aspects, INSTITUTIONAL_MEMORY)))),
+        Fact("Code", tuple(_links(source_code, "sourceCodeUrl"))),
+        Fact("Links", tuple(_links(memory, "url", "description"))),
     ]
     return tuple(fact for fact in facts if fact.pieces)
 
 
 def metrics(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
     """Return the training metrics, by name; online ones are marked as such."""
-    online = ((f"{name} (online)", value) for name, value in _named(properties, "onlineMetrics"))
-    return _sorted([*_named(properties, "trainingMetrics"), *online])
+    online = (
+        (f"{name} (online)", value) for name, value in _named_values(properties, "onlineMetrics")
+    )
+    return _by_name([*_named_values(properties, "trainingMetrics"), *online])
 
 
 def hyper_parameters(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
     """Return the hyper-parameters of both spellings, by name."""
     older = properties.get("hyperParameters")
     pairs = [(name, scalar(value)) for name, value in older.items()] if older else []
-    return _sorted(dict([*pairs, *_named(properties, "hyperParams")]).items())
+    return _by_name(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
 
 
 def custom_properties(properties: Mapping[str, Any], *, ours: bool) -> tuple[NamedValue, ...]:
     """Return the custom properties, by name: only this package's notes, or only the others."""
     pairs = (properties.get("customProperties") or {}).items()
-    return _sorted(
+    return _by_name(
         (name, scalar(value)) for name, value in pairs if name.startswith(OWN_PREFIX) is ours
     )
 
 
-def _sorted(pairs: Iterable[tuple[str, str]]) -> tuple[NamedValue, ...]:
+def _by_name(pairs: Iterable[tuple[str, str]]) -> tuple[NamedValue, ...]:
     return tuple(NamedValue(name, value) for name, value in sorted(pairs))
 
 
-def _named(properties: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
+def _named_values(properties: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
     for item in properties.get(field) or []:
         yield scalar(item.get("name")), scalar(item.get("value"))
 
@@ -132,11 +186,8 @@ def _outside(address: object, text: object = None) -> Iterator[Piece]:
         yield Piece(text if isinstance(text, str) and text else address, web_address(address), True)
 
 
-def _code(source_code: Mapping[str, Any]) -> Iterator[Piece]:
-    for entry in source_code.get("sourceCode") or []:
-        yield from _outside(entry.get("sourceCodeUrl"))
-
-
-def _links(memory: Mapping[str, Any]) -> Iterator[Piece]:
-    for entry in memory.get("elements") or []:
-        yield from _outside(entry.get("url"), entry.get("description"))
+def _links(
+    entries: Iterable[Mapping[str, Any]] | None, address: str, text: str = ""
+) -> Iterator[Piece]:
+    for entry in entries or ():
+        yield from _outside(entry.get(address), entry.get(text))

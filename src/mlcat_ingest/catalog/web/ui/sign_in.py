@@ -13,10 +13,9 @@ from starlette.types import Scope
 
 from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, TooManyRequestsError
 from mlcat_ingest.catalog.limits import SESSION_SECONDS, Limits
-from mlcat_ingest.catalog.web.auth import Authenticator, client_address
+from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
 from mlcat_ingest.catalog.web.http import read_body
-from mlcat_ingest.catalog.web.sessions import SESSION_COOKIE, Sessions
-from mlcat_ingest.catalog.web.ui.rendering import HEADERS, HtmlPage, Renderer
+from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
 
 SIGN_IN: Final = "/login"
 SIGN_OUT: Final = "/logout"

@@ -1,4 +1,4 @@
-"""How values look on a page: names, kinds, times, addresses. All is text, escaped by Jinja."""
+"""Values as text for readers: names, kinds, times, addresses; Jinja escapes them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,38 +1,66 @@
-"""A registry file on this machine."""
+"""A registry that is one file: fetched as a whole from this machine or from an object store."""
 
 import time
+from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, SourceUnavailableError
-from mlcat_ingest.sources.feast.transport.whole import too_large
+from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
+
+
+class FileRegistry(RegistryTransport):
+    """Reads a registry that is one message, in a file or an object store."""
+
+    @abstractmethod
+    def fetch(self) -> bytes:
+        """Return the registry as it is at one moment.
+
+        Raises: as `Source.read`; RecipeError where there is none, or it is too large.
+        """
+
+    def objects(self) -> Iterator[RawObject]:
+        """Yield every object; the registry is fetched anew each time.
+
+        Cost: one request, and memory for the registry.
+        """
+        yield from split_registry(self.fetch(), self.shown)
+
+
+def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
+    """Return the error about a registry of more than `max_bytes`."""
+    amount = "more" if size is None else f"{size:,} bytes, more"
+    return RecipeError(
+        f"{shown} holds {amount} than the {max_bytes:,} bytes that are allowed",
+        hint="is it a registry at all? `max_bytes` in the recipe is the limit",
+    )
+
 
 _ATTEMPTS: Final = 10
 _PAUSE_S: Final = 0.1
 
 
-class LocalFile:
+class LocalFile(FileRegistry):
     """Reads a registry file; Feast writes it in place, so that a reader may meet half of one."""
 
-    requests = 0
-
     def __init__(self, path: Path, *, max_bytes: int) -> None:
-        """Contact nothing yet."""
+        """Keep the path; the file is opened by `fetch`."""
         self.shown = str(path)
         self._path = path
         self._max_bytes = max_bytes
 
-    def identity(self) -> str:
+    def server_id(self) -> str:
         """Return the absolute path, without links."""
         return str(self._path.resolve())
 
     def fetch(self) -> bytes:
-        """Return the content, which did not change while it was read; see `Content`."""
+        """Return the content, which did not change while it was read."""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(_PAUSE_S)
             try:
-                content = self._steady()
+                content = self._stable_content()
             except OSError as error:
                 raise self._failure(error) from None
             # An empty file is one that has been cut and not written yet: Feast writes a header.
@@ -43,8 +71,8 @@ class LocalFile:
             hint="was a `feast apply` broken off? run it again",
         )
 
-    def _steady(self) -> bytes:
-        """Return the content, nothing where it changed meanwhile."""
+    def _stable_content(self) -> bytes:
+        """Return the content, empty where it changed meanwhile."""
         with self._path.open("rb") as stream:
             before = self._path.stat()
             # As much memory is taken as is asked for.
@@ -74,8 +102,5 @@ class LocalFile:
                     hint="name the file in it, or give the folder as `repo_path`",
                 )
             case _:
-                said = error.strerror or type(error).__name__
-                return SourceUnavailableError(f"the registry {self.shown} cannot be read: {said}")
-
-    def close(self) -> None:
-        """Do nothing: nothing is kept open."""
+                reason = error.strerror or type(error).__name__
+                return SourceUnavailableError(f"the registry {self.shown} cannot be read: {reason}")

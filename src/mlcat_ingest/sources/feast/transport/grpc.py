@@ -1,26 +1,65 @@
-"""A registry server over gRPC, what Feast calls a remote registry (extra `feast`).
+"""A registry server over gRPC, a remote registry in Feast's words (extra `feast`).
 
 Source: `feast.registry.RegistryServer` of feast 0.67. Its `Proto` sends the objects of all projects
 without saying whose they are, and loads their functions first; so each project's are listed.
 """
 
-from collections.abc import Iterator
-from typing import Final
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
-from mlcat_ingest.core.awaiting import Awaits
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.errors import ProtocolMismatchError
+from requests import Request
+
+from mlcat_ingest.client.connection import auth_of
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RateLimitedError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.raw import (
+from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.sources.feast.registry import (
     Kind,
     RawObject,
+    RegistryTransport,
     raw_object,
     split_registry,
     submessages,
 )
-from mlcat_ingest.sources.feast.transport.channel import RegistryChannel
-from mlcat_ingest.sources.feast.transport.checks import findings
-from mlcat_ingest.sources.feast.transport.whole import too_large
+from mlcat_ingest.sources.feast.transport.file import too_large
+
+log = logging.getLogger(__name__)
+
+_SERVICE: Final = "/feast.registry.RegistryServer/"
+_DEFAULT_PORT: Final = 6570
+_LARGEST: Final = 2**31 - 1
+_FIRST_PAUSE_S: Final = 0.3
+_MAX_PAUSE_S: Final = 10.0
+_DETAIL_CHARS: Final = 200
+_LOOPBACK: Final = ("localhost:", "127.", "[::1]:")
+
+_FAILURES: Final[Mapping[str, tuple[type[MlcatError], str, str | None]]] = {
+    "UNAUTHENTICATED": (AuthenticationError, "refuses the credentials", "check `token`"),
+    "PERMISSION_DENIED": (
+        NotAuthorizedError,
+        "does not permit to read",
+        "the user needs DESCRIBE on what shall be read",
+    ),
+    "RESOURCE_EXHAUSTED": (RateLimitedError, "asks for fewer requests", None),
+    "UNKNOWN": (SourceUnavailableError, "fails", "its log says why"),
+    "INTERNAL": (SourceUnavailableError, "fails", "its log says why"),
+}
+"""The error, its sentence and its hint for a status of gRPC; others mean that nothing answers."""
+
+_RETRIED: Final = frozenset({"UNAVAILABLE", "ABORTED"})
+
 
 _LISTINGS: Final[tuple[tuple[Kind, str], ...]] = (
     ("entity", "ListEntities"),
@@ -34,88 +73,179 @@ _LISTINGS: Final[tuple[tuple[Kind, str], ...]] = (
 _LATE: Final = frozenset({"ListLabelViews"})
 """Methods that servers of older versions lack."""
 
-# In each answer and request of these, the field of the objects and that of the project.
-_FIRST: Final = 1
 
-
-class GrpcRegistry(Awaits):
-    """Reads a registry from its server; see `raw.Transport`."""
+class GrpcRegistry(RegistryTransport):
+    """Reads a registry from its server, project by project, over a connection with retries."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
-        """Contact nothing yet.
+        """Prepare address and credentials; the connection is opened on first use.
 
         Raises:
-            RecipeError: it is to accept any certificate.
+            RecipeError: any certificate would be accepted; or as `auth_of`.
         """
-        self._channel = RegistryChannel(address, config)
-        self._max_bytes = config.max_bytes
+        if config.verify is False:
+            raise RecipeError(
+                "feast: `verify: false` is for REST interfaces; over gRPC a certificate is checked",
+                hint="name its authority in `ca_bundle`",
+            )
+        scheme, _, rest = address.rpartition("://")
+        host = rest.rstrip("/").lower()
+        self.shown = host if host.rpartition(":")[2].isdigit() else f"{host}:{_DEFAULT_PORT}"
+        self._config = config
+        self._secure = (
+            scheme.lower() == "grpcs"
+            or config.verify is not None
+            or any((config.ca_bundle, config.client_cert))
+        )
+        # As requests would send them; gRPC takes names in lower case only.
+        headers = {name: value.get_secret_value() for name, value in config.headers.items()}
+        auth = auth_of(config, "the Feast registry server")
+        sent = Request("GET", "http://_", headers, auth=auth).prepare().headers
+        self._metadata = [(name.lower(), value) for name, value in sent.items()]
+        self._channel: Any = None
 
     def server_id(self) -> str:
         """Return host and port."""
-        return self._channel.target
+        return self.shown
 
     def objects(self) -> Iterator[RawObject]:
         """Yield every object of every project that the user may see.
 
-        Raises: what `RegistryChannel.call` does.
+        Raises:
+            SourceUnavailableError: the server does not answer, or fails.
+            AuthenticationError, NotAuthorizedError: it refuses to.
+            RecipeError: the answer is too large, or a PEM file cannot be read.
+            ProtocolMismatchError: it is no registry server.
 
         Cost: seven requests a project and one more; memory for the objects of one kind.
         """
-        projects = self._listed("project", "ListProjects", "")
+        projects = self._list("project", "ListProjects", "")
         if projects is None:
             # Before there were projects in it, a registry itself was sent.
-            content = self._channel.call("Proto")
+            content = self._call("Proto")
             if content is None:
                 raise self._mismatch("knows neither ListProjects nor Proto")
-            yield from split_registry(content, self._channel.target)
+            yield from split_registry(content, self.shown)
             return
         total = 0
         for project in projects:
             yield project
             for kind, method in _LISTINGS:
-                listed = self._listed(kind, method, project.name)
-                if listed is None and method not in _LATE:
+                objects = self._list(kind, method, project.name)
+                if objects is None and method not in _LATE:
                     raise self._mismatch(f"does not know {method}")
-                for raw in listed or ():
+                for raw in objects or ():
                     total += len(raw.proto)
-                    if total > self._max_bytes:
-                        raise too_large(self._channel.target, None, self._max_bytes)
+                    if total > self._config.max_bytes:
+                        raise too_large(self.shown, None, self._config.max_bytes)
                     yield raw
 
-    def _listed(self, kind: Kind, method: str, project: str) -> list[RawObject] | None:
+    def _list(self, kind: Kind, method: str, project: str) -> list[RawObject] | None:
         # The server looks at the registry itself, unless a request says `allow_cache`.
-        answer = self._channel.call(method, _text_field(project) if project else b"")
+        answer = self._call(method, project_request(project))
         if answer is None:
             return None
         try:
-            return [raw_object(kind, one, project) for one in submessages(answer, _FIRST)]
+            return [raw_object(kind, proto, project) for proto in submessages(answer, 1)]
         except ValueError:
             raise self._mismatch(f"answers {method} with another message") from None
 
     def _mismatch(self, what: str) -> ProtocolMismatchError:
         return ProtocolMismatchError(
-            f"{self._channel.target} is no Feast registry server: it {what}",
+            f"{self.shown} is no Feast registry server: it {what}",
             hint="`feast serve_registry` is what has to answer there",
         )
 
-    def requests_made(self) -> int:
-        """Return how many requests were sent."""
-        return self._channel.requests
+    def _call(self, method: str, request: bytes = b"") -> bytes | None:
+        """Return the answer of a method, None where the server lacks it; both are messages."""
+        import grpc
 
-    def check(self) -> Iterator[Finding]:
-        """Yield whether the registry can be read, and what it holds."""
-        return findings(self, self._channel.target)
+        pause_s = _FIRST_PAUSE_S
+        for left in range(self._config.retries, -1, -1):
+            try:
+                return self._send(method, request)
+            except grpc.RpcError as error:
+                status, details = error.code().name, str(error.details() or "")
+                if status == "UNIMPLEMENTED":
+                    return None
+                if not left or status not in _RETRIED or _of_tls(details):
+                    raise self._failure(status, details) from None
+            time.sleep(pause_s)
+            pause_s = min(_MAX_PAUSE_S, pause_s * 2)
+        raise AssertionError
+
+    def _send(self, method: str, request: bytes) -> bytes:
+        if self._channel is None:
+            self._channel = self._open()
+        self.requests += 1
+        # Without serializers, bytes go out and come in as they are.
+        call = self._channel.unary_unary(_SERVICE + method)
+        content: bytes = call(request, timeout=self._config.timeout_s, metadata=self._metadata)
+        return content
+
+    def _open(self) -> Any:
+        import grpc
+
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", min(self._config.max_bytes, _LARGEST)),
+            # The retries here count requests; gRPC's own would hide them.
+            ("grpc.enable_retries", 0),
+        ]
+        if not self._secure:
+            if self._metadata and not self.shown.startswith(_LOOPBACK):
+                log.warning("the token for %s goes over the network unencrypted", self.shown)
+            return grpc.insecure_channel(self.shown, options)
+        if self._config.authority is not None:
+            options.append(("grpc.ssl_target_name_override", self._config.authority))
+        ca, cert = _pem(self._config.ca_bundle, "ca_bundle"), self._config.client_cert
+        chain = _pem(cert, "client_cert")
+        key = _pem(self._config.client_key or cert, "client_key")
+        credentials = grpc.ssl_channel_credentials(ca, key, chain)
+        return grpc.secure_channel(self.shown, credentials, options)
+
+    def _failure(self, status: str, details: str) -> MlcatError:
+        """Return the error that stands for a status of gRPC."""
+        where = f"the Feast registry server at {self.shown}"
+        for _, value in self._metadata:
+            secret = value.removeprefix("Bearer ").removeprefix("Basic ")
+            details = details.replace(secret, MASK)
+        reason = f"{status}: {mask(' '.join(details.split()))[:_DETAIL_CHARS]}"
+        if status == "RESOURCE_EXHAUSTED" and "larger than max" in details:
+            return too_large(where, None, self._config.max_bytes)
+        kind, failure, hint = _FAILURES.get(
+            status, (SourceUnavailableError, "does not answer", self._cure)
+        )
+        if status not in _FAILURES and _of_tls(details):
+            failure = "shows a certificate that is refused"
+            hint = "`ca_bundle` names who may sign it, `authority` whom it is for"
+        return kind(f"{where} {failure} ({reason})", hint=hint)
+
+    @property
+    def _cure(self) -> str:
+        speaks = "TLS" if self._secure else "no TLS: `verify: true` makes it speak it"
+        return f"is it running, and is the address right? it was asked with {speaks}"
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""
-        self._channel.close()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
 
-def _text_field(text: str) -> bytes:
-    """Return a message whose first field is `text`."""
-    content, header = text.encode(), bytearray([_FIRST << 3 | 2])
-    length = len(content)
-    while length > 0x7F:
-        header.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([*header, length]) + content
+def _of_tls(details: str) -> bool:
+    """Return whether a handshake failed, which no retry will mend."""
+    return any(word in details.lower() for word in ("certificate", "ssl", "verification check"))
+
+
+def _pem(path: Path | None, option: str) -> bytes | None:
+    try:
+        return None if path is None else path.read_bytes()
+    except OSError as error:
+        raise RecipeError(f"{option}: {path} cannot be read: {error.strerror}") from None
+
+
+def project_request(project: str) -> bytes:
+    """Return the request for the objects of a project, or for all projects where it is empty."""
+    # Its only field is the first one of a `ProjectSpec`: the name.
+    request: bytes = MESSAGES["ProjectSpec"](name=project).SerializeToString()
+    return request

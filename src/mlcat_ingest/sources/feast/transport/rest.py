@@ -1,24 +1,23 @@
 """The REST interface of a registry server, `feast serve_registry --rest-api`.
 
-Source: `feast.api.registry.rest` of feast 0.67. It sends messages as JSON, in part: `spec.project`
-is left out, and so is all that this package would not read.
+Source: `feast.api.registry.rest` of feast 0.67. It sends parts of messages as JSON: all that this
+package reads but `spec.project`.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from mlcat_ingest.client.options import http_options
-from mlcat_ingest.core.awaiting import Awaited
+from mlcat_ingest.client.connection import http_options
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.net.http import Http, Reply
 from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.raw import Kind, RawObject
-from mlcat_ingest.sources.feast.transport.checks import findings
+from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
 
 _PEER: Final = "the Feast registry's REST interface"
 _ROOT: Final = "/api/v1"
@@ -43,11 +42,11 @@ _VIEWS: Final[Mapping[str, Kind]] = {
 }
 
 
-class RestRegistry:
-    """Reads a registry over REST; see `raw.Transport`."""
+class RestRegistry(RegistryTransport):
+    """Reads a registry over REST, project by project."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
-        """Contact nothing yet.
+        """Prepare the HTTP client; no request is sent.
 
         Raises:
             RecipeError: as `http_options`.
@@ -80,17 +79,17 @@ class RestRegistry:
             yield _as_raw("project", item, project)
             for path, key, kind in _LISTINGS:
                 seen: set[tuple[str, str]] = set()
-                for each in self._items(path, key, [("project", project)]):
-                    raw = _as_raw(_VIEWS.get(str(each.get("type")), kind), each, project)
+                for listed in self._items(path, key, [("project", project)]):
+                    raw = _as_raw(_VIEWS.get(str(listed.get("type")), kind), listed, project)
                     if (raw.kind, raw.name) in seen:
-                        raise self._changed(path)
+                        raise self._change_error(path)
                     seen.add((raw.kind, raw.name))
                     yield raw
 
     def _items(
         self, path: str, key: str, params: list[tuple[str, str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield what a listing holds, page after page."""
+        """Yield the items of a listing, page after page."""
         seen, page = 0, 1
         while True:
             # Without `page`, `limit` counts for nothing; the server's cache may be minutes old.
@@ -105,13 +104,13 @@ class RestRegistry:
             items = _objects(answer, key)
             yield from items
             seen += len(items)
-            told = _part(answer, "pagination").get("totalCount")
-            total = told if isinstance(told, int) else seen
+            count = _part(answer, "pagination").get("totalCount")
+            total = count if isinstance(count, int) else seen
             if not items or seen >= total:
                 break
             page += 1
         if seen != total:
-            raise self._changed(path)
+            raise self._change_error(path)
 
     def _mismatch(self, what: str) -> ProtocolMismatchError:
         return ProtocolMismatchError(
@@ -119,7 +118,7 @@ class RestRegistry:
             hint=f"does the address end in {_ROOT}, and can the server read its registry?",
         )
 
-    def _changed(self, path: str) -> SourceUnavailableError:
+    def _change_error(self, path: str) -> SourceUnavailableError:
         return SourceUnavailableError(
             f"{path} of {self.shown} changed while they were read", hint="try again"
         )
@@ -144,18 +143,18 @@ class RestRegistry:
             raise ProtocolMismatchError(f"{_PEER} at {reply.url} answers with no JSON object")
         return answer
 
-    def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
-        return self._http.awaited()
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer."""
+        return self._http.pending_request()
 
     def requests_made(self) -> int:
         """Return how many requests were sent."""
         return self._http.requests_made
 
     def check(self) -> Iterator[Finding]:
-        """Yield whether the registry can be reached and read, and what it holds."""
+        """Yield whether the registry can be reached and read, and the number of its objects."""
         if (yield from reach(Address("Feast", self._url, self._trust))):
-            yield from findings(self, self.shown)
+            yield from super().check()
 
     def close(self) -> None:
         """Close connections; safe to call twice."""
@@ -163,7 +162,7 @@ class RestRegistry:
 
 
 def _as_raw(kind: Kind, item: Mapping[str, Any], project: str) -> RawObject:
-    """Return what JSON says as the message that it was made of."""
+    """Return a JSON object as the message that it was made of."""
     from google.protobuf.json_format import ParseDict, ParseError
 
     from mlcat_ingest.sources.feast.messages import message_class
@@ -188,8 +187,8 @@ def _part(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _objects(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    found = answer.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    items = answer.get(key)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _reason(reply: Reply) -> str:

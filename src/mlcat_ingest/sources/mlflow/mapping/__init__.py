@@ -5,9 +5,12 @@ from typing import Final
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.mlflow.mapping.group import map_experiment, map_registered_model
+from mlcat_ingest.sources.mlflow.mapping.groups import (
+    map_experiment,
+    map_registered_model,
+    map_version,
+)
 from mlcat_ingest.sources.mlflow.mapping.model import map_run
-from mlcat_ingest.sources.mlflow.mapping.version import map_version
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
@@ -28,7 +31,7 @@ def map_record(record: JoinedRecord) -> list[Entity]:
     match record:
         case JoinedRun():
             entities = map_run(record)
-            return list(_listed(entities)) if record.listed_only else entities
+            return list(_listing_only(entities)) if record.listed_only else entities
         case JoinedExperiment():
             return map_experiment(record)
         case JoinedRegisteredModel():
@@ -37,7 +40,7 @@ def map_record(record: JoinedRecord) -> list[Entity]:
             return map_version(record)
 
 
-def _listed(entities: Iterable[Entity]) -> Iterator[Entity]:
+def _listing_only(entities: Iterable[Entity]) -> Iterator[Entity]:
     """Yield the entities of a run as what is there and needs no writing, or is to be removed."""
     for one in entities:
         if one.aspects.get(STATUS) == _REMOVED:

@@ -4,28 +4,43 @@ The name MLflow shows for a dataset is chosen by whoever logged it; only the sou
 with says where the data is, and joins to what other tools write about it.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.sources.dataset_names import DatasetName
-from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.mapping.places import json_object, place_of
+from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
+from mlcat_ingest.sources.datasets import DatasetName, Datasets
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
-from mlcat_ingest.sources.mlflow.values.names import CONTEXT_TAG
-from mlcat_ingest.sources.mlflow.values.records import DatasetInput
+from mlcat_ingest.sources.mlflow.values.records import CONTEXT_TAG, DatasetInput, json_or_none
 
 _EVALUATION: Final = frozenset(
     {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}
 )
 
+_UC_PARTS: Final = 3
+_OF_SPARK: Final = ("spark", "delta", "databricks")
+"""Source types that begin so have their tables in a metastore, or in Unity Catalog."""
+
+_SETTING: Final = re.compile(r";\s*database(?:name)?\s*=\s*([^;]+)", re.IGNORECASE)
+"""The database in the address of an SQL Server."""
+
+_SESSION_CATALOG: Final = "spark_catalog"
+_HUBS: Final = {"hugging_face": "huggingface", "huggingface": "huggingface", "kaggle": "kaggle"}
+_JSON: Final = ("{", "[", '"')
+# What Feast gives as the source of every run's training data, where it has no other.
+_NO_PLACE: Final = frozenset({"feast.get_historical_features"})
+
+_NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """What a run's datasets add to its model; `summary` is a JSON list of all of them."""
+    """The aspects that a run's datasets add to its model; `summary` lists all of them as JSON."""
 
     aspects: dict[str, Aspect]
     summary: str
@@ -38,7 +53,7 @@ NO_DATASETS: Final = DatasetFacts(
     },
     "",
 )
-"""What a run adds that logged no datasets."""
+"""The facts of a run that logged no datasets."""
 
 
 def dataset_facts(
@@ -80,21 +95,15 @@ def is_evaluation(item: DatasetInput) -> bool:
 def _summary(
     item: DatasetInput, context: str, place: DatasetName | None, urn: str | None
 ) -> dict[str, str | int]:
-    told: dict[str, str | int] = {"name": item.name}
-    if item.digest:
-        told["digest"] = item.digest
-    if context:
-        told["context"] = context
-    rows = _rows(item.profile)
-    if rows is not None:
-        told["rows"] = rows
-    if item.source_type:
-        told["source_type"] = item.source_type
-    if urn is not None:
-        told["urn"] = urn
-    if place is not None and place.part:
-        told["part"] = place.part
-    return told
+    facts = {
+        "digest": item.digest or None,
+        "context": context or None,
+        "rows": _rows(item.profile),
+        "source_type": item.source_type or None,
+        "urn": urn,
+        "part": (place.part or None) if place is not None else None,
+    }
+    return {"name": item.name, **{k: v for k, v in facts.items() if v is not None}}
 
 
 def _rows(profile: str | None) -> int | None:
@@ -112,4 +121,80 @@ def dataset_name(item: DatasetInput, datasets: Datasets) -> DatasetName | None:
     if place is None:
         return None
     platform, name = place
-    return datasets.named(platform, whole_characters(name))
+    return datasets.resolve(platform, whole_characters(name))
+
+
+def json_object(text: str | None) -> Mapping[str, Any]:
+    """Return the JSON object that `text` holds; an empty one for anything else."""
+    value = json_or_none(text)
+    return value if isinstance(value, dict) else {}
+
+
+def place_of(
+    source_type: str, source: str, platforms: Mapping[str, str] = _NO_PLATFORMS
+) -> Place | None:
+    """Return platform and name of the dataset that a logged source tells, or None.
+
+    `platforms` says where further source types have their data.
+
+    Source: `DatasetSource.to_json` of MLflow 3.17's dataset sources (file systems and object
+    stores, http, delta_table, spark, hugging_face, uc_volume), and plain URIs.
+    """
+    facts = json_object(source)
+    kind = source_type.lower()
+    configured = platforms.get(source_type)
+    if kind in _HUBS and configured is None:
+        path = _first_text(facts, "path", "name", "handle")
+        return (_HUBS[kind], path) if path else None
+    table = _first_text(facts, "delta_table_name", "table_name", "table", "table_fqn")
+    uri = _first_text(facts, "uri", "url", "path", "s3_uri")
+    if not facts and source.strip() != "null" and not source.lstrip().startswith(_JSON):
+        uri = source.strip()
+    if table:
+        platform = configured or DATABASES.get(kind) or DATABASES.get(split(uri).scheme)
+        if platform is not None:
+            return platform, _full_name(platform, table, facts, uri)
+        unity = facts.get("is_databricks_uc_table") is True
+        return _of_spark(table, unity=unity) if unity or kind.startswith(_OF_SPARK) else None
+    if not uri or uri in _NO_PLACE:
+        return None
+    place = place_of_uri(uri)
+    if configured is not None:
+        return configured, (uri.partition("://")[2] or uri) if place is None else place[1]
+    if place is not None and kind == "delta_table" and place[0] not in {"databricks", "dbfs"}:
+        return ("delta-lake", place[1])
+    return place
+
+
+def _first_text(facts: Mapping[str, Any], *keys: str) -> str | None:
+    return next((v.strip() for k in keys if isinstance(v := facts.get(k), str) and v.strip()), None)
+
+
+def _parts(table: str) -> list[str]:
+    return [part.strip('`"[]') for part in table.split(".")]
+
+
+def _of_spark(table: str, *, unity: bool) -> Place:
+    """Return the place of a table that Spark or Delta names.
+
+    Three levels are a catalog, two the metastore.
+    """
+    parts = _parts(table)
+    if len(parts) == _UC_PARTS and parts[0] == _SESSION_CATALOG:
+        return ("hive", ".".join(parts[1:]))
+    return ("databricks" if unity or len(parts) == _UC_PARTS else "hive", ".".join(parts))
+
+
+def _full_name(platform: str, table: str, facts: Mapping[str, Any], uri: str | None) -> str:
+    parts = _parts(table)
+    levels = LEVELS.get(platform, len(parts))
+    if len(parts) < levels:
+        schema = _first_text(facts, "schema", "dataset") if len(parts) == 1 else None
+        database = _first_text(facts, "database", "catalog", "project") or _database(uri)
+        parts = [part for part in (database, schema, *parts) if part][-levels:]
+    return ".".join(parts)
+
+
+def _database(uri: str | None) -> str:
+    found = _SETTING.search(uri or "")
+    return found[1].strip() if found else split(uri).path.strip("/")

@@ -1,4 +1,4 @@
-"""What MLflow's records say about the features of a model, for the rules that find them."""
+"""Evidence in MLflow's records of a model's features, for the rules that link the two."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -7,18 +7,17 @@ from typing import Final
 from mlcat_ingest.links.evidence import (
     FEAST_SERVICE,
     Evidence,
-    Evidenced,
     FeastTags,
+    UnlinkedModel,
     UsedDataset,
     feast_tags,
 )
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
-from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation
-from mlcat_ingest.sources.mlflow.mapping.places import json_object
+from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation, json_object
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion, WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.mlmodel import column_names, input_names, logged_history
+from mlcat_ingest.sources.mlflow.values.records import column_names, input_names, logged_history
 
 _NOTHING: Final = Evidence()
 
@@ -26,14 +25,14 @@ _NOTHING: Final = Evidence()
 def with_evidence(model: Entity, found: Evidence | None, scope: WorkspaceScope) -> Entity:
     """Return a model as one whose features have still to be found, if `found` says anything.
 
-    Where it says nothing the model has none. None leaves open which it has.
+    Evidence that says nothing gives the model no features; None leaves its features as they are.
     """
     options = scope.options.links
     if options is None or found is None:
         return model
     if found != _NOTHING:
         entity = (model.urn, model.aspects, model.only_if_absent, model.notes)
-        return Evidenced(*entity, evidence=found, options=options)
+        return UnlinkedModel(*entity, evidence=found, options=options)
     properties = {**model.aspects[ML_MODEL_PROPERTIES], "mlFeatures": []}
     return replace(model, aspects={**model.aspects, ML_MODEL_PROPERTIES: properties})
 
@@ -43,8 +42,8 @@ def run_evidence(record: JoinedRun) -> Evidence | None:
 
     None where files that may say more could not be read.
     """
-    declared = _declared(version.tags for version in record.versions) or _declared_for(record)
-    return _declaring(_of_run(record), declared)
+    declared = _declaration(version.tags for version in record.versions) or _run_declaration(record)
+    return _with_declaration(_run_evidence(record), declared)
 
 
 def version_evidence(record: JoinedVersion) -> Evidence | None:
@@ -53,34 +52,35 @@ def version_evidence(record: JoinedVersion) -> Evidence | None:
     None where they say nothing and no run is known.
     """
     tags, run, model = record.version.tags, record.run, record.model
-    declared = _declared([tags]) or (None if model is None else _declared([model.tags]))
+    declared = _declaration([tags]) or (None if model is None else _declaration([model.tags]))
     if run is not None:
-        of_run = _declared_for(run) if model is None else _declared([run.run.tags])
-        return _declaring(_of_run(run), declared or of_run)
+        of_run = _run_declaration(run) if model is None else _declaration([run.run.tags])
+        return _with_declaration(_run_evidence(run), declared or of_run)
     service = tags.get(FEAST_SERVICE)
     if declared is None and not service:
         return None
     return Evidence(declared=declared, feast=FeastTags(service=service) if service else None)
 
 
-def _declaring(found: Evidence | None, declared: str | None) -> Evidence | None:
+def _with_declaration(found: Evidence | None, declared: str | None) -> Evidence | None:
     """Return what is found with what is declared, which is enough where the rest is not known."""
     if declared is None:
         return found
     return Evidence(declared=declared) if found is None else replace(found, declared=declared)
 
 
-def _declared_for(record: JoinedRun) -> str | None:
-    return _declared(model.tags for model in record.models.values()) or _declared([record.run.tags])
+def _run_declaration(record: JoinedRun) -> str | None:
+    of_models = _declaration(model.tags for model in record.models.values())
+    return of_models or _declaration([record.run.tags])
 
 
-def _declared(tags: Iterable[Mapping[str, str]]) -> str | None:
+def _declaration(tags: Iterable[Mapping[str, str]]) -> str | None:
     """Return what these tags declare, all of it; None where none declares anything."""
     texts = dict.fromkeys(one.get(FEATURES_TAG, "").strip() for one in tags)
     return ",".join(filter(None, texts)) or None
 
 
-def _of_run(record: JoinedRun) -> Evidence | None:
+def _run_evidence(record: JoinedRun) -> Evidence | None:
     run, options, files = record.run, record.scope.options.links, record.files
     if options is None or record.trains_nothing:
         return _NOTHING
@@ -94,12 +94,12 @@ def _of_run(record: JoinedRun) -> Evidence | None:
         feature_specs=files.feature_specs,
         feast=feast,
         features_file=files.features_file,
-        datasets=tuple(_used(record)) if options.dataset_match else (),
+        datasets=tuple(_used_datasets(record)) if options.dataset_match else (),
         columns=_signature(run.tags) or files.columns,
     )
 
 
-def _used(record: JoinedRun) -> Iterator[UsedDataset]:
+def _used_datasets(record: JoinedRun) -> Iterator[UsedDataset]:
     """Yield the training data of a run that has a place and columns."""
     scope = record.scope
     for item in record.run.datasets:

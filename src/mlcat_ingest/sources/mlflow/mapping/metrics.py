@@ -1,20 +1,22 @@
-"""Metrics of a run and of its logged models as the catalog's training metrics."""
+"""Maps parameters to hyperparameters, and metrics of runs and logged models to training metrics."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.sources.mlflow.mapping.params import Entry, fit_names, free_name
-from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.text import number_texts
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, are_fit, number_texts
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
+
+Entry = dict[str, Any]
 
 SYSTEM_PREFIX: Final = "system/"
 """Metrics that MLflow's own monitor logs: CPU, memory, network."""
 
 
 class _ModelMetric(NamedTuple):
-    """What tells one metric of a logged model from another."""
+    """The key of one metric of a logged model."""
 
     model_id: str
     key: str
@@ -32,49 +34,49 @@ def training_metrics(
     """Return the `trainingMetrics` of a run, sorted by name.
 
     A metric of a logged model is called `<metric>` where the run made one model and
-    `<model>/<metric>` where it made several; one that was logged on several datasets is told apart
-    by `<dataset>/`.
+    `<model>/<metric>` where it made several; one that was logged on several datasets gets the
+    prefix `<dataset>/`.
     """
     metrics: Sequence[Metric] = run.metrics
     if not system_metrics:
-        kept = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
-        if len(kept) < len(metrics):
-            custom.fitter.note("system_metrics_left_out", str(len(metrics) - len(kept)))
-            metrics = kept
+        metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
+        if len(metrics) < len(run.metrics):
+            count = len(run.metrics) - len(metrics)
+            custom.fitter.note("system_metrics_left_out", str(count))
     named = {metric.key: metric for metric in metrics}
     of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):
         outputs = [output.model_id for output in run.model_outputs]
-        named = _told_apart(metrics, outputs, models, system=system_metrics)
+        named = _unique_names(metrics, outputs, models, system=system_metrics)
     return _entries(named, custom)
 
 
 def model_metrics(model: LoggedModel, custom: PropertiesBuilder) -> list[Entry]:
     """Return the `trainingMetrics` of a logged model that stands for itself, sorted by name."""
-    named = _told_apart((), [model.model_id], {model.model_id: model}, system=False)
+    named = _unique_names((), [model.model_id], {model.model_id: model}, system=False)
     return _entries(named, custom)
 
 
 def _entries(named: Mapping[str, Metric], custom: PropertiesBuilder) -> list[Entry]:
     fitter = custom.fitter
-    names = custom.limited("metrics", sorted(named), fitter.limits.metrics)
+    names = custom.limit_entries("metrics", sorted(named), fitter.limits.metrics)
     chosen = [named[name] for name in names]
     texts = number_texts([metric.value for metric in chosen])
     entries: list[Entry] = []
-    shown: int | None = None
-    said = ""
+    last_step: int | None = None
+    step_text = ""
     for name, text, metric in zip(fit_names(names, fitter), texts, chosen, strict=True):
-        _, _, at, step, _, dataset, _ = metric
+        step = metric.step
         entry: Entry = {"name": name, "value": text}
-        if fitter.time_ms(at, "metric") is not None:
-            entry["createdAt"] = at
-        if dataset:
+        if fitter.time_ms(metric.timestamp_ms, "metric") is not None:
+            entry["createdAt"] = metric.timestamp_ms
+        if metric.dataset_name:
             entry["description"] = fitter.text(_description(metric), "dataset of a metric")
         elif step is not None:
-            if step != shown:
+            if step != last_step:
                 # Most metrics of a run are of one step, whose text is made and held once.
-                shown, said = step, f"step {step}"
-            entry["description"] = said
+                last_step, step_text = step, f"step {step}"
+            entry["description"] = step_text
         entries.append(entry)
     return entries
 
@@ -86,7 +88,7 @@ def _description(metric: Metric) -> str:
     return dataset if metric.step is None else f"step {metric.step}, {dataset}"
 
 
-def _told_apart(
+def _unique_names(
     metrics: Sequence[Metric],
     outputs: Sequence[str],
     models: Mapping[str, LoggedModel],
@@ -96,16 +98,19 @@ def _told_apart(
     """Return a run's own metrics and those of its models under names of their own."""
     result: dict[str, Metric] = {}
     of_models: dict[_ModelMetric, Metric] = {}
-    for model_id, metric in (
-        *((metric.model_id, metric) for metric in metrics),
-        *_logged(outputs, models, system=system),
-    ):
+    logged = (
+        (model_id, metric)
+        for model_id in outputs
+        if model_id in models
+        for metric in models[model_id].metrics
+        if system or not metric.key.startswith(SYSTEM_PREFIX)
+    )
+    for model_id, metric in (*((metric.model_id, metric) for metric in metrics), *logged):
         if model_id is None:
             result[metric.key] = _later(result.get(metric.key, metric), metric)
         else:
-            key = _ModelMetric(
-                model_id, metric.key, metric.dataset_name or "", metric.dataset_digest or ""
-            )
+            dataset, digest = metric.dataset_name or "", metric.dataset_digest or ""
+            key = _ModelMetric(model_id, metric.key, dataset, digest)
             of_models[key] = _later(of_models.get(key, metric), metric)
     labels = _labels({*outputs, *(key.model_id for key in of_models)}, models)
     datasets = Counter((key.model_id, key.key) for key in of_models)
@@ -125,23 +130,49 @@ def _told_apart(
     return result
 
 
-def _logged(
-    outputs: Sequence[str], models: Mapping[str, LoggedModel], *, system: bool
-) -> Iterator[tuple[str, Metric]]:
-    for model_id in outputs:
-        model = models.get(model_id)
-        for metric in () if model is None else model.metrics:
-            if system or not metric.key.startswith(SYSTEM_PREFIX):
-                yield model_id, metric
-
-
 def _later(one: Metric, other: Metric) -> Metric:
     """Return the metric logged last, `other` if both were logged at one time."""
     return one if (one.timestamp_ms or 0) > (other.timestamp_ms or 0) else other
 
 
 def _labels(model_ids: set[str], models: Mapping[str, LoggedModel]) -> dict[str, str]:
-    """Return what to call each model: its name, or its id where names are not unique."""
+    """Return the label of each model: its name, or its id where names are not unique."""
     names = {key: (models[key].name if key in models else "") or key for key in model_ids}
     counts = Counter(names.values())
     return {key: name if counts[name] == 1 else key for key, name in names.items()}
+
+
+def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> list[Entry]:
+    """Return the `hyperParams` of a run, sorted by name."""
+    fitter, limits = custom.fitter, custom.fitter.limits
+    names = custom.limit_entries("parameters", sorted(params), limits.params)
+    values = [params[name] for name in names]
+    if not are_fit(values, limits.value_chars):
+        width = limits.name_chars
+        values = [fitter.text(params[name], f"parameter {name[:width]!r}") for name in names]
+    return [
+        {"name": name, "value": value}
+        for name, value in zip(fit_names(names, fitter), values, strict=True)
+    ]
+
+
+def fit_names(names: Sequence[str], fitter: Fitter) -> Sequence[str]:
+    """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
+    if are_fit(names, fitter.limits.name_chars) and OWN_PREFIX not in "".join(names):
+        return names
+    unique: dict[str, None] = {}
+    for name in names:
+        escaped = source_name(name)
+        # A parameter shares no name space with our custom properties, only the `mlcat.` keys.
+        fit = fitter.name(escaped if escaped.startswith("source.") else name, "name of an entry")
+        unique[free_name(fit, unique)] = None
+    return list(unique)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return `name`, or `name (2)` and so on where it is taken."""
+    free, number = name, 2
+    while free in taken:
+        free = f"{name} ({number})"
+        number += 1
+    return free

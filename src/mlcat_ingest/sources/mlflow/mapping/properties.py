@@ -1,12 +1,21 @@
-"""Custom properties: what MLflow's tags are called in the catalog, beside our own keys."""
+"""Custom properties, and the further aspects that models and groups share.
+
+MLflow's tags become custom properties beside our own keys, under names that hide none of them.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Final
 
 from mlcat_ingest.core.redaction import redact_urls
-from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
+from mlcat_ingest.metadata.naming import Name
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY
+from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.values.names import REPO_TAGS, OwnKey
+from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, OwnKey
 
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""
@@ -15,9 +24,14 @@ _ESCAPED = (OWN_PREFIX, "source.", "tag.")
 _ADDRESS_TAGS = frozenset(REPO_TAGS)
 _SPECIAL = OWN_KEYS | _ADDRESS_TAGS
 
+ACTIVE: Aspect = {"removed": False}
+REMOVED: Aspect = {"removed": True}
+NO_TAGS: Aspect = {"tags": []}
+"""An empty aspect for a record without tags: tags that MLflow had before are removed."""
+
 
 def source_name(name: str) -> str:
-    """Return what a tag or parameter called `name` is called in the catalog.
+    """Return the name in the catalog of a tag or parameter called `name`.
 
     `mlcat.*` becomes `source.mlcat.*`, and one of our own keys `tag.<key>`; names that already
     look like that get one prefix more, so two names never become one.
@@ -26,15 +40,15 @@ def source_name(name: str) -> str:
         return f"tag.{name}"
     if not name.startswith(_ESCAPED):
         return name
-    bare = name
-    while bare.startswith("source."):
-        bare = bare[7:]
-    if bare.startswith(OWN_PREFIX):
+    if _without_prefixes(name, "source.").startswith(OWN_PREFIX):
         return f"source.{name}"
-    bare = name
-    while bare.startswith("tag."):
-        bare = bare[4:]
-    return f"tag.{name}" if bare in OWN_KEYS else name
+    return f"tag.{name}" if _without_prefixes(name, "tag.") in OWN_KEYS else name
+
+
+def _without_prefixes(name: str, prefix: str) -> str:
+    while name.startswith(prefix):
+        name = name.removeprefix(prefix)
+    return name
 
 
 class PropertiesBuilder:
@@ -47,22 +61,22 @@ class PropertiesBuilder:
         self.fitter = fitter
         self.values: dict[str, str] = {}
 
-    def put(self, key: str, value: str, prefix: str) -> None:
+    def add(self, key: str, value: str, prefix: str) -> None:
         """Add an entry; where the key is taken, under the next `prefix` + key that is free."""
         while key in self.values:
             key = prefix + key
         self.values[key] = value
 
-    def put_own(self, key: OwnKey, value: str | None) -> None:
+    def set_own(self, key: OwnKey, value: str | None) -> None:
         """Add a property of our own where it has a value."""
         if value:
             self.values[key.value] = self.fitter.text(value, key.value)
 
-    def put_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
+    def add_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
         """Add the tags of a record, sorted, under names that hide none of our own keys."""
         fitter, values, limits = self.fitter, self.values, self.fitter.limits
         value_limit, name_limit = limits.value_chars, limits.name_chars
-        for key in self.limited("tags", sorted(tags), limits.tags):
+        for key in self.limit_entries("tags", sorted(tags), limits.tags):
             if key in without:
                 continue
             value = tags[key]
@@ -71,16 +85,16 @@ class PropertiesBuilder:
             # An ordinary name needs no more than these looks at it; it is the same in the catalog.
             special = key in _SPECIAL or key.startswith(_ESCAPED) or len(key) > name_limit
             if special or key in values or not key.isprintable():
-                self._put_special(key, value)
+                self._add_special(key, value)
             else:
                 values[key] = value
 
-    def _put_special(self, key: str, value: str) -> None:
+    def _add_special(self, key: str, value: str) -> None:
         if key in _ADDRESS_TAGS:
             value = redact_urls(value)
-        self.put(self.fitter.name(source_name(key), "tag name"), value, "tag.")
+        self.add(self.fitter.name(source_name(key), "tag name"), value, "tag.")
 
-    def limited(self, what: str, names: list[str], limit: int) -> list[str]:
+    def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:
         """Return the first `limit` of `names`; entity and report say how many are left out."""
         if len(names) <= limit:
             return names
@@ -89,3 +103,30 @@ class PropertiesBuilder:
         before = self.values.get(OwnKey.LEFT_OUT)
         self.values[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
         return names[:limit]
+
+
+def first_aspects(scope: WorkspaceScope, *, removed: bool) -> dict[str, Aspect]:
+    """Return the aspects that stand first: `status`, and `dataPlatformInstance` if there is one.
+
+    An active entity says `removed: false` so that one which was removed comes back; the pipeline
+    drops that word where nothing is stored, so an ordinary entity costs no aspect more.
+    """
+    aspects: dict[str, Aspect] = {STATUS: REMOVED if removed else ACTIVE}
+    instance = scope.platform_instance()
+    if instance is not None:
+        aspects[DATA_PLATFORM_INSTANCE] = instance
+    return aspects
+
+
+def common_properties(scope: WorkspaceScope, name: Name, fitter: Fitter) -> PropertiesBuilder:
+    """Return the custom properties of every entity: its source, and a name that was shortened."""
+    custom = PropertiesBuilder(fitter)
+    custom.values[SOURCE_KEY] = scope.source_key
+    custom.set_own(OwnKey.FULL_NAME, name.full_name)
+    return custom
+
+
+def tag_entity(name: str, description: str) -> Entity:
+    """Return a tag that is created where the catalog lacks it and never changed."""
+    aspect = {"name": name, "description": description}
+    return Entity(tag(name), {TAG_PROPERTIES: aspect}, only_if_absent=True)

@@ -1,6 +1,7 @@
-"""What `mlcat-ingest check` says about an MLflow server, whatever reads it."""
+"""Checks of an MLflow server for `mlcat-ingest check`: version, permissions, contents."""
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
@@ -8,8 +9,10 @@ from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import Experiment
-from mlcat_ingest.sources.mlflow.values.releases import MlflowFeature, ReadBy, untested
+from mlcat_ingest.sources.mlflow.values.releases import MlflowFeature, ReadBy, support_warning
 from mlcat_ingest.sources.mlflow.values.uris import is_http
+
+_PERMISSION: Final = "MLflow permission: "
 
 
 def findings(
@@ -26,19 +29,19 @@ def findings(
     try:
         workspaces = reader.workspaces()
     except MlcatError as error:
-        yield _failed("MLflow permission: read workspaces", error)
+        yield _failure(f"{_PERMISSION}read workspaces", error)
         return
     wanted = [name for name in workspaces if config.workspaces.allows(name)]
     if len(workspaces) > 1 or workspaces[0] != DEFAULT_WORKSPACE:
         text = f"{len(wanted)} of {len(workspaces)} are read: {', '.join(wanted[:10])}"
         yield Finding("MLflow workspaces", "ok" if wanted else "warning", text)
-    let_in = False
+    accepted = False
     for name in wanted:
         where = f" in workspace {name}" if len(workspaces) > 1 else ""
-        for found in _Permissions(reader.in_workspace(name), config, where, version).tried():
-            let_in |= found.outcome != "failed"
+        for found in _Permissions(reader.in_workspace(name), config, where, version).check():
+            accepted |= found.outcome != "failed"
             yield found
-    if let_in:
+    if accepted:
         yield Finding("MLflow credentials", "ok", f"accepted: {how}")
         yield _server_id(reader)
     yield _links(config)
@@ -48,14 +51,14 @@ def _server_id(reader: Reader) -> Finding:
     try:
         return Finding("MLflow server id", "ok", reader.server_id())
     except MlcatError as error:
-        return _failed("MLflow server id", error)
+        return _failure("MLflow server id", error)
 
 
 def _version(version: str | None, read_by: ReadBy) -> Finding:
     what = "MLflow version"
     if version is None:
         return Finding(what, "warning", "the server does not tell its version")
-    problem = untested(version, read_by)
+    problem = support_warning(version, read_by)
     return Finding(what, "warning" if problem else "ok", problem or version)
 
 
@@ -68,11 +71,11 @@ class _Permissions:
         self._reader = reader
         self._config = config
         self._where = where
-        self._logged = MlflowFeature.LOGGED_MODELS.is_in(version or "")
+        self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version or "")
         self._wanted: list[Experiment] = []
         self._models = 0
 
-    def tried(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Finding]:
         """Yield a finding for each permission that a run needs."""
         yield self._try("read experiments", self._experiments)
         if self._wanted:
@@ -80,44 +83,43 @@ class _Permissions:
         yield self._try("read registered models", self._registered_models)
         if self._models:
             yield self._try("read model versions", self._versions)
-        if self._wanted and self._logged:
+        if self._wanted and self._has_logged_models:
             yield self._try("read logged models", self._logged_models)
 
-    def _try(self, permission: str, look: Callable[[str], Finding]) -> Finding:
-        what = f"MLflow permission: {permission}"
+    def _try(self, permission: str, look: Callable[[], str | Finding]) -> Finding:
+        what = _PERMISSION + permission
         try:
-            return look(what)
+            result = look()
         except MlcatError as error:
-            return _failed(what, error)
+            return _failure(what, error)
+        return Finding(what, "ok", result + self._where) if isinstance(result, str) else result
 
-    def _experiments(self, what: str) -> Finding:
+    def _experiments(self) -> str | Finding:
         experiments = [one for page in self._reader.experiments() for one in page]
         self._wanted = [one for one in experiments if self._config.experiments.allows(one.name)]
-        text = f"{len(self._wanted)} of {len(experiments)} are read{self._where}"
+        text = f"{len(self._wanted)} of {len(experiments)} are read"
         if self._wanted:
-            return Finding(what, "ok", text)
+            return text
+        hint = "MLflow leaves out what the user may not read; may it read any?"
         if experiments:
             hint = "no experiment passes `experiments.allow` and `experiments.deny`"
-        else:
-            hint = "MLflow leaves out what the user may not read; may it read any?"
-        return Finding(what, "warning", text, hint)
+        return Finding(f"{_PERMISSION}read experiments", "warning", text + self._where, hint)
 
-    def _runs(self, what: str) -> Finding:
+    def _runs(self) -> str:
         ids = [self._wanted[-1].experiment_id]
-        found = any(self._reader.runs(ids, only=RunFilter(limit=1)))
-        return Finding(what, "ok", f"{'granted' if found else 'none yet'}{self._where}")
+        return "granted" if any(self._reader.runs(ids, only=RunFilter(limit=1))) else "none yet"
 
-    def _registered_models(self, what: str) -> Finding:
+    def _registered_models(self) -> str:
         self._models = sum(len(page) for page in self._reader.registered_models())
-        return Finding(what, "ok", f"{self._models}{self._where}")
+        return str(self._models)
 
-    def _versions(self, what: str) -> Finding:
+    def _versions(self) -> str:
         next(iter(self._reader.model_versions()), None)
-        return Finding(what, "ok", f"granted{self._where}")
+        return "granted"
 
-    def _logged_models(self, what: str) -> Finding:
+    def _logged_models(self) -> str:
         next(iter(self._reader.logged_models([self._wanted[-1].experiment_id])), None)
-        return Finding(what, "ok", f"granted{self._where}")
+        return "granted"
 
 
 def _links(config: MlflowConfig) -> Finding:
@@ -130,5 +132,5 @@ def _links(config: MlflowConfig) -> Finding:
     )
 
 
-def _failed(what: str, error: MlcatError) -> Finding:
+def _failure(what: str, error: MlcatError) -> Finding:
     return Finding(what, "failed", error.message, error.hint)

@@ -7,15 +7,17 @@ MLflow would create a database or a folder that is not there, and migrate an old
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
-from mlcat_ingest.core.awaiting import Awaits
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -28,25 +30,28 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import entities
-from mlcat_ingest.sources.mlflow.read.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.file_access import FileLocation, client_text, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
     EXPERIMENTS_A_LISTING,
+    ApiReader,
     PageSize,
     RunsQuery,
     chunks,
     entries_of,
 )
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage, RecentIds, follow, token_at
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
-from mlcat_ingest.sources.mlflow.read.stores import check_store, folders_allowed
-from mlcat_ingest.sources.mlflow.values.records import (
-    Run,
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_RUNS,
+    FileLocation,
+    RunFilter,
+    Thing,
+    identity,
+    local_text,
 )
-from mlcat_ingest.sources.mlflow.values.releases import untested
-from mlcat_ingest.sources.mlflow.values.uris import folder_of
+from mlcat_ingest.sources.mlflow.values.records import Run
+from mlcat_ingest.sources.mlflow.values.releases import support_warning
+from mlcat_ingest.sources.mlflow.values.uris import folder_of, is_database
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +65,7 @@ _ERRORS: Final[dict[str, type[MlcatError]]] = {
 }
 
 _NO_SUCH_LISTING: Final = frozenset({"ENDPOINT_NOT_FOUND", "NOT_FOUND", "NOT_IMPLEMENTED"})
-"""What MLflow says of servers and stores older than logged models."""
+"""MLflow's error codes for a server or store older than logged models."""
 
 _BY_NAME: Final = {
     "run": "get_run",
@@ -72,8 +77,15 @@ _BY_NAME: Final = {
 
 ResultT = TypeVar("ResultT")
 
+_TIMEOUT_S: Final = 120.0
+_UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
+_ANSWERS: Final[ContextVar[Mapping[str, Any]]] = ContextVar(
+    "_ANSWERS", default=MappingProxyType({})
+)
+"""The values that MLflow's variables have in this thread, whatever the environment says."""
 
-class ClientReader(ApiReader, Awaits):
+
+class ClientReader(ApiReader, RequestSide):
     """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open."""
 
     converters = MappingProxyType(
@@ -103,7 +115,7 @@ class ClientReader(ApiReader, Awaits):
         return DEFAULT_WORKSPACE
 
     def server_id(self) -> str:
-        """Return the identity of the store; see `Reader`."""
+        """Return the identity of the store."""
         if self._server_id is None:
             self._server_id = identity(self._config, self.first_created_ms)
         return self._server_id
@@ -147,13 +159,13 @@ class ClientReader(ApiReader, Awaits):
 
             for page in follow(fetch, listing="runs"):
                 found = [entities.run(one) for one in page]
-                pages.saw(len(found), entries_of(found))
-                yield query.taken([found[at] for at in seen.new([one.run_id for one in found])])
-                if query.satisfied():
+                pages.learn(len(found), entries_of(found))
+                yield query.accept([found[at] for at in seen.new([one.run_id for one in found])])
+                if query.is_complete():
                     return
 
     def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs; see `Reader`."""
+        """Return whether an experiment has more than `at` runs."""
         query = RunsQuery(ALL_RUNS, 1)
         page = self._page(
             "search_runs",
@@ -166,23 +178,25 @@ class ClientReader(ApiReader, Awaits):
         return bool(page.items)
 
     def is_gone(self, thing: Thing) -> bool:
-        """Return whether the store says that there is no such thing; see `Reader`."""
+        """Return whether the store says that there is no such thing, in the trash or not."""
         names = (thing.name, thing.version) if thing.version else (thing.name,)
-        client = self._open()
+        method = getattr(self._open(), _BY_NAME[thing.kind])
         self._calls += 1
         try:
-            self._called(lambda: getattr(client, _BY_NAME[thing.kind])(*names))
+            with self._translate_errors():
+                method(*names)
         except (ProtocolMismatchError, NotAuthorizedError) as error:
             return error.context.get("code") == "RESOURCE_DOES_NOT_EXIST"
         return False
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file holds, wherever MLflow finds it; see `ReadsFiles`."""
+        """Return what a file holds, wherever MLflow finds it."""
         if place.uri is None or folder_of(place.uri) is not None:
             return local_text(place, path)
         self._open()
         self._calls += 2
-        return self._called(lambda: client_text(self._config.tracking_uri, place, path))
+        with self._translate_errors():
+            return entities.client_text(self._config.tracking_uri, place, path)
 
     def clock_ms(self) -> int:
         """Return the time by this machine's clock."""
@@ -203,7 +217,7 @@ class ClientReader(ApiReader, Awaits):
         yield from findings(
             self,
             self._config,
-            version=_installed(),
+            version=_installed_version(),
             how="those of MlflowClient",
             read_by="MlflowClient",
         )
@@ -227,60 +241,59 @@ class ClientReader(ApiReader, Awaits):
                 raise
 
     def _page(self, method: str, token: str | None, **arguments: Any) -> ListingPage[Any]:
-        client = self._open()
+        search = getattr(self._open(), method)
         self._calls += 1
-        page = self._called(lambda: getattr(client, method)(page_token=token, **arguments))
+        with self._translate_errors():
+            page = search(page_token=token, **arguments)
         return ListingPage(page, page.token or None)
 
     def _open(self) -> Any:
         if self._client is None:
-            config = self._config
-            self._client = self._called(lambda: _client(config))
+            with self._translate_errors():
+                self._client = _open_client(self._config)
         return self._client
 
-    def _called(self, call: Callable[[], ResultT]) -> ResultT:
-        """Return what `call` returns, MLflow's errors as ours and its log lines left out."""
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise MLflow's errors as ours meanwhile, and leave out its log lines."""
         with _quiet(), folders_allowed(self._config.tracking_uri, self._config.registry_uri):
             from mlflow.exceptions import MlflowException
 
             try:
-                return call()
-            except MlflowException as error:
-                raise self._failure(str(error), error.error_code) from error
+                yield
             except ImportError as error:
                 raise RecipeError(
                     f"MLflow cannot read {self._config.public_uri}: {error}",
                     hint="install the driver that its address names",
                 ) from error
-            except OSError as error:
-                raise self._failure(str(error), "TEMPORARILY_UNAVAILABLE") from error
+            except (MlflowException, OSError) as error:
+                code = getattr(error, "error_code", "TEMPORARILY_UNAVAILABLE")
+                message = redact_urls(" ".join(str(error).split())[:300])
+                raise _ERRORS.get(code, ProtocolMismatchError)(
+                    f"MLflow cannot read {self._config.public_uri}: {message}",
+                    context={"code": code},
+                ) from error
 
-    def _failure(self, text: str, code: str) -> MlcatError:
-        kind = _ERRORS.get(code, ProtocolMismatchError)
-        said = redact_urls(" ".join(text.split())[:300])
-        return kind(f"MLflow cannot read {self._config.public_uri}: {said}", context={"code": code})
 
-
-def _client(config: MlflowConfig) -> Any:
+def _open_client(config: MlflowConfig) -> Any:
     from mlflow import MlflowClient
 
-    _say_version(_installed())
-    registry = config.registry_uri or config.tracking_uri
-    for uri in {config.tracking_uri, registry}:
+    _warn_if_untested(_installed_version())
+    for uri in {config.tracking_uri, config.registry_uri or config.tracking_uri}:
         check_store(uri)
     return MlflowClient(tracking_uri=config.tracking_uri, registry_uri=config.registry_uri)
 
 
-def _installed() -> str:
+def _installed_version() -> str:
     from mlflow.version import VERSION
 
     return str(VERSION)
 
 
 @cache
-def _say_version(version: str) -> None:
+def _warn_if_untested(version: str) -> None:
     """Warn once a process about an MLflow that is not among the tested ones."""
-    problem = untested(version, "MlflowClient")
+    problem = support_warning(version, "MlflowClient")
     if problem is not None:
         log.warning("the installed mlflow %s", problem)
 
@@ -305,3 +318,82 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+def check_store(uri: str) -> None:
+    """Return if MLflow can open `uri` without changing it; addresses of servers always pass.
+
+    Raises:
+        RecipeError: there is no such file or folder, or the database's driver is not installed.
+        SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
+            answer, or does not let us in.
+        ProtocolMismatchError: it is no MLflow store, or of another MLflow version.
+    """
+    if is_database(uri):
+        _check_database(uri)
+    elif (folder := folder_of(uri)) is not None:
+        _check_folder(folder)
+
+
+@contextmanager
+def folders_allowed(tracking_uri: str, registry_uri: str | None) -> Iterator[None]:
+    """Let MLflow read folders in this thread meanwhile, if either address names one.
+
+    MLflow refuses folders since 3.13, and its registry in a folder looks logged models up in the
+    default store, which it makes in the working directory. Only variables of the environment change
+    that, and all threads of the host would see them. So MLflow's own objects for these variables
+    answer otherwise while this thread is in here; the environment stays as it is.
+    """
+    if folder_of(tracking_uri) is None and (not registry_uri or folder_of(registry_uri) is None):
+        yield
+        return
+    answers = {"MLFLOW_ALLOW_FILE_STORE": True, "MLFLOW_TRACKING_URI": tracking_uri}
+    for name in answers:
+        _let_answer(name)
+    before = _ANSWERS.set(answers)
+    try:
+        yield
+    finally:
+        _ANSWERS.reset(before)
+
+
+@cache
+def _let_answer(name: str) -> None:
+    """Let MLflow's variable `name` answer as `_ANSWERS` does, and else as it would."""
+    from mlflow import environment_variables
+
+    variable: Any = getattr(environment_variables, name, None)
+    if variable is None:
+        return  # an MLflow that does not refuse folders
+    read = variable.get
+
+    def get() -> Any:
+        answers = _ANSWERS.get()
+        return answers[name] if name in answers else read()
+
+    variable.get = get
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise RecipeError(f"tracking_uri: there is no folder {folder}")
+    if next(folder.glob("*/meta.yaml"), None) is None:
+        raise ProtocolMismatchError(f"{folder} is no MLflow store: it holds no experiment")
+
+
+def _check_database(uri: str) -> None:
+    from mlcat_ingest.sources.mlflow.read.database.access import Database
+
+    with closing(Database(uri, timeout_s=_TIMEOUT_S)) as database:
+        _check_revision(database.shown, database.revision())
+
+
+def _check_revision(shown: str, revision: str) -> None:
+    from mlflow.store.db.utils import _get_latest_schema_revision
+    from mlflow.version import VERSION
+
+    newest = _get_latest_schema_revision()  # type: ignore[no-untyped-call]
+    if revision != newest:
+        raise ProtocolMismatchError(
+            f"the database {shown} is that of another MLflow version than {VERSION}", hint=_UPGRADE
+        )

@@ -11,8 +11,9 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.values.names import NAME_TAG, PROMPT_TAG
 from mlcat_ingest.sources.mlflow.values.records import (
+    NAME_TAG,
+    PROMPT_TAG,
     DatasetInput,
     Experiment,
     LoggedModel,
@@ -34,7 +35,7 @@ _NEW = tuple.__new__
 _NAME = itemgetter(0)
 
 
-def decoded(
+def decode_page(
     listing: str, decode: Callable[[Json], RecordT], items: Iterable[Json]
 ) -> list[RecordT]:
     """Return the records of one page.

@@ -1,10 +1,12 @@
-"""MlflowClient's entities to records: what `decode` does for JSON, with the same results.
+"""Converts entities of MLflow's own library to records, as `decode` does JSON; reads its files.
 
 The entities come from whatever MLflow is installed, so attributes that older versions lack are
 read with a default.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mlcat_ingest.sources.mlflow.read.decode import (
@@ -17,8 +19,9 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     output_order,
     stage,
 )
-from mlcat_ingest.sources.mlflow.values.names import NAME_TAG
+from mlcat_ingest.sources.mlflow.read.reader import MAX_BYTES, FileLocation
 from mlcat_ingest.sources.mlflow.values.records import (
+    NAME_TAG,
     DatasetInput,
     Experiment,
     LoggedModel,
@@ -161,3 +164,24 @@ def logged_model(entity: Any) -> LoggedModel:
         tags=dict(entity.tags or {}),
         metrics=metrics(entity.metrics or ()),
     )
+
+
+def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:
+    """Return what a file holds, got by MLflow's own client, with whatever that needs for it."""
+    from mlflow.artifacts import download_artifacts, list_artifacts
+    from mlflow.exceptions import MlflowException
+
+    address = f"{place.uri}/{path}"
+    folder, _, name = address.rpartition("/")
+    try:
+        listed = list_artifacts(artifact_uri=folder, tracking_uri=tracking_uri)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    found = next((one for one in listed if one.path.rpartition("/")[2] == name), None)
+    if found is None or found.is_dir or (found.file_size or 0) > MAX_BYTES:
+        return None
+    with TemporaryDirectory() as own:
+        file = download_artifacts(artifact_uri=address, dst_path=own, tracking_uri=tracking_uri)
+        return Path(file).read_text("utf-8", "replace")

@@ -1,10 +1,23 @@
-"""How MLflow's listings are asked for: page sizes, order, filters, for every reader alike."""
+"""Queries of MLflow's listings, for every reader alike: page sizes, order, filters, page tokens."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
-from mlcat_ingest.sources.mlflow.values.records import Run
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
+from mlcat_ingest.sources.mlflow.read.paging import RecentIds
+from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.values.records import (
+    PROMPT_TAG,
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
 
 ItemT = TypeVar("ItemT")
 
@@ -22,8 +35,7 @@ RUNS_A_SLICE: Final = 100
 """Runs of a page that are made records at a time: few, since records wait between all stages."""
 PAGE_BYTES: Final = 6 * 1024 * 1024
 SLICE_BYTES: Final = 2 * 1024 * 1024
-"""What a page and a slice are kept to where runs are large; 500 of 20 parameters and 20 metrics are
-3 MiB."""
+"""Sizes of a page and a slice of large runs; 500 of 20 parameters and 20 metrics are 3 MiB."""
 ENTRIES_A_PAGE: Final = 40_000
 ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
@@ -44,13 +56,13 @@ def models_filter(only: ModelFilter) -> str:
     if only.updated_since_ms is not None:
         clauses.append(f"last_updated_timestamp >= {only.updated_since_ms}")
     if only.run_ids is not None:
-        clauses.append(f"source_run_id IN {_quoted(only.run_ids)}")
+        clauses.append(f"source_run_id IN {_id_list(only.run_ids)}")
     if only.model_ids is not None:
-        clauses.append(f"model_id IN {_quoted(only.model_ids)}")
+        clauses.append(f"model_id IN {_id_list(only.model_ids)}")
     return " AND ".join(clauses)
 
 
-def _quoted(ids: Sequence[str]) -> str:
+def _id_list(ids: Sequence[str]) -> str:
     listed = ", ".join(f"'{one}'" for one in ids)
     return f"({listed})"
 
@@ -61,19 +73,19 @@ def entries_of(runs: Iterable[Run]) -> int:
 
 
 class PageSize:
-    """How many runs to take at a time: `most`, and fewer where these would weigh too much.
+    """The number of runs to take at a time: `most`, and fewer where these would weigh too much.
 
-    A run may have thousands of parameters and metrics, and what a page takes depends on those. What
-    the last page weighed tells how many runs fit into the next.
+    A run may have thousands of parameters and metrics, and the size of a page depends on those.
+    The weight of the last page tells how many runs fit into the next.
     """
 
     def __init__(self, most: int, weight: int) -> None:
-        """Keep pages to `most` runs and about `weight`, in whatever unit `saw` is told."""
+        """Keep pages to `most` runs and about `weight`, in whatever unit `learn` is given."""
         self._most = most
         self._weight = weight
         self.runs = min(most, FIRST_RUNS)
 
-    def saw(self, runs: int, weight: int) -> None:
+    def learn(self, runs: int, weight: int) -> None:
         """Learn from so many runs that weighed so much."""
         if runs:
             self.runs = max(1, min(self._most, self._weight * runs // max(weight, 1)))
@@ -109,7 +121,7 @@ class RunsQuery:
         if len(only.statuses) == 1:
             clauses.append(f"attributes.status = '{only.statuses[0]}'")
         if only.run_ids is not None:
-            clauses.append(f"attributes.run_id IN {_quoted(only.run_ids)}")
+            clauses.append(f"attributes.run_id IN {_id_list(only.run_ids)}")
         return " AND ".join(clauses)
 
     @property
@@ -136,7 +148,7 @@ class RunsQuery:
         """Return how many runs a listing needs at most, None where that is not known."""
         return self._left if self._exact else None
 
-    def taken(self, runs: list[Run]) -> list[Run]:
+    def accept(self, runs: list[Run]) -> list[Run]:
         """Return those of a page that are wanted, and count them."""
         if self._statuses is not None:
             runs = [run for run in runs if run.status in self._statuses]
@@ -145,6 +157,93 @@ class RunsQuery:
             self._left -= len(runs)
         return runs
 
-    def satisfied(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the limit is reached."""
         return self._left == 0
+
+
+class ApiReader(ABC):
+    """The listings of a `Reader` but those of runs, over the pages of MLflow's own listings."""
+
+    converters: ClassVar[Mapping[str, Callable[..., Any]]]
+    """The function that makes a record of an item, for each listing."""
+
+    def __init__(self, config: MlflowConfig) -> None:
+        """Read the server or store of `config`."""
+        self._config = config
+        self._experiments: list[list[Experiment]] | None = None
+        self._models: list[list[RegisteredModel]] | None = None
+        self._prompts: set[str] = set()
+
+    @abstractmethod
+    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        """Yield the items of a listing in pages; none of `logged-models` where it is missing."""
+
+    def experiments(self) -> Iterator[list[Experiment]]:
+        """Yield all experiments in pages; listed once and kept."""
+        if self._experiments is None:
+            query = {
+                "view_type": "ALL",
+                "max_results": EXPERIMENTS_PAGE,
+                "order_by": ["creation_time ASC"],
+            }
+            pages = self._records("experiments", query, attrgetter("experiment_id"))
+            self._experiments = list(pages)
+        yield from self._experiments
+
+    def first_created_ms(self) -> int | None:
+        """Return the creation time of experiment 0, None where that is not known."""
+        every = (one for page in self.experiments() for one in page)
+        return next((one.created_at_ms for one in every if one.experiment_id == "0"), None)
+
+    def registered_models(self) -> Iterator[list[RegisteredModel]]:
+        """Yield all registered models in pages, without prompts; listed once and kept."""
+        if self._models is None:
+            query = {"max_results": MODELS_PAGE}
+            pages = list(self._records("registered-models", query, attrgetter("name")))
+            self._prompts = {one.name for page in pages for one in page if is_prompt(one.tags)}
+            self._models = [[one for one in page if not is_prompt(one.tags)] for page in pages]
+        yield from self._models
+
+    def count_prompts(self) -> int:
+        """Return how many prompts there are; MLflow lists them only where it is asked for them."""
+        query = {"max_results": MODELS_PAGE, "filter": f"tags.`{PROMPT_TAG}` = 'true'"}
+        pages = self._records("registered-models", query, attrgetter("name"))
+        return sum(is_prompt(one.tags) for page in pages for one in page)
+
+    def model_versions(self) -> Iterator[list[ModelVersion]]:
+        """Yield the versions of all registered models in pages, prompts left out."""
+        models = [model for page in self.registered_models() for model in page]
+        if not models:
+            return
+        # A total order that edits do not change: the server's own would lose edited versions.
+        query = {"max_results": VERSIONS_PAGE, "order_by": ["name ASC", "version_number ASC"]}
+        for page in self._records("model-versions", query, _version_id, aliases=Aliases(models)):
+            yield [one for one in page if one.name not in self._prompts and not is_prompt(one.tags)]
+
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        """Yield the logged models of some experiments in pages; none where MLflow has none."""
+        condition = models_filter(only)
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            query = {
+                "experiment_ids": list(ids),
+                "max_results": LOGGED_MODELS_PAGE,
+                "order_by": LOGGED_MODELS_ORDER,
+                **({"filter": condition} if condition else {}),
+            }
+            yield from self._records("logged-models", query, attrgetter("model_id"))
+
+    def _records(
+        self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any
+    ) -> Iterator[list[Any]]:
+        convert = partial(self.converters[listing], **more)
+        seen = RecentIds()
+        for items in self._items(listing, query):
+            found = decode_page(listing, convert, items)
+            yield [found[at] for at in seen.new([id_of(one) for one in found])]
+
+
+def _version_id(version: ModelVersion) -> str:
+    return f"{version.name}/{version.version}"

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from mlcat_ingest.core import threads
+from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.errors import ProtocolMismatchError
 
 ReplyT = TypeVar("ReplyT")
@@ -30,7 +30,7 @@ _EMPTY_PAGES: Final = 3
 class ListingPage(Generic[ItemT]):
     """One page: its items, undecoded, and the token of the next; None or "" on the last.
 
-    The items are for whoever reads the page to use up: see `used_up`.
+    The items are for whoever reads the page to use up: see `drain_slices`.
     """
 
     items: list[ItemT]
@@ -66,10 +66,10 @@ class TokenWatch:
         return page.token
 
 
-def used_up(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
+def drain_slices(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
     """Yield `items` in slices of at most `size`, in order, taking them off the list.
 
-    So a slice is freed as soon as the caller lets go of it, whoever else still holds the list: a
+    So a slice is freed as soon as the caller drops it, whoever else still holds the list: a
     parsed page takes twice the memory of the records that come of it.
     """
     items.reverse()
@@ -139,7 +139,7 @@ def read_ahead(
         token = progress.check(page)
 
 
-class _Asked(NamedTuple, Generic[ReplyT]):
+class _PageRequest(NamedTuple, Generic[ReplyT]):
     """One request under way: for so many `items` from where `token` stands."""
 
     token: str
@@ -168,7 +168,7 @@ class _Requests(Generic[ReplyT]):
         self._most = most
         # Two keep a second worker of the server busy; more show whether they are worth it.
         self._depth = min(2, most)
-        self._under_way: deque[_Asked[ReplyT]] = deque()
+        self._under_way: deque[_PageRequest[ReplyT]] = deque()
 
     def ask(self, token: str, want: int | None) -> None:
         """Ask for the page of `token` and those after it, none of them beyond `want` items."""
@@ -184,8 +184,8 @@ class _Requests(Generic[ReplyT]):
 
     def _begin(self, token: str) -> None:
         count = self._size()
-        reply = threads.start(lambda: self._fetch(token, count), "mlflow-page")
-        self._under_way.append(_Asked(token, count, reply))
+        reply = start_thread(lambda: self._fetch(token, count), "mlflow-page")
+        self._under_way.append(_PageRequest(token, count, reply))
 
     def reply(self, token: str) -> ReplyT:
         """Wait for the reply to `token`; what was asked for in its stead is thrown away."""

@@ -1,14 +1,14 @@
-"""What a reader of MLflow is: the same records in bulk, whatever the tracking URI."""
+"""The interface of readers of MLflow: the same records in bulk; and which reader a URI gets."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple, Protocol, Self
 
-from mlcat_ingest.core.awaiting import Awaits
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import RequestSide, UnansweredRequest, longest_pending_request
+from mlcat_ingest.errors import MlcatError, SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
-from mlcat_ingest.sources.mlflow.read.file_access import ReadsFiles
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
@@ -16,12 +16,63 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.values.uris import normalised
+from mlcat_ingest.sources.mlflow.values.uris import (
+    folder_of,
+    is_http,
+    is_readable_database,
+    normalise_uri,
+)
+
+MAX_BYTES: Final = 1024 * 1024
+"""Size of the largest file that is read; one that is larger counts as not there."""
+
+
+class FileLocation(NamedTuple):
+    """A run or a logged model, whose files are at `uri`."""
+
+    kind: Literal["run", "model"]
+    id: str
+    uri: str | None
+
+
+class ReadsFiles(Protocol):
+    """A reader that can get at files."""
+
+    def text_of(self, place: FileLocation, path: str) -> str | None:
+        """Return what a file holds; None where there is none, or none that can be got at from here.
+
+        Raises:
+            SourceUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: nobody can say whether there is one.
+
+        Cost: two requests over a network.
+        """
+        ...
+
+
+def local_text(place: FileLocation, path: str) -> str | None:
+    """Return what a file in a folder of this machine holds, None for any other place.
+
+    Raises:
+        SourceUnavailableError: it is there and cannot be read.
+    """
+    folder = folder_of(place.uri) if place.uri else None
+    if folder is None:
+        return None
+    file = folder / path
+    try:
+        if not file.resolve().is_relative_to(folder.resolve()):
+            return None
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return None
+        return file.read_text("utf-8", "replace")
+    except OSError as error:
+        raise SourceUnavailableError(f"{file} cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs a listing holds; every condition that is given has to hold.
+    """A filter of runs; every condition that is given has to hold.
 
     They started at `since_ms` or later and before `before_ms`, ended at `ended_since_ms` or later,
     are in one of `statuses`, are among `run_ids`, are in the trash if `deleted` says so. With
@@ -44,7 +95,7 @@ ALL_RUNS: Final = RunFilter()
 
 @dataclass(frozen=True, slots=True)
 class ModelFilter:
-    """Which logged models a listing holds; every condition that is given has to hold.
+    """A filter of logged models; every condition that is given has to hold.
 
     They were changed at `updated_since_ms` or later, made by one of `run_ids`, are among
     `model_ids`.
@@ -58,6 +109,10 @@ class ModelFilter:
 ALL_MODELS: Final = ModelFilter()
 
 
+Kind = Literal["run", "experiment", "registered", "version"]
+"""The kinds of things that MLflow has by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thing:
     """Something that MLflow has by name: a run or an experiment by id, a registered model by name.
@@ -65,7 +120,7 @@ class Thing:
     A version is that of the registered model `name`.
     """
 
-    kind: Literal["run", "experiment", "registered", "version"]
+    kind: Kind
     name: str
     version: str = ""
 
@@ -74,7 +129,7 @@ IDS_A_LISTING: Final = 100
 """Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
 
 
-class Reader(Awaits, ReadsFiles, Protocol):
+class Reader(RequestSide, ReadsFiles, Protocol):
     """Reads one workspace of one MLflow server, listing by listing, never a request per record.
 
     Every listing holds what is active and what is deleted, each record once. Nothing is contacted
@@ -108,6 +163,13 @@ class Reader(Awaits, ReadsFiles, Protocol):
 
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without the prompts among them."""
+        ...
+
+    def count_prompts(self) -> int:
+        """Return how many prompts are among the registered models.
+
+        Cost: the listing of prompts; for a database nothing beside that of registered models.
+        """
         ...
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
@@ -176,5 +238,119 @@ def identity(config: MlflowConfig, first_created_ms: Callable[[], int | None]) -
     if config.server_id is not None:
         return config.server_id
     created_ms = first_created_ms()
-    seed = str(created_ms) if created_ms else normalised(config.tracking_uri)
+    seed = str(created_ms) if created_ms else normalise_uri(config.tracking_uri)
     return hashlib.sha256(seed.encode()).hexdigest()[:12]
+
+
+class SplitReader:
+    """A `Reader` of experiments and runs from one place, of the model registry from another.
+
+    The tracking server identifies what is read.
+    """
+
+    def __init__(self, tracking: Reader, registry: Reader) -> None:
+        """Own both readers."""
+        self._tracking = tracking
+        self._registry = registry
+        self.workspace = tracking.workspace
+        self.server_id = tracking.server_id
+        self.workspaces = tracking.workspaces
+        self.experiments = tracking.experiments
+        self.logged_models = tracking.logged_models
+        self.has_run = tracking.has_run
+        self.text_of = tracking.text_of
+        self.clock_ms = tracking.clock_ms
+        self.registered_models = registry.registered_models
+        self.count_prompts = registry.count_prompts
+        self.model_versions = registry.model_versions
+
+    def in_workspace(self, name: str) -> Self:
+        """Return a reader of another workspace of both."""
+        return type(self)(self._tracking.in_workspace(name), self._registry.in_workspace(name))
+
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in pages, in the order of their start."""
+        # The tracking server does not know which runs the registry's versions were made from.
+        return self._tracking.runs(experiment_ids, only=replace(only, select="all"))
+
+    def is_gone(self, thing: Thing) -> bool:
+        """Return whether the server that has things of its kind says that there is none."""
+        is_tracked = thing.kind in {"run", "experiment"}
+        return (self._tracking if is_tracked else self._registry).is_gone(thing)
+
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request to either that waits longest for its answer."""
+        return longest_pending_request(self._tracking, self._registry)
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent to both."""
+        return self._tracking.requests_made() + self._registry.requests_made()
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found about the tracking server, then the registry."""
+        yield from self._tracking.check()
+        try:
+            models = sum(len(page) for page in self._registry.registered_models())
+        except MlcatError as error:
+            yield Finding("MLflow registry", "failed", error.message, error.hint)
+            return
+        yield Finding("MLflow registry", "ok", f"{models} registered models")
+
+    def close(self) -> None:
+        """Release connections; safe to call twice."""
+        self._tracking.close()
+        self._registry.close()
+
+
+def open_reader(config: MlflowConfig) -> Reader:
+    """Return the reader of a tracking URI: REST for http(s), SQL for a database, else MlflowClient.
+
+    A model registry elsewhere gets a reader of its own. If one of the two has to be read through
+    MlflowClient, both are.
+
+    Raises:
+        MissingExtraError: MlflowClient is needed, or a driver, and it is not installed.
+        RecipeError, RetryableError, FatalError: a database cannot be opened; see `open_database`.
+
+    Cost: a database is connected to, to see the revision of its schema.
+    """
+    reader = None if config.reader == "client" else _direct(config)
+    if reader is not None:
+        return reader
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
+
+    return ClientReader(config)
+
+
+def _direct(config: MlflowConfig) -> Reader | None:
+    """Return a reader that needs no MLflow, None where there is none."""
+    uri, registry_uri = config.tracking_uri, config.registry_uri
+    if (
+        registry_uri is None
+        or config.over_http
+        or normalise_uri(registry_uri) == normalise_uri(uri)
+    ):
+        return _direct_of_one(config)
+    tracking = _direct_of_one(config.of_one(uri))
+    if tracking is None:
+        return None
+    registry = _direct_of_one(config.of_one(registry_uri))
+    if registry is None:
+        tracking.close()
+        return None
+
+    return SplitReader(tracking, registry)
+
+
+def _direct_of_one(config: MlflowConfig) -> Reader | None:
+    if is_http(config.tracking_uri):
+        from mlcat_ingest.sources.mlflow.read.rest import RestReader
+
+        return RestReader(config)
+    if is_readable_database(config.tracking_uri):
+        from mlcat_ingest.sources.mlflow.read.database.reader import open_database
+
+        return open_database(config)
+    return None

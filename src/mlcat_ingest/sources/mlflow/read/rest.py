@@ -5,22 +5,21 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from mlcat_ingest.core.awaiting import Awaited, longest_awaited
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
-from mlcat_ingest.sources.mlflow.read.api_reader import ApiReader
 from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.file_access import FileLocation
 from mlcat_ingest.sources.mlflow.read.listing import (
     EXPERIMENTS_A_LISTING,
     PAGE_BYTES,
     RUNS_A_SLICE,
     SLICE_BYTES,
+    ApiReader,
     PageSize,
     RunsQuery,
     chunks,
@@ -28,21 +27,29 @@ from mlcat_ingest.sources.mlflow.read.listing import (
 from mlcat_ingest.sources.mlflow.read.paging import (
     ListingPage,
     RecentIds,
+    drain_slices,
     follow,
     read_ahead,
     token_at,
-    used_up,
 )
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
-from mlcat_ingest.sources.mlflow.read.replies import (
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_RUNS,
+    MAX_BYTES,
+    FileLocation,
+    RunFilter,
+    Thing,
+    identity,
+)
+from mlcat_ingest.sources.mlflow.read.server import (
+    API,
     NO_SUCH_ENDPOINT,
+    MlflowServer,
     is_refusal,
-    judged,
+    object_of,
     page_of,
-    says_none,
+    raise_for_status,
+    reports_missing,
 )
-from mlcat_ingest.sources.mlflow.read.rest_files import text_of
-from mlcat_ingest.sources.mlflow.read.server import API, MlflowServer
 from mlcat_ingest.sources.mlflow.values.records import Run
 
 _BY_NAME: Final = {
@@ -52,6 +59,10 @@ _BY_NAME: Final = {
     "version": ("model-versions/get", "name"),
 }
 """Endpoint and parameter by which each kind of thing is asked for."""
+
+_FILE: Final = "/get-artifact"
+_FILE_OF_MODEL: Final = "/ajax-api/2.0/mlflow/logged-models"
+_MOST_PAGES: Final = 20
 
 
 class RestReader(ApiReader):
@@ -80,7 +91,7 @@ class RestReader(ApiReader):
         return self._header or DEFAULT_WORKSPACE
 
     def server_id(self) -> str:
-        """Return the identity of the server; see `Reader`.
+        """Return the identity of the server.
 
         Cost: the listing of experiments of the default workspace, unless it was read already.
         """
@@ -113,56 +124,56 @@ class RestReader(ApiReader):
         pages = PageSize(query.page_size, PAGE_BYTES)
         slices = PageSize(RUNS_A_SLICE, SLICE_BYTES)
         seen = RecentIds()
-        decode_runs = partial(decode.decoded, "runs", decode.run)
+        decode_runs = partial(decode.decode_page, "runs", decode.run)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
-                body = {**query.body(ids, count), **_paged(token)}
-                return judged(self._post("runs", body), "runs")
+                body = {**query.body(ids, count), **_token_param(token)}
+                return raise_for_status(self._post("runs", body), "runs")
 
             for items in read_ahead(
                 fetch,
-                lambda reply: _weighed(reply, pages, slices),
+                lambda reply: _page_of_runs(reply, pages, slices),
                 lambda: pages.runs,
                 listing="runs",
                 ahead=self._config.connections,
                 want=query.want(),
             ):
-                fresh = seen.new(decode.decoded("runs", decode.run_id, items))
+                fresh = seen.new(decode.decode_page("runs", decode.run_id, items))
                 if len(fresh) < len(items):
                     items[:] = [items[at] for at in fresh]
                 # By `map`, since a loop over the slices would keep each one until the next.
-                for found in map(decode_runs, used_up(items, slices.runs)):
-                    yield query.taken(found)
-                    if query.satisfied():
+                for found in map(decode_runs, drain_slices(items, slices.runs)):
+                    yield query.accept(found)
+                    if query.is_complete():
                         return
 
     def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs; see `Reader`."""
-        body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id], 1), **_paged(token_at(at))}
-        return bool(page_of(judged(self._post("runs", body), "runs"), "runs").items)
+        """Return whether an experiment has more than `at` runs."""
+        body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id], 1), **_token_param(token_at(at))}
+        return bool(page_of(raise_for_status(self._post("runs", body), "runs"), "runs").items)
 
     def is_gone(self, thing: Thing) -> bool:
-        """Return whether the server says that there is no such thing; see `Reader`."""
+        """Return whether the server says that there is no such thing, in the trash or not."""
         endpoint, parameter = _BY_NAME[thing.kind]
         tracked = thing.kind in {"run", "experiment"}
         http = self._server.tracking if tracked else self._server.registry
         params = [(parameter, thing.name)]
         if thing.version:
             params.append(("version", thing.version))
-        return says_none(self._server.get(http, f"{API}/{endpoint}", params, self._header))
+        return reports_missing(self._server.get(http, f"{API}/{endpoint}", params, self._header))
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file of a run or logged model holds; see `ReadsFiles`."""
+        """Return what a file of a run or logged model holds."""
         return text_of(self._server, self._header, place, path)
 
     def clock_ms(self) -> int:
-        """Return the time that the server's last reply told."""
+        """Return the time of the server's last reply."""
         return self._server.clock_ms()
 
-    def awaited(self) -> Awaited | None:
-        """Return the request that waits longest for its answer; see `Awaits`."""
-        return longest_awaited(self._server.tracking, self._server.registry)
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer."""
+        return longest_pending_request(self._server.tracking, self._server.registry)
 
     def requests_made(self) -> int:
         """Return how many requests were sent so far, in all workspaces."""
@@ -170,7 +181,7 @@ class RestReader(ApiReader):
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        if not (yield from self._server.reached()):
+        if not (yield from self._server.check_reachable()):
             return
         try:
             version = self._server.version()
@@ -179,7 +190,7 @@ class RestReader(ApiReader):
             return
         yield Finding("MLflow server", "ok", f"{self._config.public_uri} answers")
         yield clock("MLflow", self._server.tracking.clock_skew_s)
-        yield from self._server.signed_in_as()
+        yield from self._server.check_user()
         how = self._server.sign_in.how
         yield from findings(self, self._config, version=version, how=how, read_by="server")
 
@@ -196,32 +207,83 @@ class RestReader(ApiReader):
         http = self._server.registry if of_registry else self._server.tracking
         params = [
             (name, str(value))
-            for name, given in {**query, **_paged(token)}.items()
+            for name, given in {**query, **_token_param(token)}.items()
             for value in (given if isinstance(given, list) else [given])
         ]
         reply = self._server.get(http, f"{API}/{listing}/search", params, self._header)
-        return page_of(judged(reply, listing), listing.replace("-", "_"))
+        return page_of(raise_for_status(reply, listing), listing.replace("-", "_"))
 
     def _logged_models_page(
         self, listing: str, query: Mapping[str, Any], token: str | None
     ) -> ListingPage[Any]:
-        reply = self._post(listing, {**query, **_paged(token)})
+        reply = self._post(listing, {**query, **_token_param(token)})
         if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
             return ListingPage([], None)
-        return page_of(judged(reply, listing), "models")
+        return page_of(raise_for_status(reply, listing), "models")
 
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
         path = f"{API}/{listing}/search"
         return self._server.post(self._server.tracking, path, body, self._header)
 
 
-def _weighed(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
+def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
     """Return the page of runs that a reply holds, and let `sizes` learn from it."""
     page = page_of(reply, "runs")
     for one in sizes:
-        one.saw(len(page.items), len(reply.content))
+        one.learn(len(page.items), len(reply.content))
     return page
 
 
-def _paged(token: str | None) -> Mapping[str, str]:
+def _token_param(token: str | None) -> Mapping[str, str]:
     return {"page_token": token} if token else {}
+
+
+def text_of(
+    server: MlflowServer, workspace: str | None, place: FileLocation, path: str
+) -> str | None:
+    """Return what a file holds, through the server, which has access to it.
+
+    The folder is listed first: the server answers as badly for a file that is not there as where
+    its store does not answer.
+    """
+    folder = path.rpartition("/")[0]
+    found = next(
+        (one for one in _list_files(server, workspace, place, folder) if one.get("path") == path),
+        None,
+    )
+    if found is None or found.get("is_dir") or int(found.get("file_size") or 0) > MAX_BYTES:
+        return None
+    if place.kind == "run":
+        reply = _get(server, workspace, _FILE, [("path", path), ("run_uuid", place.id)])
+    else:
+        address = f"{_FILE_OF_MODEL}/{place.id}/artifacts/files"
+        reply = _get(server, workspace, address, [("artifact_file_path", path)])
+    return raise_for_status(reply, f"the file {path}").content.decode("utf-8", "replace")
+
+
+def _list_files(
+    server: MlflowServer, workspace: str | None, place: FileLocation, folder: str
+) -> Iterator[Mapping[str, Any]]:
+    if place.kind == "run":
+        address, params = f"{API}/artifacts/list", [("run_id", place.id)]
+        params += [("path", folder)] if folder else []
+    else:
+        address = f"{API}/logged-models/{place.id}/artifacts/directories"
+        params = [("artifact_directory_path", folder)] if folder else []
+    token = ""
+    for _ in range(_MOST_PAGES):
+        more = [("page_token", token)] if token else []
+        reply = _get(server, workspace, address, [*params, *more])
+        if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and is_refusal(reply)):
+            return  # an older server, a model that is gone, a place that the server does not serve
+        content = object_of(raise_for_status(reply, "files"))
+        yield from (one for one in content.get("files") or () if isinstance(one, dict))
+        token = content.get("next_page_token") or ""
+        if not token:
+            return
+
+
+def _get(
+    server: MlflowServer, workspace: str | None, address: str, params: list[tuple[str, str]]
+) -> Reply:
+    return server.get(server.tracking, address, params, workspace)

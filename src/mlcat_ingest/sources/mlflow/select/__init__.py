@@ -1,1 +1,1 @@
-"""What of a store is read: filters, changes, shards, joins, and runs that are missing."""
+"""Selects the part of a store to read: filters, changes, shards, joins, missing entities."""

@@ -1,4 +1,4 @@
-"""What a pass reads that looks for changes only: which runs, and why no others.
+"""Selects the runs of an incremental pass, which looks for changes since the last checkpoint.
 
 MLflow tells when a run started and ended, but not when it was edited. So a run is read again that
 
@@ -9,7 +9,7 @@ MLflow tells when a run started and ended, but not when it was edited. So a run 
 - could not be mapped, or was refused by the catalog;
 - belongs to an experiment that is new, or was renamed, deleted or restored.
 
-What is left, edits long after the end, is found by the next full pass. Versions and registered
+The rest, edits long after the end, is found by the next full pass. Versions and registered
 models are listed whole: a version is read again with its run, and by itself if it changed.
 """
 
@@ -22,7 +22,7 @@ from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.joins import SAFE_ID, VersionsByOrigin, logged_model_id
-from mlcat_ingest.sources.mlflow.values.fingerprints import (
+from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     OPEN,
     RUN,
@@ -93,12 +93,12 @@ class ChangedRuns:
     ) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
         ids, only, start_ms = list(experiments), self._only, self._since.start_ms
-        moved = self._moved(experiments)
+        moved = self._changed_experiments(experiments)
         if moved:
-            yield from self._listed(moved, only)
+            yield from self._list_runs(moved, only)
         since_ms = max(start_ms, only.since_ms or 0)
-        yield from self._listed(ids, replace(only, since_ms=since_ms))
-        yield from self._listed(ids, replace(only, ended_since_ms=start_ms, before_ms=start_ms))
+        yield from self._list_runs(ids, replace(only, since_ms=since_ms))
+        yield from self._list_runs(ids, replace(only, ended_since_ms=start_ms, before_ms=start_ms))
         restored: set[str] = set()
         yield from self._trash(ids, restored)
         wanted = {
@@ -145,14 +145,14 @@ class ChangedRuns:
             self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(some))))
         return self._stale
 
-    def _listed(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
+    def _list_runs(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
         for page in self._reader.runs(ids, only=only):
             fresh = [run for run in page if run.run_id not in self._seen]
             self._seen.update(run.run_id for run in fresh)
             if fresh:
                 yield fresh
 
-    def _moved(self, experiments: Mapping[str, Experiment]) -> list[str]:
+    def _changed_experiments(self, experiments: Mapping[str, Experiment]) -> list[str]:
         before = self._state.fingerprints(EXPERIMENT)
         return [
             one
@@ -208,7 +208,7 @@ class ChangedRuns:
     def _by_id(self, ids: Sequence[str], wanted: Iterable[str]) -> Iterator[list[Run]]:
         safe = sorted(filter(SAFE_ID.fullmatch, wanted))
         if len(safe) > RUNS_BY_ID:
-            yield from self._listed(ids, self._only)
+            yield from self._list_runs(ids, self._only)
             return
         for some in chunks(safe, IDS_A_LISTING):
-            yield from self._listed(ids, replace(self._only, run_ids=tuple(some)))
+            yield from self._list_runs(ids, replace(self._only, run_ids=tuple(some)))

@@ -1,14 +1,38 @@
-"""Small indexes over MLflow's listings, so that runs are joined without a request a run."""
+"""Joins runs with their registered versions, logged models and files, without a request a run.
 
+Small indexes over MLflow's listings hold what the listing of runs has not come to yet.
+"""
+
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
 from mlcat_ingest.sources.mlflow.read.listing import chunks, entries_of
-from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter
-from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelVersion, Run, number_of
+from mlcat_ingest.sources.mlflow.read.reader import (
+    IDS_A_LISTING,
+    FileLocation,
+    ModelFilter,
+    ReadsFiles,
+)
+from mlcat_ingest.sources.mlflow.values.joined import FeatureFiles, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.records import (
+    LoggedModel,
+    ModelVersion,
+    Run,
+    input_names,
+    logged_history,
+    number_of,
+)
 
 _MODEL_URI: Final = "models:/m-"
 # A model can be logged to a run that has ended; a day later it is not looked for any more.
@@ -24,6 +48,16 @@ SAFE_ID: Final = re.compile(r"[\w.-]+")
 
 _Key = tuple[str, str]
 
+log = logging.getLogger(__name__)
+_SPEC_FILE: Final = "data/feature_store/feature_spec.yaml"
+_MODEL_FILE: Final = "MLmodel"
+_CANNOT_TELL: Final = (
+    SourceUnavailableError,
+    AuthenticationError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+)
+
 
 class VersionsByOrigin:
     """The versions of all registered models, by the run or logged model they were made from.
@@ -32,7 +66,7 @@ class VersionsByOrigin:
     """
 
     def __init__(self, pages: Iterable[Sequence[ModelVersion]]) -> None:
-        """Read all versions."""
+        """Index the versions of all `pages`."""
         self._by_run: dict[str, list[ModelVersion]] = {}
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []
@@ -110,12 +144,12 @@ class VersionOrder:
 
     def __init__(
         self,
-        awaited: Iterable[ModelVersion],
+        expected: Iterable[ModelVersion],
         without_run: Callable[[ModelVersion], JoinedVersion],
     ) -> None:
-        """Keep the order of `awaited`; any other version goes as it comes."""
+        """Keep the order of `expected`; any other version goes as it comes."""
         by_name: dict[str, list[ModelVersion]] = {}
-        for version in awaited:
+        for version in expected:
             by_name.setdefault(version.name, []).append(version)
         self._awaited: dict[str, deque[ModelVersion]] = {
             name: deque(sorted(versions, key=lambda one: number_of(one.version)))
@@ -139,7 +173,7 @@ class VersionOrder:
             yield from self._up_to(next(iter(self._held)))
 
     def rest(self, names: Iterable[str]) -> Iterator[JoinedVersion]:
-        """Yield all awaited versions of the models `names`, and those below what is held."""
+        """Yield all expected versions of the models `names`, and those below what is held."""
         while self._held:
             yield from self._up_to(next(iter(self._held)))
         for name in names:
@@ -148,7 +182,10 @@ class VersionOrder:
 
     def _ready(self, name: str) -> Iterator[JoinedVersion]:
         versions = self._awaited[name]
-        while versions and (_key(versions[0]) in self._held or not _has_run(versions[0])):
+        while versions:
+            first = versions[0]
+            if _key(first) not in self._held and (first.run_id or logged_model_id(first)):
+                return  # its run may still come
             yield self._take(versions.popleft())
 
     def _up_to(self, key: _Key) -> Iterator[JoinedVersion]:
@@ -169,10 +206,6 @@ class VersionOrder:
 
 def _key(version: ModelVersion) -> _Key:
     return version.name, version.version
-
-
-def _has_run(version: ModelVersion) -> bool:
-    return bool(version.run_id or logged_model_id(version))
 
 
 def _entries(record: JoinedVersion) -> int:
@@ -201,14 +234,13 @@ class LoggedModels:
 
     def of(self, run: Run) -> dict[str, LoggedModel]:
         """Return the listed models that `run` made, by id, and forget them."""
-        names = [output.model_id for output in run.model_outputs]
-        if not names:
+        if not run.model_outputs:
             return {}
         until_ms = None if run.end_time_ms is None else run.end_time_ms + _LATE_MS
-        found = ((name, self.find(name, until_ms)) for name in names)
-        made = {name: model for name, model in found if model is not None}
+        models = (self.find(output.model_id, until_ms) for output in run.model_outputs)
+        result = {model.model_id: model for model in models if model is not None}
         self.forget(run)
-        return made
+        return result
 
     def load(self, runs: Sequence[Run]) -> None:
         """Do nothing: the listing comes up with the models that runs need."""
@@ -225,7 +257,7 @@ class LoggedModels:
         return self._waiting[model_id]
 
     def forget(self, run: Run) -> None:
-        """Let go of the models that `run` made."""
+        """Drop the models that `run` made."""
         for output in run.model_outputs:
             self._waiting.pop(output.model_id, None)
 
@@ -254,7 +286,7 @@ class RecentModels:
         self._waiting: dict[str, LoggedModel] = {}
 
     def load(self, runs: Sequence[Run]) -> None:
-        """Ask for the models that `runs` made, and let go of all others."""
+        """Ask for the models that `runs` made, and drop all others."""
         self._waiting = {}
         for some in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
             self._keep(ModelFilter(run_ids=tuple(some)))
@@ -270,8 +302,8 @@ class RecentModels:
 
     def of(self, run: Run) -> dict[str, LoggedModel]:
         """Return the models that `run` made, by id."""
-        named = (output.model_id for output in run.model_outputs)
-        return {name: self._waiting[name] for name in named if name in self._waiting}
+        ids = (output.model_id for output in run.model_outputs)
+        return {model_id: self._waiting[model_id] for model_id in ids if model_id in self._waiting}
 
     def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
         """Return a model if it was asked for and is there."""
@@ -279,4 +311,88 @@ class RecentModels:
         return self._waiting.get(model_id)
 
     def forget(self, run: Run) -> None:
-        """Do nothing: the next page lets go of them."""
+        """Do nothing: the next page drops them."""
+
+
+class ModelFiles:
+    """Adds to runs what their files say, where that can matter; ordinary runs cost nothing.
+
+    One failure to read stops all further reading: what is not read stays as the catalog has it.
+
+    Cost: two requests a file. With `model_files` a file a logged model.
+    """
+
+    def __init__(self, reader: ReadsFiles, *, model_files: bool = False) -> None:
+        """Read files with `reader`, those of logged models only with `model_files`."""
+        self._reader = reader
+        self._model_files = model_files
+        self._failure: str | None = None
+
+    def with_files(self, record: JoinedRun) -> JoinedRun:
+        """Return `record` with what its files say."""
+        if record.scope.options.links is None or record.trains_nothing:
+            return record
+        paths = _feature_files(record)
+        if not paths and not (self._model_files and record.models):
+            return record
+        if self._failure is None:
+            try:
+                return replace(record, files=self._read(record, paths))
+            except _CANNOT_TELL as error:
+                log.warning(
+                    "files that tell features are not read, so links stay as they are: %s", error
+                )
+                self._failure = error.message
+        return replace(record, files=FeatureFiles(unread=self._failure))
+
+    def _read(self, record: JoinedRun, paths: list[str]) -> FeatureFiles:
+        run = record.run
+        place = FileLocation("run", run.run_id, run.artifact_uri)
+        texts = {path: self._reader.text_of(place, path) for path in paths}
+        specs = [text for path, text in texts.items() if path != FEAST_FILE and text is not None]
+        columns: frozenset[str] | None = None
+        if self._model_files and record.models:
+            inputs = [self._of_model(model, specs) for model in record.models.values()]
+            known = [names for names in inputs if names is not None]
+            columns = frozenset().union(*known) if len(known) == len(inputs) else None
+        return FeatureFiles(texts.get(FEAST_FILE), tuple(specs), columns)
+
+    def _of_model(self, model: LoggedModel, specs: list[str]) -> frozenset[str] | None:
+        """Return the inputs of a logged model, None if it says none; add its spec to `specs`."""
+        place = FileLocation("model", model.model_id, model.artifact_uri)
+        content = _yaml_object(self._reader.text_of(place, _MODEL_FILE))
+        spec = self._reader.text_of(place, _SPEC_FILE) if _looks_up_features(content) else None
+        if spec is not None:
+            specs.append(spec)
+        return input_names(content) or None
+
+
+def _feature_files(record: JoinedRun) -> list[str]:
+    """Return the paths of the files of a run that may tell its features."""
+    run, paths = record.run, []
+    feast = feast_tags(run.tags, run.params)
+    if feast is not None and (feast.is_cut or (feast.retrieval == "online" and record.models)):
+        paths.append(FEAST_FILE)
+    for model in logged_history(run.tags):
+        path = model.get("artifact_path")
+        if isinstance(path, str) and path and _looks_up_features(model):
+            paths.append(f"{path}/{_SPEC_FILE}")
+    return paths
+
+
+def _looks_up_features(model: Mapping[str, Any]) -> bool:
+    """Return whether a model was logged by Databricks' feature engineering client."""
+    flavors = model.get("flavors")
+    pyfunc = flavors.get("python_function") if isinstance(flavors, Mapping) else None
+    loader = pyfunc.get("loader_module") if isinstance(pyfunc, Mapping) else None
+    return isinstance(loader, str) and loader.startswith("databricks.") and "feature" in loader
+
+
+def _yaml_object(text: str | None) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(text or "")
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+    return content if isinstance(content, Mapping) else {}

@@ -1,23 +1,24 @@
-"""Which entities MLflow has nothing behind any more, and which go by another name now.
+"""Finds entities that MLflow deleted or renamed, as candidates for a soft delete.
 
 The listings of a complete pass lacked them. Listing is no proof: a server that checks permissions
 leaves out what we may not see. So a run is looked for by its id in bulk, and whatever is still
 missing can be asked for by name.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.mlflow.read.listing import chunks
-from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Kind, Reader, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.names import OwnKey
-from mlcat_ingest.sources.mlflow.values.records import Experiment, Run
+from mlcat_ingest.sources.mlflow.values.records import Experiment, OwnKey
 
 _CUSTOM: Final = "customProperties"
+_KINDS: Final[tuple[Kind, ...]] = ("experiment", "run", "registered", "version")
 
 
 class _Suspect(NamedTuple):
@@ -27,7 +28,7 @@ class _Suspect(NamedTuple):
     thing: Thing
 
 
-def missing(
+def find_missing(
     reader: Reader, scope: WorkspaceScope, unlisted: Sequence[Unlisted]
 ) -> Iterator[Missing]:
     """Yield those of `unlisted` that MLflow does not hold, or not under this name.
@@ -42,17 +43,17 @@ def missing(
         thing = _thing(scope, one)
         if thing is not None:
             suspects.setdefault(thing.kind, []).append(_Suspect(one.urn, thing))
-    experiments = [one for page in reader.experiments() for one in page]
-    ids = [one.experiment_id for one in experiments]
-    yield from _experiments(reader, scope, experiments, suspects.get("experiment", ()))
-    yield from _runs(reader, ids, suspects.get("run", ()))
-    models, versions = suspects.get("registered", ()), suspects.get("version", ())
-    if models:
-        names = {(one.name, "") for page in reader.registered_models() for one in page}
-        yield from _unlisted(reader, names, models)
-    if versions:
-        names = {(one.name, one.version) for page in reader.model_versions() for one in page}
-        yield from _unlisted(reader, names, versions)
+    experiments = {one.experiment_id: one for page in reader.experiments() for one in page}
+    for kind in _KINDS:
+        candidates = suspects.get(kind, [])
+        listed = _listed_keys(reader, kind, list(experiments), candidates) if candidates else set()
+        for urn, thing in candidates:
+            if (thing.name, thing.version) not in listed:
+                yield Missing(urn, partial(reader.is_gone, thing))
+            elif kind == "experiment":
+                group = scope.experiment_group(experiments[thing.name]).urn
+                if group != urn:
+                    yield Missing(urn, lambda: True, moved_to=group)
 
 
 def _thing(scope: WorkspaceScope, one: Unlisted) -> Thing | None:
@@ -80,44 +81,20 @@ def _group_as_named(scope: WorkspaceScope, properties: Aspect, experiment_id: st
     return scope.experiment_group(Experiment(experiment_id, str(properties.get("name")))).urn
 
 
-def _gone(reader: Reader, urn: str, thing: Thing) -> Missing:
-    return Missing(urn, lambda: reader.is_gone(thing))
-
-
-def _unlisted(
-    reader: Reader, listed: Collection[tuple[str, str]], suspects: Sequence[_Suspect]
-) -> Iterator[Missing]:
-    for urn, thing in suspects:
-        if (thing.name, thing.version) not in listed:
-            yield _gone(reader, urn, thing)
-
-
-def _experiments(
-    reader: Reader,
-    scope: WorkspaceScope,
-    listed: Sequence[Experiment],
-    suspects: Sequence[_Suspect],
-) -> Iterator[Missing]:
-    """Yield groups whose experiment is not listed, or is listed under another name."""
-    by_id = {one.experiment_id: one for one in listed}
-    for urn, thing in suspects:
-        found = by_id.get(thing.name)
-        if found is None:
-            yield _gone(reader, urn, thing)
-            continue
-        group = scope.experiment_group(found).urn
-        if group != urn:
-            yield Missing(urn, lambda: True, moved_to=group)
-
-
-def _runs(reader: Reader, ids: Sequence[str], suspects: Sequence[_Suspect]) -> Iterator[Missing]:
-    there = {run.run_id for run in _found(reader, ids, [one.thing.name for one in suspects])}
-    for urn, thing in suspects:
-        if thing.name not in there:
-            yield _gone(reader, urn, thing)
-
-
-def _found(reader: Reader, ids: Sequence[str], run_ids: Sequence[str]) -> Iterator[Run]:
-    for some in chunks(run_ids, IDS_A_LISTING):
-        for page in reader.runs(ids, only=RunFilter(run_ids=tuple(some))):
-            yield from page
+def _listed_keys(
+    reader: Reader, kind: Kind, experiment_ids: list[str], candidates: Sequence[_Suspect]
+) -> set[tuple[str, str]]:
+    """Return name and version of the things of `kind` that MLflow lists, runs only by their ids."""
+    match kind:
+        case "experiment":
+            return {(one, "") for one in experiment_ids}
+        case "run":
+            found: set[tuple[str, str]] = set()
+            for some in chunks([one.thing.name for one in candidates], IDS_A_LISTING):
+                for page in reader.runs(experiment_ids, only=RunFilter(run_ids=tuple(some))):
+                    found.update((run.run_id, "") for run in page)
+            return found
+        case "registered":
+            return {(one.name, "") for page in reader.registered_models() for one in page}
+        case "version":
+            return {(one.name, one.version) for page in reader.model_versions() for one in page}

@@ -1,13 +1,27 @@
-"""Which experiments and runs a recipe asks for."""
+"""Filters of the experiments and runs that a recipe asks for, and their division into shards."""
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
 
+from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
+from mlcat_ingest.sources.base import Shard
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.reader import RunFilter
-from mlcat_ingest.sources.mlflow.values.names import HISTORY_TAG, PARENT_TAG
-from mlcat_ingest.sources.mlflow.values.records import UNENDED, Experiment, Run
+from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
+from mlcat_ingest.sources.mlflow.values.records import (
+    HISTORY_TAG,
+    PARENT_TAG,
+    UNENDED,
+    Experiment,
+    Run,
+)
+
+log = logging.getLogger(__name__)
+_FIRST_STEP: Final = 32
+"""Experiments with fewer runs than this are taken for equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +51,7 @@ class RunSelection:
 
     @property
     def collapses(self) -> bool:
-        """Whether child runs are counted on their parents."""
+        """True if child runs are counted on their parents."""
         return self.config.runs.children == "collapse"
 
     def listing(self, *, already_read: int = 0) -> RunFilter:
@@ -52,7 +66,7 @@ class RunSelection:
             select="all" if every else chosen.select,
         )
 
-    def abandoned(self, run: Run, clock_ms: Callable[[], int]) -> bool:
+    def is_abandoned(self, run: Run, clock_ms: Callable[[], int]) -> bool:
         """Return whether a run has not ended for longer than the recipe gives it.
 
         The clock is asked only where it matters: for a database that is a transaction.
@@ -64,7 +78,7 @@ class RunSelection:
 
     @property
     def reads_changes(self) -> bool:
-        """Whether what changed is enough to know about, if the rest was read before."""
+        """True if an incremental pass is enough, once everything was read."""
         config = self.config
         return config.incremental.enabled and config.limit is None and not self.collapses
 
@@ -90,3 +104,60 @@ def _top(child: str, parents: Mapping[str, str]) -> str:
         seen.add(top)
         top = parents[top]
     return top
+
+
+def check_divisible(config: MlflowConfig) -> None:
+    """Return if runs of different experiments can be read apart.
+
+    Raises:
+        RecipeError: the recipe counts over all of them.
+    """
+    counting = "limit" if config.limit is not None else ""
+    if config.runs.children == "collapse":
+        counting = "runs.children: collapse"
+    if counting:
+        raise RecipeError(
+            f"`{counting}` of the source mlflow counts runs of all experiments, so it cannot be "
+            "read in shards",
+            hint="run the recipe as a whole, or leave that out",
+        )
+
+
+def shards_of(reader: Reader, selection: RunSelection) -> Iterator[Shard]:
+    """Yield the experiments of a workspace that are asked for and have runs.
+
+    Cost: the listing of experiments; for each, one request and one for each doubling of its runs
+    beyond 32.
+    """
+    counts = True
+    for page in reader.experiments():
+        for one in filter(selection.experiment, page):
+            size = 1
+            if counts:
+                try:
+                    size = _about(reader, one.experiment_id)
+                except ProtocolMismatchError as error:
+                    counts = False
+                    log.info("runs cannot be counted, so experiments count as equal: %s", error)
+            if size:
+                yield Shard(_key(reader.workspace, one.experiment_id), one.name, size)
+
+
+def _about(reader: Reader, experiment_id: str) -> int:
+    """Return how many runs an experiment has, no more than a third off where they are many."""
+    if not reader.has_run(experiment_id, 0):
+        return 0
+    bound = _FIRST_STEP
+    while reader.has_run(experiment_id, bound):
+        bound *= 2
+    return bound * 3 // 4
+
+
+def _key(workspace: str, experiment_id: str) -> str:
+    return f"{quote(workspace, safe='')}/{experiment_id}"
+
+
+def experiment_ids_of(keys: Collection[str], workspace: str) -> frozenset[str]:
+    """Return the ids of the experiments of a workspace that are in the shards `keys`."""
+    start = _key(workspace, "")
+    return frozenset(key.removeprefix(start) for key in keys if key.startswith(start))

@@ -4,15 +4,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
-from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_MODELS,
+    IDS_A_LISTING,
+    ModelFilter,
+    Reader,
+    RunFilter,
+)
 from mlcat_ingest.sources.mlflow.select.joins import (
     LoggedModels,
+    ModelFiles,
     RecentModels,
     VersionOrder,
     VersionsByOrigin,
     logged_model_id,
 )
-from mlcat_ingest.sources.mlflow.select.model_files import ModelFiles
 from mlcat_ingest.sources.mlflow.select.selection import RunSelection, count_children
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -36,8 +43,8 @@ RecordT = TypeVar("RecordT")
 _PAGE: Final = 500
 
 
-class SomeRuns(Protocol):
-    """Which runs, registered models and versions of a workspace are read where not all are."""
+class RunSubset(Protocol):
+    """A subset of the runs, registered models and versions of a workspace."""
 
     def runs(
         self,
@@ -65,9 +72,9 @@ class WorkspaceReading:
     """Reads one workspace once; `runs_read` counts the runs that were listed.
 
     With `changes`, experiments and registered models are read whole, and of runs what they say.
-    With `only`, which holds ids of experiments, the runs of these are read and nothing else is
-    told. With `listed_only`, the records of runs say that no more is mapped of them. A registered
-    model is read with all its versions: each whose run is not read comes without it.
+    With `only`, which holds ids of experiments, the runs of these are read and nothing else.
+    With `listed_only`, the records of runs say that no more is mapped of them. A registered model
+    is read with all its versions: those whose run is not read come without it.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
     names, the registered models, the versions and logged models whose run was not read yet, and
@@ -79,12 +86,12 @@ class WorkspaceReading:
         reader: Reader,
         scope: WorkspaceScope,
         selection: RunSelection,
-        changes: SomeRuns | None = None,
+        changes: RunSubset | None = None,
         *,
         only: Collection[str] | None = None,
         listed_only: bool = False,
     ) -> None:
-        """Contact nothing yet."""
+        """Read with `reader`, which lists one workspace."""
         self._only = only
         self._listed_only = listed_only
         self.runs_read = 0
@@ -95,10 +102,10 @@ class WorkspaceReading:
         self._experiments: dict[str, Experiment] = {}
         self._all_experiments = True
         self._registered: dict[str, RegisteredModel] = {}
-        self._unsaid: dict[str, RegisteredModel] = {}
+        self._pending_models: dict[str, RegisteredModel] = {}
         self._versions = VersionsByOrigin(())
         self._order = VersionOrder((), self._without_run)
-        self._begun: dict[str, None] = {}
+        self._started_models: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._models: LoggedModels | RecentModels = (
             LoggedModels(self._list_models) if changes is None else RecentModels(self._list_models)
@@ -111,7 +118,7 @@ class WorkspaceReading:
             return
         yield from self.read_experiments()
         self.read_registry()
-        self._unsaid = dict(self._registered)
+        self._pending_models = dict(self._registered)
         names: Iterable[str] = self._models_to_read()
         yield from _chunks(self._groups(names))
         if self._experiments:
@@ -120,7 +127,7 @@ class WorkspaceReading:
             names = self._versions.names()
         # A limit is one of runs: of versions it leaves theirs, and those below them.
         limited = self._selection.config.limit is not None
-        yield from self._versions_left(() if limited else (*names, *self._begun))
+        yield from self._versions_left(() if limited else (*names, *self._started_models))
 
     def _models_to_read(self) -> Sequence[str]:
         """Return the names of the registered models that are read whatever runs there are."""
@@ -144,12 +151,12 @@ class WorkspaceReading:
         self._versions = VersionsByOrigin(self._reader.model_versions())
         if self._only is not None:
             return  # versions of one model are made from runs of several experiments
-        awaited = (
+        expected = (
             self._versions.every()
             if self._changes is None
             else self._changes.stale(self._experiments, self._versions, self._registered)
         )
-        self._order = VersionOrder(awaited, self._without_run)
+        self._order = VersionOrder(expected, self._without_run)
 
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages."""
@@ -166,7 +173,7 @@ class WorkspaceReading:
     def _groups(self, names: Iterable[str]) -> Iterator[JoinedRecord]:
         """Yield those registered models of `names` that were not yielded before."""
         for name in names:
-            model = self._unsaid.pop(name, None)
+            model = self._pending_models.pop(name, None)
             if model is not None:
                 yield JoinedRegisteredModel(self._scope, model, self._versions.newest(name))
 
@@ -186,7 +193,7 @@ class WorkspaceReading:
             for run in page:
                 versions = self._versions.take(run)
                 if self._selection.run(run, registered=bool(versions)):
-                    joined.append(self._joined(run, versions, children))
+                    joined.append(self._join(run, versions, children))
                 else:
                     self._models.forget(run)
             groups = self._groups(version.name for run in joined for version in run.versions)
@@ -197,7 +204,7 @@ class WorkspaceReading:
             return self._reader.runs(list(self._experiments), only=only)
         return self._changes.runs(self._experiments, self._versions)
 
-    def _joined(
+    def _join(
         self, run: Run, versions: tuple[ModelVersion, ...], children: Mapping[str, int]
     ) -> JoinedRun:
         record = JoinedRun(
@@ -207,7 +214,7 @@ class WorkspaceReading:
             versions=versions,
             models=self._models.of(run),
             children=children.get(run.run_id),
-            abandoned=self._selection.abandoned(run, self._reader.clock_ms),
+            abandoned=self._selection.is_abandoned(run, self._reader.clock_ms),
             listed_only=self._listed_only,
         )
         return self._files.with_files(record)
@@ -218,7 +225,7 @@ class WorkspaceReading:
             return
         for run in runs:
             for version in sorted(run.versions, key=lambda one: number_of(one.version)):
-                self._begun[version.name] = None
+                self._started_models[version.name] = None
                 model = run.models.get(logged_model_id(version) or "")
                 yield from self._order.add(
                     replace(self._without_run(version), model=model, run=run)
@@ -255,3 +262,76 @@ def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
             page = []
     if page:
         yield page
+
+
+class RunsById:
+    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
+
+    Cost: a request for each 100 ids.
+    """
+
+    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
+        """Read those of `run_ids` that `only` lets through, whatever its limit."""
+        self._reader = reader
+        self._only = replace(only, limit=None)
+        self._run_ids = run_ids
+
+    def runs(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: VersionsByOrigin,
+    ) -> Iterator[list[Run]]:
+        """Yield the runs in pages."""
+        del versions
+        for some in chunks(self._run_ids, IDS_A_LISTING):
+            only = replace(self._only, run_ids=tuple(some))
+            yield from self._reader.runs(list(experiments), only=only)
+
+    def models(self, versions: VersionsByOrigin) -> Iterable[str]:
+        """Return nothing: registered models come with their runs."""
+        del versions
+        return ()
+
+    def stale(
+        self,
+        experiments: Mapping[str, Experiment],
+        versions: VersionsByOrigin,
+        registered: Mapping[str, RegisteredModel],
+    ) -> Iterable[ModelVersion]:
+        """Return all versions: those below one of these runs' may be new to the catalog, too."""
+        del experiments, registered
+        return versions.every()
+
+
+class RunsByIdReading(WorkspaceReading):
+    """Reads some runs of one workspace; experiments and registered models come with their runs.
+
+    So do the versions made from them, each after all lower ones of its registered model.
+
+    `found_ids` are those of the runs that were read.
+
+    Cost: the listings of experiments, registered models and versions, and of the runs see
+    `RunsById`; all runs are listed too where children are collapsed into their parents.
+    """
+
+    def __init__(
+        self, reader: Reader, scope: WorkspaceScope, selection: RunSelection, run_ids: Sequence[str]
+    ) -> None:
+        """Read those of `run_ids` that the recipe asks for."""
+        super().__init__(reader, scope, selection, RunsById(reader, selection.listing(), run_ids))
+        self.found_ids: set[str] = set()
+
+    def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
+        """Yield the records in pages, groups before what belongs to them."""
+        del already_read
+        pending: dict[str, JoinedRecord] = {
+            one.experiment.experiment_id: one for page in self.read_experiments() for one in page
+        }
+        self.read_registry()
+        self._pending_models = dict(self._registered)
+        for page in self.read_runs() if pending else ():
+            runs = [one.run for one in page if isinstance(one, JoinedRun)]
+            self.found_ids.update(one.run_id for one in runs)
+            ids = {one.experiment_id for one in runs}
+            yield [*(pending.pop(one) for one in sorted(ids & pending.keys())), *page]
+        yield from self._versions_left(())

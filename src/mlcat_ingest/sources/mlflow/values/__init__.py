@@ -1,1 +1,1 @@
-"""Values of the MLflow source without I/O: records, names of tags, releases, page links."""
+"""Values of the MLflow source without I/O: records, fingerprints, releases, URIs and links."""

@@ -1,41 +1,87 @@
-"""Records of MLflow with everything known that belongs to them: what is read, and what is mapped.
+"""Records of MLflow joined with all that belongs to them, and their fingerprints.
+
+A fingerprint is kept in the state, so that the next pass can tell which records changed.
 
 The source joins listings; the mapping only reads, so that each rule can be tested without I/O.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import quote
 
 from mlcat_ingest.core.text import whole_characters
+from mlcat_ingest.errors import CodecError
 from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
+from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.naming import Name, Naming
+from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.values.fingerprints import (
-    EXPERIMENT,
-    OPEN,
-    REGISTERED,
-    RUN,
-    TRASH,
-    VERSION,
-    experiment_fingerprint,
-    names_fingerprint,
-    storable,
-    version_fingerprint,
-    version_id,
-)
-from mlcat_ingest.sources.mlflow.values.names import HISTORY_TAG
 from mlcat_ingest.sources.mlflow.values.records import (
+    HISTORY_TAG,
     UNENDED,
     Experiment,
     LoggedModel,
     ModelVersion,
     RegisteredModel,
     Run,
+    aliases_of,
 )
-from mlcat_ingest.sources.mlflow.values.ui_links import UiLinks
+from mlcat_ingest.sources.mlflow.values.uris import UiLinks
 from mlcat_ingest.sources.owners import Owners
+
+RUN: Final = "run"
+EXPERIMENT: Final = "experiment"
+REGISTERED: Final = "registered"
+VERSION: Final = "version"
+
+TRASH: Final = "trash"
+"""The fingerprint of a run that was in the trash."""
+OPEN: Final = "open "
+"""The fingerprint of a run that had not ended begins so; its start follows, to sort by."""
+
+
+def experiment_fingerprint(experiment: Experiment) -> str:
+    """Return a fingerprint; if it changes, all runs of the experiment are read again."""
+    return f"{experiment.lifecycle_stage} {storable(experiment.name)}"
+
+
+def version_id(version: ModelVersion) -> str:
+    """Return the id of a version in the state."""
+    return f"{storable(version.name)}/{storable(version.version)}"
+
+
+def names_fingerprint(versions: Iterable[ModelVersion]) -> str:
+    """Return a digest of what the model of a run says about the versions made from the run."""
+    return _digest(sorted([version_id(one), one.tags.get(FEATURES_TAG, "")] for one in versions))
+
+
+def version_fingerprint(version: ModelVersion, model: RegisteredModel | None) -> str:
+    """Return a digest of what a version and its registered model say about the version's model."""
+    return _digest(
+        [
+            *(version.name, version.version, version.run_id, version.source, version.model_id),
+            *(version.stage, version.status, version.description, version.user_id),
+            *(version.created_at_ms, version.last_updated_at_ms),
+            *(aliases_of(version, model), dict(version.tags)),
+            None if model is None else model.description,
+        ]
+    )
+
+
+def _digest(facts: object) -> str:
+    try:
+        text = canonical(facts)
+    except CodecError:
+        text = repr(facts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def storable(name: str) -> str:
+    """Return a name as text that every database takes."""
+    return quote(name, safe=" ", errors="surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +113,7 @@ LIMITS: Final = SizeLimits()
 
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """What a recipe may say about the mapping."""
+    """Options of the mapping that a recipe may set."""
 
     system_metrics: bool = False
     alias_tags: bool = False
@@ -132,7 +178,7 @@ class JoinedExperiment:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """What to remember of the experiment, None where nothing tells it from others."""
+        """The fingerprint of the experiment, None where it has no id."""
         found = self.experiment
         if not found.experiment_id:
             return None
@@ -150,13 +196,13 @@ class JoinedRegisteredModel:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """What to remember of the registered model."""
+        """The id of the registered model; it has no fingerprint."""
         return RecordVersion(REGISTERED, storable(self.model.name))
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureFiles:
-    """What files that were logged with a run say about its features.
+    """Evidence of features in the files that were logged with a run.
 
     `columns` are the inputs of its models, None where one has none. `unread` says why files that
     there may be could not be read.
@@ -197,7 +243,7 @@ class JoinedRun:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """What to remember of the run, None where nothing tells it from others."""
+        """The fingerprints of the run, None where it has no id."""
         run, fingerprint = self.run, ""
         if not run.run_id:
             return None
@@ -212,14 +258,14 @@ class JoinedRun:
 
     @property
     def is_removed(self) -> bool:
-        """Whether MLflow holds the run, or its experiment, in the trash."""
+        """True if MLflow holds the run, or its experiment, in the trash."""
         return self.run.lifecycle_stage == "deleted" or (
             self.experiment is not None and self.experiment.lifecycle_stage == "deleted"
         )
 
     @property
     def trains_nothing(self) -> bool:
-        """Whether the run is one of Feast's operations, or only used a model of another run."""
+        """True for one of Feast's operations, or a run that only used a model of another run."""
         tags = self.run.tags
         made = self.run.model_outputs or self.versions or HISTORY_TAG in tags
         return FEAST_OPERATION in tags or (FEAST_MODEL_NAME in tags and not made)
@@ -240,10 +286,10 @@ class JoinedVersion:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """What to remember of the version."""
+        """The fingerprints of the version."""
         joined = version_fingerprint(self.version, self.registered)
         return RecordVersion(VERSION, version_id(self.version), joined_fingerprint=joined)
 
 
 JoinedRecord = JoinedExperiment | JoinedRegisteredModel | JoinedRun | JoinedVersion
-"""What `MlflowSource.read` yields."""
+"""A record that `MlflowSource.read` yields."""

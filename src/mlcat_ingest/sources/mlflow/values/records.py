@@ -1,13 +1,46 @@
-"""What MLflow's listings gave, before mapping: the same values from every reader.
+"""Records of MLflow's listings, and the tags and `MLmodel` documents in them, before mapping.
 
-Times are epoch milliseconds UTC. Source: MLflow REST API 2.0 (`runs/search`,
-`experiments/search`, `registered-models/search`, `model-versions/search`,
-`logged-models/search`) and the same entities of MlflowClient.
+Every reader gives the same values. Times are epoch milliseconds UTC.
+
+Source: MLflow REST API 2.0 (`runs/search`, `experiments/search`, `registered-models/search`,
+`model-versions/search`, `logged-models/search`) and the same entities of MlflowClient.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
+"""The states of runs that have not ended."""
+
+NAME_TAG: Final = "mlflow.runName"
+NOTE_TAG: Final = "mlflow.note.content"
+PARENT_TAG: Final = "mlflow.parentRunId"
+USER_TAG: Final = "mlflow.user"
+OWNER_TAGS: Final = ("mlflow.ownerEmail", USER_TAG)
+"""Experiment tags that name the owner, the best first."""
+
+HISTORY_TAG: Final = "mlflow.log-model.history"
+"""Run tag of MLflow 2: a JSON list of the models that were logged, with whole signatures."""
+
+CONTEXT_TAG: Final = "mlflow.data.context"
+"""Tag of a dataset that a run used: the purpose it was logged for."""
+
+PROMPT_TAG: Final = "mlflow.prompt.is_prompt"
+"""The tag that tells a prompt from a registered model; both are in one listing."""
+
+REPO_TAGS: Final = (
+    "mlflow.source.git.repoURL",
+    "mlflow.databricks.gitRepoUrl",
+    "mlflow.gitRepoURL",
+    "mlflow.source.name",
+)
+"""Run tags that may hold the repository's address, the best first."""
+
+COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
+"""Run tags that hold the commit, the best first."""
 
 
 class Metric(NamedTuple):
@@ -124,10 +157,6 @@ class Run:
     model_outputs: tuple[ModelOutput, ...] = ()
 
 
-UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
-"""The states of runs that have not ended."""
-
-
 def number_of(version: str) -> tuple[int, str]:
     """Return the sort key of a version: by number, then by text for what is no number."""
     return (int(version), "") if version.isascii() and version.isdigit() else (-1, version)
@@ -141,3 +170,66 @@ def aliases_of(version: ModelVersion, registered: RegisteredModel | None) -> lis
     if registered is None:
         return sorted(version.aliases)
     return sorted(a for a, number in registered.aliases.items() if number == version.version)
+
+
+class OwnKey(StrEnum):
+    """Custom properties that the mapping writes itself."""
+
+    ABANDONED = "mlflow.abandoned"
+    ALIASES = "mlflow.aliases"
+    ARTIFACT_LOCATION = "mlflow.artifact_location"
+    ARTIFACT_URI = "mlflow.artifact_uri"
+    CHILDREN = "mlflow.children"
+    DATASETS = "mlflow.datasets"
+    DURATION_MS = "mlflow.duration_ms"
+    EXPERIMENT_ID = "mlflow.experiment_id"
+    FULL_NAME = "mlflow.full_name"
+    LATEST_VERSION = "mlflow.latest_version"
+    LEFT_OUT = "mlflow.left_out"
+    LIFECYCLE_STAGE = "mlflow.lifecycle_stage"
+    LOGGED_MODELS = "mlflow.logged_models"
+    MODEL_ARTIFACT_PATH = "mlflow.model_artifact_path"
+    MODEL_FLAVORS = "mlflow.model_flavors"
+    MODEL_ID = "mlflow.model_id"
+    MODEL_INPUTS = "mlflow.model_inputs"
+    MODEL_UUID = "mlflow.model_uuid"
+    PARENT_RUN_ID = "mlflow.parent_run_id"
+    REGISTERED_MODEL = "mlflow.registered_model"
+    RUN_ID = "mlflow.run_id"
+    RUN_MODEL = "mlflow.run_model"
+    SOURCE = "mlflow.source"
+    STATUS = "mlflow.status"
+    VERSION = "mlflow.version"
+    VERSION_STATUS = "mlflow.version_status"
+    VERSIONS = "mlflow.versions"
+
+
+def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return MLflow 2's list of the models that were logged, nothing where it cannot be read."""
+    entries = json_or_none(tags.get(HISTORY_TAG))
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def input_names(model: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the inputs in the signature of an `MLmodel`, which may be none."""
+    signature = model.get("signature")
+    inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
+    return column_names(json_or_none(inputs) if isinstance(inputs, str) else inputs)
+
+
+def json_or_none(text: str | None) -> Any:
+    """Return the JSON value that `text` holds, None where it holds none."""
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def column_names(columns: Any) -> frozenset[str]:
+    """Return the names in a list of columns, as signatures and schemas of datasets have it."""
+    if not isinstance(columns, list):
+        return frozenset()
+    named = (one.get("name") for one in columns if isinstance(one, dict))
+    return frozenset(name for name in named if isinstance(name, str))

@@ -44,7 +44,7 @@ Source: the newest migration (`mlflow/store/db_migrations/versions`) of every re
 
 
 class MlflowFeature(Enum):
-    """What is read and older releases lack, with the first minor version that has it."""
+    """A feature that older releases lack, with the first minor version that has it."""
 
     LOGGED_MODELS = (3, 0)
     OUTPUTS_IN_LISTINGS = (3, 6)
@@ -62,7 +62,7 @@ def numbers_of(version: str) -> tuple[int, ...]:
     return () if found is None else (int(found[1]), int(found[2]))
 
 
-def untested(version: str, read_by: ReadBy) -> str | None:
+def support_warning(version: str, read_by: ReadBy) -> str | None:
     """Return a sentence about a version that is not tested, None for one that is."""
     tested = TESTED.get(read_by)
     if tested is None or ".".join(map(str, numbers_of(version))) in tested:

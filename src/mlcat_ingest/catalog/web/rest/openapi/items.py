@@ -1,15 +1,163 @@
-"""Entities as OpenAPI v3 writes and shows them: `{"urn": ..., "<aspect>": {"value": ...}, ...}`."""
+"""Entities as OpenAPI v3 names them in a path, takes them in a body, and shows them in an answer.
 
-from collections.abc import Iterator, Mapping
+An item of a body is `{"urn": ..., "<aspect>": {"value": ...}, ...}`. A URN should be
+percent-encoded in a path, so that `%2F` stands for a slash of its own. DataHub's client does not
+encode it when it deletes, so a URN may also stand in the path as it is: slashes of its own then
+look like those of the path, and escapes of its own like those of the encoding.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from starlette.datastructures import QueryParams
+
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
-from mlcat_ingest.catalog.store.prepare import check_urn
-from mlcat_ingest.catalog.web.params import json_object, json_type
-from mlcat_ingest.catalog.web.rest.openapi.paths import aspect_named
-from mlcat_ingest.catalog.web.rest.writes import make_write, patch_of
+from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
+from mlcat_ingest.catalog.web.http import Call, decode_path
+from mlcat_ingest.catalog.web.params import json_object, json_type, query_flag, query_list, whole
+from mlcat_ingest.catalog.web.rest.endpoint import FLAG, WHOLE, Parameter
+from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES
+
+ENTITY_PATH: Final = "/openapi/v3/entity/"
+
+ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
+SYSTEM: Final = Parameter("systemMetadata", "Whether system metadata is shown.", FLAG)
+SCROLL_ID: Final = Parameter("scrollId", "The scrollId of the page before.")
+SLICES: Final = (
+    Parameter("sliceId", "Which slice of the result; the first has all of it.", WHOLE),
+    Parameter("sliceMax", "How many slices there are.", WHOLE),
+)
+KEEP_ALIVE: Final = Parameter(
+    "pitKeepAlive", "Accepted, and without effect: a scrollId does not expire."
+)
+_TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
+_ASPECTS: Final = {name.lower(): name for name in DECLARED}
+# What a URN holds in this spelling because the characters may not stand in a part of it.
+_OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The entity that a path names, or one aspect of it."""
+
+    urn: str
+    entity_type: str
+    aspect: str | None = None
+
+
+def is_empty_slice(query: QueryParams) -> bool:
+    """Return whether the parameters of a scroll name a slice without items.
+
+    A slice may be of any size: the first has everything, so that none is read twice.
+
+    Raises:
+        BadRequestError: one of them is no whole number.
+    """
+    return 0 < whole(query, "sliceId") < whole(query, "sliceMax")
+
+
+def aspects_in(call: Call) -> list[str] | None:
+    """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
+    names = query_list(call.query, "aspects")
+    return None if names is None else [aspect_named(name) for name in names]
+
+
+def entity_type_in(call: Call) -> str:
+    """Return the entity type that the path names.
+
+    Raises:
+        NotFoundError: it is not an entity type.
+    """
+    return entity_type_named(call.path["entityType"])
+
+
+def entity_type_named(name: str) -> str:
+    """Return the entity type of this name, in its own spelling; any case will do.
+
+    Raises:
+        NotFoundError: there is no such entity type.
+    """
+    entity_type = _TYPES.get(name.lower())
+    if entity_type is None:
+        raise NotFoundError(f"{name!r} is not an entity type")
+    return entity_type
+
+
+def aspect_named(name: str) -> str:
+    """Return the aspect of this name, in its own spelling; any case will do for a known one."""
+    return _ASPECTS.get(name.lower(), name)
+
+
+def entity_types_named(names: Collection[str], where: str) -> tuple[str, ...]:
+    """Return the entity types of these names, sorted.
+
+    Raises:
+        BadRequestError: there is no such entity type; the sentence says `where`.
+    """
+    try:
+        return tuple(sorted({entity_type_named(name) for name in names}))
+    except NotFoundError as error:
+        raise BadRequestError(f"{where}: {error}") from error
+
+
+def target_of(call: Call) -> Target:
+    """Return the entity, or the aspect of one, that the path names.
+
+    The last segment is the name of an aspect if what stands before it is a whole URN.
+
+    Raises:
+        NotFoundError: the path names no entity type.
+        BadRequestError: the URN is of another type, or the type has no such aspect.
+        InvalidUrnError: there is no URN in the path.
+    """
+    entity_type = entity_type_in(call)
+    rest = call.raw_after(ENTITY_PATH).partition(b"/")[2]
+    head, slash, tail = rest.rpartition(b"/")
+    if slash:
+        urn, aspect = _urn_or_none(head, entity_type), aspect_named(decode_path(tail))
+        # A URN of several parts ends with a parenthesis; one of a single part may go on.
+        if urn is not None and (urn.endswith(")") or _is_aspect(entity_type, aspect)):
+            if not _is_aspect(entity_type, aspect):
+                raise BadRequestError(f"{aspect!r} is not an aspect of {entity_type}")
+            return Target(urn, entity_type, aspect)
+    return Target(_urn_in(rest, entity_type), entity_type)
+
+
+def _urn_or_none(encoded: bytes, entity_type: str) -> str | None:
+    try:
+        return _urn_in(encoded, entity_type)
+    except (BadRequestError, InvalidUrnError):
+        return None
+
+
+def _urn_in(encoded: bytes, entity_type: str) -> str:
+    urn = decode_path(encoded)
+    try:
+        found = check_urn(urn)
+    except InvalidUrnError as error:
+        # Not encoded by the client: what reads like an escape belongs to the URN itself.
+        urn = decode_path(_OWN_ESCAPE.sub(lambda own: own[0].replace(b"%", b"%25"), encoded))
+        try:
+            found = check_urn(urn)
+        except InvalidUrnError:
+            raise error from None
+    if found != entity_type:
+        raise BadRequestError(f"{urn} is not a URN of a {entity_type}")
+    return urn
+
+
+def _is_aspect(entity_type: str, name: str) -> bool:
+    try:
+        check_aspect_name(entity_type, name)
+    except InvalidProposalError:
+        return False
+    return True
+
 
 _SOURCE: Final = {"eventSource": "openapi"}
 
@@ -45,15 +193,11 @@ def read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:
     Raises:
         InvalidProposalError: it is not understood; the sentence names the field.
     """
-    if not isinstance(content, dict):
-        raise InvalidProposalError(f"{aspect}: expected an object, not {json_type(content)}")
-    value = content.get("value")
-    if change == "PATCH":
-        value = patch_of(value, f"{aspect}.value")
-    elif not isinstance(value, dict):
-        raise InvalidProposalError(f"{aspect}.value: expected an object, not {json_type(value)}")
+    value = expect_object(content, aspect).get("value")
+    read_value = patch_of if change == "PATCH" else expect_object
+    value = read_value(value, f"{aspect}.value")
     try:
-        write = make_write(
+        return make_write(
             urn,
             aspect,
             value,
@@ -63,7 +207,6 @@ def read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:
         )
     except InvalidProposalError as error:
         raise InvalidProposalError(f"{aspect}.{error}") from error
-    return write
 
 
 def _with_source(metadata: Any) -> Any:
@@ -78,17 +221,19 @@ def _with_source(metadata: Any) -> Any:
     return {**metadata, "properties": {**_SOURCE, **(properties or {})}}
 
 
-def shown_aspect(stored: AspectVersion, *, with_system: bool) -> dict[str, Any]:
-    """Return an aspect as reads show it."""
-    shown: dict[str, Any] = {"value": stored.value}
-    return shown | ({"systemMetadata": stored.wire_system_metadata()} if with_system else {})
+def entity_items(
+    query: QueryParams, entities: Mapping[str, Mapping[str, AspectVersion]]
+) -> list[dict[str, Any]]:
+    """Return entities as reads answer them, with system metadata where `query` asks for it.
 
-
-def shown_entity(
-    urn: str, aspects: Mapping[str, AspectVersion], *, with_system: bool
-) -> dict[str, Any]:
-    """Return an entity as reads show it."""
-    return {
-        "urn": urn,
-        **{name: shown_aspect(stored, with_system=with_system) for name, stored in aspects.items()},
-    }
+    Raises:
+        BadRequestError: its parameter is neither true nor false.
+    """
+    with_system = query_flag(query, "systemMetadata")
+    items: list[dict[str, Any]] = [{"urn": urn} for urn in entities]
+    for item, aspects in zip(items, entities.values(), strict=True):
+        for name, stored in aspects.items():
+            item[name] = {"value": stored.value}
+            if with_system:
+                item[name]["systemMetadata"] = stored.wire_system_metadata()
+    return items

@@ -1,20 +1,29 @@
-"""One MLflow database: a connection, the moment that it shows, and how many statements it ran."""
+"""One MLflow database: its connection, consistent reads, and ids in the order of a moment.
+
+MLflow's tables have no index on their moments, so every question for the next ids costs the
+database a walk over all of them: it is asked for many ids at once, and their rows come by id.
+"""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Connection,
     Executable,
     Select,
     TableClause,
+    and_,
     bindparam,
     false,
+    func,
     literal,
+    literal_column,
     make_url,
+    or_,
     select,
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -22,7 +31,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.read.database.tables import ALEMBIC_VERSION, RUNS
-from mlcat_ingest.sql.failures import DatabaseOwner, failure
+from mlcat_ingest.sql.engine import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly
 
 Row = tuple[Any, ...]
@@ -31,22 +40,32 @@ Rows = Sequence[Row]
 IDS: Final[BindParameter[str]] = bindparam("ids", expanding=True)
 """Stands in a statement for the ids that it is run with: built once, it costs half each time."""
 
-
-def rows_of(table: TableClause, owner: str) -> Select[Any]:
-    """Return the statement for the rows of `table` whose column `owner` is one of `IDS`."""
-    return select(table).where(table.c[owner].in_(IDS))
-
-
 # Few enough that rows are gone before the garbage collector looks at them.
 _ROWS_AT_A_TIME: Final = 500
 
 _HOLDER: Final = DatabaseOwner("MLflow", "MLflow database")
-
 # The clock at the beginning of the transaction, in milliseconds since 1970.
 _CLOCK: Final = {
     "postgresql": "SELECT floor(extract(epoch FROM now()) * 1000)",
     "mysql": "SELECT floor(unix_timestamp(now(3)) * 1000)",
 }
+
+IDS_A_BLOCK: Final = 10_000
+"""Ids held at a time: 1 MiB."""
+
+IDS_A_PAGE: Final = 100
+"""Ids named in one statement. 200 take a tenth less CPU, and 3 MiB more: their records wait."""
+
+# Rows without a moment come last, whichever way the others are sorted.
+_LAST: Final[Mapping[bool, ColumnElement[int]]] = {
+    False: literal_column("9223372036854775807"),
+    True: literal_column("-9223372036854775807"),
+}
+
+
+def rows_of(table: TableClause, owner: str) -> Select[Any]:
+    """Return the statement for the rows of `table` whose column `owner` is one of `IDS`."""
+    return select(table).where(table.c[owner].in_(IDS))
 
 
 class Database:
@@ -57,7 +76,7 @@ class Database:
     """
 
     def __init__(self, uri: str, *, timeout_s: float) -> None:
-        """Contact nothing yet.
+        """Make the engine; the first read connects.
 
         Raises:
             RecipeError, MissingExtraError, NotAuthorizedError: see `open_readonly`.
@@ -81,20 +100,20 @@ class Database:
             RecipeError: there is no database of that name.
         """
         try:
-            yield Read(self, self._connected())
+            yield Read(self, self._connect())
         except SQLAlchemyError as error:
             self.close()
             raise failure(_HOLDER, self.shown, error, self._password) from None
         except self._engine.dialect.loaded_dbapi.Error as error:
             # Rows are fetched past SQLAlchemy, so the driver's errors come as they are.
             self.close()
-            said = DBAPIError(None, None, error)
-            raise failure(_HOLDER, self.shown, said, self._password) from None
+            wrapped = DBAPIError(None, None, error)
+            raise failure(_HOLDER, self.shown, wrapped, self._password) from None
         finally:
             if self._brief and self._connection is not None:
                 self._connection.rollback()
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         if self._connection is None:
             self._connection = self._engine.connect()
             self._moment_ms = _now_ms()
@@ -182,3 +201,46 @@ def _now_ms() -> int:
 
 def _nothing_of(table: TableClause) -> Select[Any]:
     return select(literal(1)).select_from(table).where(false())
+
+
+class IdQuery(NamedTuple):
+    """A query of ids, by moment, of the rows that meet all conditions; ties go by id."""
+
+    identity: ColumnElement[Any]
+    moment: ColumnElement[Any]
+    conditions: tuple[ColumnElement[bool], ...]
+    newest_first: bool = False
+
+
+def pages_of_ids(
+    database: Database, ordered: IdQuery, limit: int | None = None
+) -> Iterator[list[str]]:
+    """Yield the ids that `ordered` lists, `limit` at most, in pages of `IDS_A_PAGE`.
+
+    A row that appears behind the place that is read comes too; none is listed twice.
+    """
+    moment = func.coalesce(ordered.moment, _LAST[ordered.newest_first])
+    after: tuple[int, str] | None = None
+    left = limit
+    while left is None or left > 0:
+        wanted = IDS_A_BLOCK if left is None else min(left, IDS_A_BLOCK)
+        with database.page() as read:
+            block = read(_next(ordered, moment, after).limit(wanted))
+        ids = [row[1] for row in block]
+        after = block[-1] if block else None
+        del block  # the moments of thousands of rows, for nothing
+        yield from (ids[at : at + IDS_A_PAGE] for at in range(0, len(ids), IDS_A_PAGE))
+        if len(ids) < wanted:
+            return
+        left = None if left is None else left - len(ids)
+
+
+def _next(
+    ordered: IdQuery, moment: ColumnElement[Any], after: tuple[Any, ...] | None
+) -> Select[Any]:
+    identity = ordered.identity
+    statement = select(moment, identity).where(*ordered.conditions)
+    if after is not None:
+        beyond = moment < after[0] if ordered.newest_first else moment > after[0]
+        statement = statement.where(or_(beyond, and_(moment == after[0], identity > after[1])))
+    return statement.order_by(moment.desc() if ordered.newest_first else moment, identity)

@@ -6,28 +6,30 @@ from typing import Self
 
 from sqlalchemy import select
 
-from mlcat_ingest.core.awaiting import Awaits
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.database.access import Database
-from mlcat_ingest.sources.mlflow.read.database.experiments import (
+from mlcat_ingest.sources.mlflow.read.database.access import Database, IdQuery, pages_of_ids
+from mlcat_ingest.sources.mlflow.read.database.groups import (
+    ModelRegistry,
     first_created_ms,
+    is_there,
     load_experiments,
     workspace_names,
 )
-from mlcat_ingest.sources.mlflow.read.database.filters import wanted_models, wanted_runs
-from mlcat_ingest.sources.mlflow.read.database.logged import load_logged_models
-from mlcat_ingest.sources.mlflow.read.database.lookup import is_there
-from mlcat_ingest.sources.mlflow.read.database.order import Ordered, pages_of_ids
-from mlcat_ingest.sources.mlflow.read.database.registry import ModelRegistry
-from mlcat_ingest.sources.mlflow.read.database.runs import load_runs
-from mlcat_ingest.sources.mlflow.read.database.tables import LOGGED_MODELS, RUNS, tables_of
+from mlcat_ingest.sources.mlflow.read.database.runs import load_logged_models, load_runs
+from mlcat_ingest.sources.mlflow.read.database.tables import (
+    LOGGED_MODELS,
+    RUNS,
+    tables_of,
+    wanted_models,
+    wanted_runs,
+)
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, is_prompt
-from mlcat_ingest.sources.mlflow.read.file_access import FileLocation, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
@@ -38,14 +40,16 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     chunks,
     entries_of,
 )
-from mlcat_ingest.sources.mlflow.read.paging import used_up
+from mlcat_ingest.sources.mlflow.read.paging import drain_slices
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
+    FileLocation,
     ModelFilter,
     RunFilter,
     Thing,
     identity,
+    local_text,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
@@ -59,7 +63,7 @@ from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 log = logging.getLogger(__name__)
 
 
-class DatabaseReader(Awaits):
+class DatabaseReader(RequestSide):
     """A `Reader` of one workspace by SQL, for a schema that is known.
 
     Records equal those that an MLflow server of the same database lists, but for
@@ -92,7 +96,7 @@ class DatabaseReader(Awaits):
         return self._workspace
 
     def server_id(self) -> str:
-        """Return the identity of the store; see `Reader`.
+        """Return the identity of the store, by experiment 0 of the default workspace.
 
         Cost: one statement.
         """
@@ -130,6 +134,12 @@ class DatabaseReader(Awaits):
             self._models = [one for one in found if one.name not in self._prompts]
         yield from map(list, chunks(self._models, MODELS_PAGE))
 
+    def count_prompts(self) -> int:
+        """Return how many prompts are among the registered models."""
+        for _ in self.registered_models():
+            pass
+        return len(self._prompts)
+
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
         models = [model for page in self.registered_models() for model in page]
@@ -148,7 +158,7 @@ class DatabaseReader(Awaits):
         models = LOGGED_MODELS.c
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_models(ids, only))
-            ordered = Ordered(models.model_id, models.creation_timestamp_ms, wanted)
+            ordered = IdQuery(models.model_id, models.creation_timestamp_ms, wanted)
             for page in pages_of_ids(self._database, ordered):
                 with self._database.page() as read:
                     found = load_logged_models(read, page)
@@ -167,17 +177,17 @@ class DatabaseReader(Awaits):
         slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_runs(ids, only, outputs=outputs))
-            ordered = Ordered(runs.run_uuid, runs.start_time, wanted, newest_first=newest_first)
+            ordered = IdQuery(runs.run_uuid, runs.start_time, wanted, newest_first=newest_first)
             for page in pages_of_ids(self._database, ordered, left):
-                for some in used_up(page, slices.runs):
+                for some in drain_slices(page, slices.runs):
                     with self._database.page() as read:
                         found = load_runs(read, some, outputs=outputs)
-                    slices.saw(len(found), entries_of(found))
+                    slices.learn(len(found), entries_of(found))
                     left = None if left is None else left - len(found)
-                    yield from used_up(found, RUNS_A_SLICE)
+                    yield from drain_slices(found, RUNS_A_SLICE)
 
     def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs; see `Reader`.
+        """Return whether an experiment has more than `at` runs.
 
         Cost: one statement.
         """
@@ -186,14 +196,14 @@ class DatabaseReader(Awaits):
             return bool(read(select(RUNS.c.run_uuid).where(*wanted).limit(1).offset(at)))
 
     def is_gone(self, thing: Thing) -> bool:
-        """Return whether no row of its table is of this thing; see `Reader`.
+        """Return whether no row of its table is of this thing, in the trash or not.
 
         Cost: one statement.
         """
         return not is_there(self._database, thing, self._scope)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file on this machine holds; see `ReadsFiles`."""
+        """Return what a file on this machine holds."""
         return local_text(place, path)
 
     def clock_ms(self) -> int:
@@ -231,7 +241,7 @@ class DatabaseReader(Awaits):
 
 
 def open_database(config: MlflowConfig) -> DatabaseReader | None:
-    """Return a reader of the tracking URI's database; None, said in a warning, if it is unknown.
+    """Return a reader of the tracking URI's database; None and a warning if it is unknown.
 
     Raises:
         MissingExtraError, RecipeError: the driver, the file or the database is missing.

@@ -1,4 +1,4 @@
-"""Runs with everything that their page of MLflow's own listing holds, from a few statements."""
+"""Runs and logged models with all that MLflow's own listings hold, from a few statements."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,28 @@ from mlcat_ingest.sources.mlflow.read.database.tables import (
     INPUT_TAGS,
     INPUTS,
     LATEST_METRICS,
+    LOGGED_MODEL_METRICS,
+    LOGGED_MODEL_PARAMS,
+    LOGGED_MODEL_TAGS,
+    LOGGED_MODELS,
     PARAMS,
     RUNS,
     TAGS,
 )
-from mlcat_ingest.sources.mlflow.read.decode import dataset_order, moment, output_order
-from mlcat_ingest.sources.mlflow.values.names import NAME_TAG
-from mlcat_ingest.sources.mlflow.values.records import DatasetInput, Metric, ModelOutput, Run
+from mlcat_ingest.sources.mlflow.read.decode import (
+    dataset_order,
+    metric_order,
+    moment,
+    output_order,
+)
+from mlcat_ingest.sources.mlflow.values.records import (
+    NAME_TAG,
+    DatasetInput,
+    LoggedModel,
+    Metric,
+    ModelOutput,
+    Run,
+)
 
 _NAN: Final = float("nan")
 
@@ -46,6 +61,14 @@ _OUTPUTS: Final = select(INPUTS.c.source_id, INPUTS.c.destination_id, INPUTS.c.s
     INPUTS.c.source_id.in_(IDS),
     INPUTS.c.destination_type == "MODEL_OUTPUT",
 )
+
+# Source: `LoggedModelStatus` of MLflow 3.
+_STATUSES: Final = {1: "PENDING", 2: "READY", 3: "FAILED"}
+
+_MODEL_INFOS: Final = rows_of(LOGGED_MODELS, "model_id")
+_MODEL_PARAMS: Final = rows_of(LOGGED_MODEL_PARAMS, "model_id")
+_MODEL_TAGS: Final = rows_of(LOGGED_MODEL_TAGS, "model_id")
+_MODEL_METRICS: Final = rows_of(LOGGED_MODEL_METRICS, "model_id")
 
 
 def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
@@ -156,3 +179,64 @@ def _outputs(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[ModelOutput, 
     for run_id, model_id, step in read.of(ids, _OUTPUTS):
         found[run_id].append(ModelOutput(model_id, step or 0))
     return {run_id: tuple(sorted(each, key=output_order)) for run_id, each in found.items()}
+
+
+def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
+    """Return the logged models of `ids` that are there, in the order of `ids`.
+
+    Cost: four statements.
+    """
+    infos = {row[0]: row for row in read.of(ids, _MODEL_INFOS)}
+    params = by_owner(read.of(ids, _MODEL_PARAMS))
+    tags = by_owner(read.of(ids, _MODEL_TAGS))
+    metrics = _model_metrics(read.of(ids, _MODEL_METRICS))
+    return [
+        _logged_model(
+            infos[model_id],
+            params.get(model_id) or {},
+            tags.get(model_id) or {},
+            tuple(sorted(metrics.get(model_id, ()), key=metric_order)),
+        )
+        for model_id in ids
+        if model_id in infos
+    ]
+
+
+def _logged_model(
+    info: tuple[Any, ...],
+    params: dict[str, str],
+    tags: dict[str, str],
+    metrics: tuple[Metric, ...],
+) -> LoggedModel:
+    model_id, experiment_id, name, status, run_id, model_type, place, created, updated, _ = info
+    return LoggedModel(
+        model_id,
+        str(experiment_id),
+        name or "",
+        _STATUSES.get(status, "UNSPECIFIED"),
+        run_id or None,
+        model_type or None,
+        place or None,
+        moment(created),
+        moment(updated),
+        params,
+        tags,
+        metrics,
+    )
+
+
+def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
+    found: defaultdict[str, list[Metric]] = defaultdict(list)
+    for model_id, key, value, timestamp, step, dataset, digest in rows:
+        found[model_id].append(
+            Metric(
+                key,
+                value or 0.0,
+                timestamp or None,
+                step or 0,
+                model_id,
+                dataset or None,
+                digest or None,
+            )
+        )
+    return found

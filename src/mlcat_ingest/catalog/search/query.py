@@ -1,0 +1,209 @@
+"""The query language of the search box, parsed into terms and criteria. Nothing is an error.
+
+    churn "customer leaves" platform:mlflow owner:jane metrics.auc>0.9 -tag:old
+
+A word may be the beginning of one if it is the last; quotes keep words side by side. A field with
+`:`, `=`, `!=`, `>`, `>=`, `<` or `<=` is a condition, `-` before it turns it round, `field:*` asks
+whether there is a value at all and `field:begin*` how one begins. Commas part alternatives.
+Conditions on a field that is not known here are words.
+
+A term is also an expression in the query language of FTS5, SQLite's full-text index.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mlcat_ingest.catalog.search.document import BOUNDS
+from mlcat_ingest.catalog.search.fields import COLUMNS, field_name
+from mlcat_ingest.catalog.search.request import MATCH_ALL, Condition, Criterion
+from mlcat_ingest.catalog.search.tokens import tokenize
+
+MIN_PREFIX_CHARS: Final = 2
+"""Shortest beginning of a word that finds it; a single letter would begin half of all words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Something to look for: tokens that stand side by side, or else their `whole`.
+
+    With `prefix` the last token may go on.
+    """
+
+    tokens: tuple[str, ...]
+    whole: str | None = None
+    prefix: bool = False
+
+    def complete(self) -> "Term | None":
+        """Return a term that matches wherever this does, and whose tokens are all complete."""
+        if not self.prefix:
+            return self
+        return Term(self.tokens[:-1]) if len(self.tokens) > 1 and self.whole is None else None
+
+    def match(self) -> str:
+        """Return the expression that matches this term."""
+        beside = phrase(self.tokens, prefix=self.prefix)
+        if self.whole is None:
+            return beside
+        return f"({beside} OR {phrase((self.whole,), prefix=self.prefix)})"
+
+    def occurs_in(self, parts: Sequence[str], wholes: Sequence[str] = ()) -> bool:
+        """Return whether the tokens of a text have this term; see `tokens.Tokens`."""
+        size = len(self.tokens)
+        for at in range(len(parts) - size + 1):
+            *complete, last = parts[at : at + size]
+            if tuple(complete) == self.tokens[:-1] and self._fits(last, self.tokens[-1]):
+                return True
+        whole = self.whole
+        return whole is not None and any(self._fits(token, whole) for token in (*parts, *wholes))
+
+    def marks(self, token: str) -> bool:
+        """Return whether one token by itself is to be highlighted."""
+        return (
+            token in self.tokens[:-1]
+            or self._fits(token, self.tokens[-1])
+            or (self.whole is not None and self._fits(token, self.whole))
+        )
+
+    def _fits(self, token: str, wanted: str) -> bool:
+        goes_on = self.prefix and len(wanted) >= MIN_PREFIX_CHARS
+        return token.startswith(wanted) if goes_on else token == wanted
+
+
+def term(text: str, *, prefix: bool = False) -> Term | None:
+    """Return the term for `text`, one word or several that stand side by side.
+
+    None where it has neither letter nor digit.
+    """
+    parts, wholes = tokenize(text)
+    if not parts:
+        return None
+    # Of several words the whole of one alone would not do.
+    whole = "".join(parts)
+    return Term(tuple(parts), whole if whole in wholes else None, prefix)
+
+
+def phrase(
+    tokens: Sequence[str],
+    *,
+    prefix: bool = False,
+    within: int | None = None,
+    begins: bool = False,
+    ends: bool = False,
+) -> str:
+    """Return the expression for `tokens` side by side; with `prefix` the last one may go on.
+
+    `within` is the column that they stand in; there, they may be those that a text `begins` or
+    `ends` with.
+    """
+    bound = [] if within is None else [BOUNDS[within]]
+    row = [*(bound * begins), *tokens, *(bound * ends)]
+    # A token has no quote in it, so it cannot leave the quotes.
+    expression = " + ".join(f'"{token}"' for token in row)
+    if prefix and len(row[-1]) >= MIN_PREFIX_CHARS:
+        expression += " *"
+    return expression if within is None else f"{{{COLUMNS[within]}}} : {expression}"
+
+
+def all_of(terms: Iterable[Term]) -> str:
+    """Return the expression that matches where every term does."""
+    return " AND ".join(f"({one.match()})" for one in terms)
+
+
+def up_to(columns: int, expression: str) -> str:
+    """Return the expression that matches within the first `columns` columns."""
+    return f"{{{' '.join(COLUMNS[:columns])}}} : ({expression})"
+
+
+MAX_CHARS: Final = 2000
+"""Only so much of a query counts."""
+
+MAX_TERMS: Final = 32
+"""Only so many words of a query count."""
+
+# The end of a quote may be missing while somebody types.
+_CHUNK: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
+_CONDITION: Final = re.compile(
+    r"(?P<not>-?)(?P<field>[A-Za-z_][^\s:=<>!\"]*)(?P<operator>!=|>=|<=|[:=<>])(?P<value>.+)",
+    re.DOTALL,
+)
+_COMPARED: Final[Mapping[str, Condition]] = {
+    ">": Condition.GREATER_THAN,
+    ">=": Condition.GREATER_THAN_OR_EQUAL_TO,
+    "<": Condition.LESS_THAN,
+    "<=": Condition.LESS_THAN_OR_EQUAL_TO,
+}
+_OWN_NAMES: Final = "platform origin owners tags container name description removed"
+ALIASES: Final[Mapping[str, str]] = {
+    "type": "_entityType",
+    "kind": "_entityType",
+    "env": "origin",
+    "owner": "owners",
+    "tag": "tags",
+    "term": "glossaryTerms",
+    "domain": "domains",
+    "subtype": "typeNames",
+    "group": "groups",
+    "feature": "mlFeatures",
+    "property": "customProperties",
+}
+"""Short name in a query to the field that it means."""
+
+_FIELDS: Final[Mapping[str, str]] = {**{name: name for name in _OWN_NAMES.split()}, **ALIASES}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query taken apart: what to look for, as terms and as the text they come from; conditions.
+
+    `impossible` is a query that says something, but nothing that a text could hold.
+    """
+
+    terms: tuple[Term, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    text: str = ""
+    impossible: bool = False
+
+
+def parse_query(text: str) -> Query:
+    """Return the terms and criteria of `text`."""
+    chunks = [chunk for chunk in _CHUNK.findall(text[:MAX_CHARS]) if chunk != MATCH_ALL]
+    criteria: list[Criterion] = []
+    terms: list[Term] = []
+    words: list[str] = []
+    for chunk in chunks:
+        criterion = _criterion(chunk)
+        if criterion is not None:
+            criteria.append(criterion)
+        elif typed := term(chunk, prefix=chunk is chunks[-1] and not chunk.endswith('"')):
+            terms.append(typed)
+            words.append(chunk.strip('"'))
+    impossible = bool(chunks) and not terms and not criteria
+    return Query(tuple(terms[:MAX_TERMS]), tuple(criteria[:MAX_TERMS]), " ".join(words), impossible)
+
+
+def _criterion(chunk: str) -> Criterion | None:
+    """Return the condition that a chunk is, None where it is none that is known."""
+    match = _CONDITION.fullmatch(chunk)
+    field = _field(match["field"]) if match else None
+    if match is None or field is None:
+        return None
+    values = tuple(value.strip('"') for value in match["value"].split(",") if value.strip('"'))
+    if not values:
+        return None
+    negated = (match["not"] == "-") is not (match["operator"] == "!=")
+    condition = _COMPARED.get(match["operator"])
+    if condition is not None:
+        return Criterion(field, values, condition, negated)
+    if values == (MATCH_ALL,):
+        return Criterion(field, (), Condition.EXISTS, negated)
+    if len(values) == 1 and values[0].endswith(MATCH_ALL):
+        return Criterion(field, (values[0][:-1],), Condition.START_WITH, negated)
+    # Of a longer text people give a part.
+    is_text = field in {"name", "description", "customProperties"}
+    return Criterion(field, values, Condition.CONTAIN if is_text else Condition.IEQUAL, negated)
+
+
+def _field(name: str) -> str | None:
+    return name if field_name(name).name is not None else _FIELDS.get(name.lower())

@@ -1,0 +1,239 @@
+"""Tasks: started by a request, run in the background, their status kept for good."""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Final, Protocol
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from mlcat_ingest.catalog.schema.tables import setting, task
+from mlcat_ingest.catalog.store.reindex import ReindexScope, count_aspects, reindex_batch
+from mlcat_ingest.catalog.store.rows import now_ms
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.timeseries import Span, count_events, truncate_batch
+from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.metadata.codec import dumps, loads
+
+_EVENTS_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The result of one batch; `place` is where the next begins, None after the last."""
+
+    place: int | None
+    updated: int = 0
+    created: int = 0
+    deleted: int = 0
+    noops: int = 0
+
+
+class Job(Protocol):
+    """Work that is done in batches, each inside a transaction."""
+
+    @property
+    def kind(self) -> str:
+        """The name under which the task is kept."""
+
+    def total(self, connection: Connection) -> int:
+        """Return how much there is to do."""
+
+    def step(self, connection: Connection, place: int) -> BatchProgress | None:
+        """Do the batch at `place`, 0 being the first; None where nothing was left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexing:
+    """Makes the edges of entities, and the search index, anew from their aspects."""
+
+    scope: ReindexScope
+    kind: ClassVar[str] = "reindex"
+
+    def total(self, connection: Connection) -> int:
+        """Return how many aspects will be looked at."""
+        return count_aspects(connection, self.scope)
+
+    def step(self, connection: Connection, place: int) -> BatchProgress | None:
+        """Mend the edges and the index of the next entities."""
+        done = reindex_batch(connection, self.scope, place)
+        if done.last_id is None:
+            return None
+        noops = max(0, done.aspects - done.changed)
+        return BatchProgress(done.last_id, done.changed, done.created, done.deleted, noops)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """Deletes events of a timeseries aspect, of all entities of one type."""
+
+    entity_type: str
+    span: Span
+    kind: ClassVar[str] = "truncate"
+
+    def total(self, connection: Connection) -> int:
+        """Return how many events there are to delete."""
+        return count_events(connection, self.entity_type, self.span)
+
+    def step(self, connection: Connection, place: int) -> BatchProgress | None:
+        """Delete the next events."""
+        gone = truncate_batch(connection, self.entity_type, self.span, _EVENTS_AT_ONCE)
+        if not gone:
+            return None
+        return BatchProgress(place + 1 if gone == _EVENTS_AT_ONCE else None, deleted=gone)
+
+
+_log = logging.getLogger(__name__)
+
+_STOPPED = "the catalog was stopped before the task was done"
+
+
+@dataclass(slots=True)
+class IndexTaskStatus:
+    """The counters of a task so far, in the words of a search index.
+
+    Reindexing looks at `total` aspects; `noops` had nothing to mend, `updated` had; `created` and
+    `deleted` count edges. Truncating is to delete `total` events, and `deleted` counts them.
+    `batches` are transactions.
+    """
+
+    total: int = 0
+    updated: int = 0
+    created: int = 0
+    deleted: int = 0
+    batches: int = 0
+    version_conflicts: int = 0
+    noops: int = 0
+    retries: dict[str, int] = field(default_factory=lambda: {"bulk": 0, "search": 0})
+    throttled_millis: int = 0
+    requests_per_second: float = -1.0
+    throttled_until_millis: int = 0
+
+    def add(self, done: BatchProgress) -> None:
+        """Count one batch."""
+        self.updated += done.updated
+        self.created += done.created
+        self.deleted += done.deleted
+        self.noops += done.noops
+        self.batches += 1
+
+
+class Tasks:
+    """The tasks of one catalog: at most one runs at a time, the others wait their turn."""
+
+    def __init__(self, store: Store) -> None:
+        """Run tasks on `store`; tasks that an earlier process left unfinished are closed."""
+        self._store = store
+        self._stopping = threading.Event()
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="catalog-task")
+        self.node_id = store.change(_node_id)
+        store.change(_close_unfinished)
+
+    def close(self) -> None:
+        """Stop after the batch in hand and wait for it; safe to call twice."""
+        self._stopping.set()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._store.change(_close_unfinished)
+
+    def reindex(self, scope: ReindexScope) -> str:
+        """Start making edges and index of `scope` anew; return the task's id, `<node>:<number>`."""
+        return self._start(Reindexing(scope))
+
+    def truncate(self, entity_type: str, span: Span) -> str:
+        """Start deleting events of the entities of one type and return the task's id."""
+        return self._start(Truncation(entity_type, span))
+
+    def _start(self, job: Job) -> str:
+        def register(connection: Connection) -> int:
+            status = IndexTaskStatus(total=job.total(connection))
+            new = insert(task).values(
+                kind=job.kind,
+                completed=0,
+                started_ms=now_ms(),
+                run_time_nanos=0,
+                status=_text(status),
+            )
+            return int(connection.execute(new.returning(task.c.id)).scalar_one())
+
+        task_id = self._store.change(register)
+        self._threads.submit(self._run, task_id, job).add_done_callback(_log_failure)
+        return f"{self.node_id}:{task_id}"
+
+    def status(self, node_id: str, task_id: int) -> dict[str, Any] | None:
+        """Return what is known of a task, None where there is no such task on this node."""
+        if node_id != self.node_id:
+            return None
+        query = select(task).where(task.c.id == task_id)
+        row = self._store.read(lambda connection: connection.execute(query).first())
+        if row is None:
+            return None
+        running_nanos = row.run_time_nanos or (now_ms() - row.started_ms) * 1_000_000
+        failure = {} if row.failure is None else {"failure": row.failure}
+        return {
+            "completed": bool(row.completed),
+            "taskId": f"{node_id}:{task_id}",
+            "runTimeNanos": running_nanos,
+            "status": loads(row.status),
+            **failure,
+        }
+
+    def _run(self, task_id: int, job: Job) -> None:
+        started = time.monotonic_ns()
+        status = IndexTaskStatus(total=self._store.read(job.total))
+        failure: str | None = None
+        try:
+            self._work(job, status, lambda c: _save(c, task_id, status))
+        except (MlcatError, SQLAlchemyError) as error:
+            failure = str(error)
+        if self._stopping.is_set():
+            failure = failure or _STOPPED
+        run_time_nanos = max(1, time.monotonic_ns() - started)
+        final = {"completed": 1, "run_time_nanos": run_time_nanos, "failure": failure}
+        self._store.change(lambda connection: _save(connection, task_id, status, **final))
+
+    def _work(self, job: Job, status: IndexTaskStatus, save: Callable[[Connection], None]) -> None:
+        def batch(connection: Connection) -> int | None:
+            done = job.step(connection, place)
+            if done is None:
+                return None
+            status.add(done)
+            save(connection)
+            return done.place
+
+        place = 0
+        while not self._stopping.is_set() and (after := self._store.change(batch)) is not None:
+            place = after
+
+
+def _text(status: IndexTaskStatus) -> str:
+    return dumps(asdict(status)).decode()
+
+
+def _save(connection: Connection, task_id: int, status: IndexTaskStatus, **values: object) -> None:
+    changed = update(task).where(task.c.id == task_id)
+    connection.execute(changed.values(status=_text(status), **values))
+
+
+def _node_id(connection: Connection) -> str:
+    query = select(setting.c.value).where(setting.c.name == "node_id")
+    known = connection.scalar(query)
+    if known is not None:
+        return str(known)
+    node_id = secrets.token_hex(11)
+    connection.execute(insert(setting).values(name="node_id", value=node_id))
+    return node_id
+
+
+def _close_unfinished(connection: Connection) -> None:
+    unfinished = update(task).where(task.c.completed == 0)
+    connection.execute(unfinished.values(completed=1, failure=_STOPPED, run_time_nanos=1))
+
+
+def _log_failure(future: "Future[None]") -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.error("a task ended without a result", exc_info=error)

@@ -1,1 +1,0 @@
-"""Index tasks: their jobs, and their status as the service reports it."""

@@ -1,0 +1,261 @@
+"""The fields that entities have in common, and the fields of `Query` that look entities up."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from graphql import GraphQLResolveInfo
+
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Direction
+from mlcat_ingest.catalog.web.graphql.loader import Cohort, Edges
+from mlcat_ingest.catalog.web.graphql.nodes import Node, Record, kind_of, node_of
+from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Fields,
+    Resolver,
+    aspect,
+    bad_request,
+    context_of,
+    nodes_in,
+    page_of,
+    part,
+)
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
+
+_RELATIONSHIPS_COUNT: Final = 100
+_MOST_TYPES: Final = 100
+_PLATFORM: Final = f"{PREFIX}dataPlatform:"
+# The first part of these URNs is the bare name of a platform.
+_NAMED_PLATFORM: Final = frozenset({"chart", "dashboard", "dataFlow"})
+
+_PRIVILEGES: Final = {
+    f"can{what}": True
+    for what in (
+        "EditDeprecation",
+        "EditDescription",
+        "EditDomains",
+        "EditEmbed",
+        "EditGlossaryTerms",
+        "EditLineage",
+        "EditLinks",
+        "EditOwners",
+        "EditProperties",
+        "EditQueries",
+        "EditTags",
+        "ManageChildren",
+        "ManageEntity",
+    )
+}
+
+
+def properties(node: Node, _info: GraphQLResolveInfo) -> Record | None:
+    """Return the properties aspect of an entity."""
+    return node.record(node.kind.properties)
+
+
+def property_of_entity(field: str) -> Resolver:
+    """Return the resolver that gives one field of the entity's properties aspect."""
+
+    def resolve(node: Node, _info: GraphQLResolveInfo) -> Any:
+        value = node.aspect(node.kind.properties)
+        return None if value is None else value.get(field)
+
+    return resolve
+
+
+def custom_properties(record: Record, _info: GraphQLResolveInfo) -> list[Record] | None:
+    """Return the map as a list of entries, in stored order; None where it is unset."""
+    value = record.value.get("customProperties")
+    if not isinstance(value, dict):
+        return None
+    return [Record(record.node, {"key": key, "value": item}) for key, item in value.items()]
+
+
+def _editable(node: Node, _info: GraphQLResolveInfo) -> Record | None:
+    return node.record(node.kind.editable)
+
+
+def _urn(node: Node, _info: GraphQLResolveInfo) -> str:
+    return node.urn
+
+
+def _type(node: Node, _info: GraphQLResolveInfo) -> str:
+    return node.kind.enum
+
+
+def _exists(node: Node, _info: GraphQLResolveInfo) -> bool:
+    return node.cohort.exists(node.urn)
+
+
+def _last_ingested(node: Node, _info: GraphQLResolveInfo) -> int | None:
+    stored = node.cohort.aspects(node.urn).values()
+    observed = (aspect.system_metadata.get("lastObserved") for aspect in stored)
+    return max((time for time in observed if isinstance(time, int)), default=None)
+
+
+def _platform(node: Node, _info: GraphQLResolveInfo) -> Node | None:
+    urn = node.part(0)
+    if node.kind.entity_type in _NAMED_PLATFORM:
+        urn = f"{_PLATFORM}{urn}"
+    elif not urn.startswith(_PLATFORM):
+        urn = (node.aspect(DATA_PLATFORM_INSTANCE) or {}).get("platform", "")
+    # Few platforms stand behind many entities, so each is a cohort by itself.
+    cohort = Cohort(node.cohort.loader, [urn])
+    return Node(urn, kind_of("dataPlatform"), cohort) if urn.startswith(_PLATFORM) else None
+
+
+def _status(node: Node, _info: GraphQLResolveInfo) -> Record | None:
+    value = node.aspect(STATUS)
+    return None if value is None else Record(node, {"removed": value.get("removed") is True})
+
+
+def _privileges(_node: Node, _info: GraphQLResolveInfo) -> Mapping[str, bool]:
+    return _PRIVILEGES
+
+
+def _aspects(
+    node: Node, _info: GraphQLResolveInfo, **arguments: Mapping[str, Any] | None
+) -> list[dict[str, str]]:
+    inputs = arguments.get("input") or {}
+    if inputs.get("autoRenderOnly"):
+        return []
+    named = inputs.get("aspectNames")
+    return [
+        {"aspectName": name, "payload": dumps(stored.value).decode()}
+        for name, stored in node.cohort.aspects(node.urn).items()
+        if named is None or name in named
+    ]
+
+
+def _relationships(
+    node: Node, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    inputs = arguments["input"]
+    if len(inputs["types"]) > _MOST_TYPES:
+        raise bad_request(f"types: more than {_MOST_TYPES}")
+    start, count = page_of(inputs, _RELATIONSHIPS_COUNT, context_of(info).limits)
+    direction = inputs["direction"]
+    edges = Edges(
+        frozenset(inputs["types"]),
+        Direction(direction),
+        start,
+        count,
+        include_removed=inputs["includeSoftDelete"] is not False,
+    )
+    page = node.cohort.related_page(node.urn, edges)
+    others = nodes_in(info, (other.urn for other in page.entities))
+    entries = [
+        {"type": other.relationship, "direction": direction, "entity": others.get(other.urn)}
+        for other in page.entities
+    ]
+    return {"start": start, "count": len(entries), "total": page.total, "relationships": entries}
+
+
+ENTITY: Final[Fields] = {
+    "urn": _urn,
+    "type": _type,
+    "exists": _exists,
+    "lastIngested": _last_ingested,
+    "status": _status,
+    "testResults": aspect(TEST_RESULTS),
+    "aspects": _aspects,
+    "privileges": _privileges,
+    "relationships": _relationships,
+    "platform": _platform,
+    "origin": part(2),
+    "description": property_of_entity("description"),
+    "properties": properties,
+    # Older names of the same.
+    "info": properties,
+    "featureProperties": properties,
+    "featureTableProperties": properties,
+    "primaryKeyProperties": properties,
+    "editableProperties": _editable,
+    "editableInfo": _editable,
+}
+"""Fields that any entity type may have; a field means the same wherever it stands."""
+
+
+_SINGLE: Final = ("mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable")
+"""Entity types that have a root field of their own."""
+
+
+def _type_of(urn: str) -> str:
+    try:
+        return entity_type_of(urn)
+    except InvalidUrnError as error:
+        raise bad_request(str(error)) from error
+
+
+def _look_up(info: GraphQLResolveInfo, urn: str) -> Node | None:
+    cohort = Cohort(context_of(info).loader, [urn])
+    # All aspects at once: one entity's are few, and this tells whether it exists as well.
+    cohort.aspects(urn)
+    if cohort.exists(urn):
+        return node_of(urn, cohort)
+    try:
+        check(urn)
+    except InvalidUrnError as error:
+        raise bad_request(str(error)) from error
+    return None
+
+
+def _single(entity_type: str) -> Resolver:
+    def resolve(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
+        named = _type_of(urn)
+        if named != entity_type:
+            raise bad_request(f"{urn!r} is a URN of {named}, not of {entity_type}")
+        return _look_up(info, urn)
+
+    return resolve
+
+
+def _entity(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
+    _type_of(urn)
+    return _look_up(info, urn)
+
+
+def _entities(_root: Any, info: GraphQLResolveInfo, urns: Sequence[str]) -> list[Node | None]:
+    context = context_of(info)
+    if len(urns) > context.limits.page_size:
+        raise bad_request(f"urns: more than {context.limits.page_size}")
+    for urn in urns:
+        _type_of(urn)
+    cohort = Cohort(context.loader, list(dict.fromkeys(urns)))
+    return [node_of(urn, cohort) if cohort.exists(urn) else None for urn in urns]
+
+
+def _me(_root: Any, info: GraphQLResolveInfo) -> dict[str, Node]:
+    return {"corpUser": nodes_in(info, [UNKNOWN_ACTOR])[UNKNOWN_ACTOR]}
+
+
+def _app_config(_root: Any, _info: GraphQLResolveInfo) -> Mapping[str, Any]:
+    return {
+        "telemetryConfig": {"enableThirdPartyLogging": False},
+        "semanticSearchConfig": {"enabled": False, "enabledEntities": []},
+    }
+
+
+def _list_queries(
+    _root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    start, _ = page_of(arguments["input"], 0, context_of(info).limits)
+    return {"start": start, "count": 0, "total": 0, "queries": []}
+
+
+def _global_views(_root: Any, _info: GraphQLResolveInfo) -> Mapping[str, Any]:
+    return {}
+
+
+LOOK_UPS: Final[Fields] = {
+    **{entity_type: _single(entity_type) for entity_type in _SINGLE},
+    "entity": _entity,
+    "entities": _entities,
+    "listQueries": _list_queries,
+    "globalViewsSettings": _global_views,
+    "me": _me,
+    "appConfig": _app_config,
+}
+"""The fields of `Query` that look entities up by their URNs, and those about the service."""

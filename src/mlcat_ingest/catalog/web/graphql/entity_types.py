@@ -1,0 +1,235 @@
+"""The fields of single entity types: ML entities, their assets, people, tags, metadata tests."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from graphql import GraphQLResolveInfo
+
+from mlcat_ingest.catalog.schema.values import Direction
+from mlcat_ingest.catalog.web.graphql.entities import properties, property_of_entity
+from mlcat_ingest.catalog.web.graphql.loader import Edges
+from mlcat_ingest.catalog.web.graphql.nodes import Node, Record
+from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Fields,
+    Resolver,
+    aspect,
+    associated_urn,
+    entry_entity,
+    nodes_in,
+    part,
+    pick_field,
+    record_entity,
+    record_list,
+    stored_as,
+    texts,
+)
+from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO, TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES
+from mlcat_ingest.metadata.aspects.processes import (
+    DATA_PROCESS_INSTANCE_PROPERTIES,
+    ML_TRAINING_RUN_PROPERTIES,
+)
+from mlcat_ingest.metadata.aspects.untyped import PROPERTY_DEFINITION, SCHEMA_METADATA
+
+_BOXES: Final[Mapping[str, tuple[str, str]]] = {
+    "string": ("StringBox", "stringValue"),
+    "boolean": ("BooleanBox", "booleanValue"),
+    "int": ("IntBox", "intValue"),
+    "long": ("IntBox", "intValue"),
+    "float": ("FloatBox", "floatValue"),
+    "double": ("FloatBox", "floatValue"),
+}
+"""Union member of a stored hyper-parameter: the type it reads as, and its field."""
+
+BOXES: Final = {field: type_name for type_name, field in _BOXES.values()}
+"""Field of a boxed value to its GraphQL type."""
+
+
+def _references(field: str, *, unset: list[Node] | None = None) -> Resolver:
+    """Return the resolver of a list of URNs that reads as a list of entities, in stored order."""
+    pick = pick_field(field)
+
+    def resolve(record: Record, _info: GraphQLResolveInfo) -> list[Node] | None:
+        if not isinstance(record.value.get(field), list):
+            return unset
+        node = record.node
+        return node.references(node.kind.properties or "", field, pick, pick(record.value))
+
+    return resolve
+
+
+def _inner(field: str, name: str) -> Resolver:
+    """Return the resolver of the member `name` of an object in `field`."""
+
+    def resolve(record: Record, _info: GraphQLResolveInfo) -> Any:
+        value = record.value.get(field)
+        return value.get(name) if isinstance(value, dict) else None
+
+    return resolve
+
+
+def _features_or_null(record: Record, _info: GraphQLResolveInfo) -> list[str] | None:
+    return texts(record.value.get("mlFeatures")) or None
+
+
+def _lineage_info(record: Record, _info: GraphQLResolveInfo) -> Record | None:
+    names = ("trainingJobs", "downstreamJobs")
+    return record if any(record.value.get(name) for name in names) else None
+
+
+def _hyper_parameter_map(record: Record, _info: GraphQLResolveInfo) -> list[Record] | None:
+    value = record.value.get("hyperParameters")
+    if not isinstance(value, dict):
+        return None
+    node = record.node
+    return [
+        Record(node, {"key": key, "value": {field: inner}})
+        for key, boxed in value.items()
+        if isinstance(boxed, dict)
+        for kind, inner in boxed.items()
+        if (field := _BOXES.get(kind, ("", ""))[1])
+    ]
+
+
+def _first_hyper_parameter(record: Record, info: GraphQLResolveInfo) -> Record | None:
+    return next(iter(_hyper_parameter_map(record, info) or ()), None)
+
+
+def _name_in_aspect(aspect_name: str, field: str) -> Resolver:
+    """Return the resolver of a name that an aspect gives; of the URN's first part where not."""
+
+    def resolve(node: Node, _info: GraphQLResolveInfo) -> Any:
+        return (node.aspect(aspect_name) or {}).get(field) or node.part(0)
+
+    return resolve
+
+
+def _titled_properties(node: Node, info: GraphQLResolveInfo) -> Record | None:
+    """Return the properties with the title of a chart or dashboard as their name."""
+    found = properties(node, info)
+    return found and Record(node, {"name": found.value.get("title"), **found.value})
+
+
+def _first_part(node: Node, info: GraphQLResolveInfo) -> Node | None:
+    """Return the entity that the first part of the URN names."""
+    return nodes_in(info, [node.part(0)]).get(node.part(0))
+
+
+def _sub_type(node: Node, _info: GraphQLResolveInfo) -> str | None:
+    names = texts((node.aspect(SUB_TYPES) or {}).get("typeNames"))
+    return names[0] if names else None
+
+
+def _schema_metadata(
+    node: Node, _info: GraphQLResolveInfo, version: int | None = None
+) -> Record | None:
+    if not version:
+        return node.record(SCHEMA_METADATA)
+    stored = node.cohort.loader.store.get_version(node.urn, SCHEMA_METADATA, version)
+    return None if stored is None else Record(node, stored.value)
+
+
+def _category(node: Node, _info: GraphQLResolveInfo) -> Any:
+    return (node.aspect(TEST_INFO) or {}).get("category") or ""
+
+
+def _definition(node: Node, _info: GraphQLResolveInfo) -> Record:
+    return Record(node, (node.aspect(TEST_INFO) or {}).get("definition") or {})
+
+
+def _results(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, int]:
+    return {
+        field: node.cohort.related_page(
+            node.urn, Edges(frozenset({relationship}), Direction.INCOMING, 0, 0)
+        ).total
+        for field, relationship in (("passingCount", "IsPassing"), ("failingCount", "IsFailing"))
+    }
+
+
+_test_of_result = entry_entity(TEST_RESULTS, "test", "passing", "failing")
+
+
+def _existing_test(record: Record, info: GraphQLResolveInfo) -> Node | None:
+    node: Node | None = _test_of_result(record, info)
+    return node if node is not None and node.cohort.exists(node.urn) else None
+
+
+_FEATURE: Final[Fields] = {
+    "name": part(1),
+    "featureNamespace": part(0),
+    "dataType": property_of_entity("dataType"),
+}
+_FEATURE_PROPERTIES: Final[Fields] = {"sources": _references("sources")}
+
+TYPES: Final[Mapping[str, Fields]] = {
+    "MLModel": {"name": part(1)},
+    "MLModelProperties": {
+        "version": _inner("version", "versionTag"),
+        "hyperParameters": _first_hyper_parameter,
+        "hyperParameterMap": _hyper_parameter_map,
+        "mlFeatures": _features_or_null,
+        "groups": _references("groups", unset=[]),
+        "deployments": _references("deployments"),
+        "mlModelLineageInfo": _lineage_info,
+    },
+    "MLModelGroup": {"name": part(1)},
+    "MLModelGroupProperties": {"mlModelLineageInfo": _lineage_info},
+    "MLFeature": _FEATURE,
+    "MLFeatureProperties": _FEATURE_PROPERTIES,
+    "MLFeatureTable": {"name": part(1)},
+    "MLFeatureTableProperties": {
+        "mlFeatures": _references("mlFeatures"),
+        "mlPrimaryKeys": _references("mlPrimaryKeys"),
+    },
+    "MLPrimaryKey": _FEATURE,
+    "MLPrimaryKeyProperties": _FEATURE_PROPERTIES,
+    "MLModelDeployment": {"name": part(1)},
+    "DataPlatform": {
+        "name": part(0),
+        "displayName": _name_in_aspect(DATA_PLATFORM_INFO, "displayName"),
+    },
+    "DataPlatformInstance": {"instanceId": part(1)},
+    "Dataset": {"name": part(1), "schemaMetadata": _schema_metadata},
+    "DatasetProperties": {"created": _inner("created", "time")},
+    "SchemaMetadata": {
+        "fields": record_list("fields"),
+        "platformUrn": stored_as("platform"),
+        "datasetUrn": associated_urn,
+        "createdAt": _inner("created", "time"),
+    },
+    "DataFlow": {"orchestrator": part(0), "flowId": part(1), "cluster": part(2)},
+    "DataJob": {"dataFlow": _first_part, "jobId": part(1)},
+    "DataProcessInstance": {
+        "name": _name_in_aspect(DATA_PROCESS_INSTANCE_PROPERTIES, "name"),
+        "mlTrainingRunProperties": aspect(ML_TRAINING_RUN_PROPERTIES),
+    },
+    "Chart": {"tool": part(0), "chartId": part(1), "properties": _titled_properties},
+    "Dashboard": {"tool": part(0), "dashboardId": part(1), "properties": _titled_properties},
+    "Document": {"subType": _sub_type},
+    "CorpUser": {"username": part(0)},
+    "CorpGroup": {"name": part(0)},
+    "Tag": {"name": part(0)},
+    "GlossaryTerm": {
+        "name": part(0),
+        "hierarchicalName": part(0),
+        "description": property_of_entity("definition"),
+    },
+    "GlossaryTermProperties": {"description": stored_as("definition")},
+    "GlossaryNodeProperties": {"description": stored_as("definition")},
+    "Domain": {"id": part(0)},
+    "StructuredPropertyEntity": {"definition": properties},
+    "StructuredPropertyDefinition": {
+        "valueType": record_entity(PROPERTY_DEFINITION, "valueType"),
+        "entityTypes": _references("entityTypes"),
+    },
+    "SchemaFieldEntity": {"fieldPath": part(1), "parent": _first_part},
+    "Test": {
+        "name": _name_in_aspect(TEST_INFO, "name"),
+        "category": _category,
+        "definition": _definition,
+        "results": _results,
+    },
+    "TestResults": {"passing": record_list("passing"), "failing": record_list("failing")},
+    "TestResult": {"test": _existing_test},
+}
+"""The fields of entity types and of their properties that are not read by their own names."""

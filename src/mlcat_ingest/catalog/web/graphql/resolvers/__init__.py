@@ -1,1 +1,0 @@
-"""Resolvers, a table a subject: object type and field to function."""

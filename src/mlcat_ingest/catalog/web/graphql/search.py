@@ -1,0 +1,258 @@
+"""The fields of searches: inputs read into a search request, its results and facets."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from graphql import FieldNode, FragmentSpreadNode, GraphQLResolveInfo, InlineFragmentNode
+
+from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.search.request import (
+    MATCH_ALL,
+    Alternatives,
+    Condition,
+    Criterion,
+    Facet,
+    Hit,
+    SearchPage,
+    SearchRequest,
+    SortKey,
+)
+from mlcat_ingest.catalog.web.graphql.nodes import ENTITY_TYPES, SOUGHT, Node, kind_of
+from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Fields,
+    bad_request,
+    context_of,
+    nodes_in,
+    page_of,
+)
+from mlcat_ingest.catalog.web.query_strings import ReadQuery, combine, read_query
+from mlcat_ingest.metadata.urn import PREFIX
+
+FACETS: Final[Mapping[str, str]] = {
+    "_entityType": "Type",
+    "platform": "Platform",
+    "origin": "Environment",
+    "tags": "Tags",
+    "owners": "Owners",
+    "domains": "Domains",
+    "glossaryTerms": "Glossary Terms",
+    "typeNames": "Sub Type",
+    "container": "Container",
+}
+"""The facets of a search that names none, with the names to show for them."""
+
+_COUNT: Final = 10
+
+_STRUCTURED: Final = "/q "
+"""Begins a query in Elasticsearch's syntax, as DataHub's clients for assistants send it."""
+
+SearchInput = Mapping[str, Any]
+"""One of the search inputs of the schema, as graphql-core has read it."""
+
+
+def search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
+    """Return what `inputs` asks for, with the usual facets unless it skips aggregates.
+
+    Raises:
+        GraphQLError: a number in it is out of range.
+    """
+    flags = inputs.get("searchFlags") or {}
+    any_of = alternatives(inputs)
+    start, count = page_of(inputs, _COUNT, limits)
+    values = flags.get("maxAggValues")
+    if values is not None and values < 0:
+        raise bad_request("maxAggValues cannot be negative")
+    defaults = SearchRequest()
+    return SearchRequest(
+        query=_query(inputs).words,
+        entity_types=_entity_types(inputs),
+        any_of=any_of,
+        sort=tuple(_sort_keys(inputs.get("sortInput") or {})),
+        start=start,
+        count=count,
+        after=inputs.get("scrollId") or None,
+        highlight=flags.get("skipHighlighting") is not True,
+        facets=() if flags.get("skipAggregates") else tuple(FACETS),
+        facet_values=defaults.facet_values if values is None else min(values, limits.page_size),
+        # A filter on `removed` finds nothing unless removed entities are included.
+        include_removed=flags.get("includeSoftDeleted") is True or _asks_about("removed", any_of),
+        only_latest=flags.get("filterNonLatestVersions") is not False,
+    )
+
+
+def with_usual_types(request: SearchRequest) -> SearchRequest:
+    """Return `request`; where it says nothing about types, it searches the usual entity types."""
+    if request.entity_types is not None or _asks_about("_entityType", request.any_of):
+        return request
+    return replace(request, entity_types=SOUGHT)
+
+
+def _asks_about(field: str, any_of: Alternatives) -> bool:
+    return any(
+        criterion.field.removesuffix(".keyword") == field and not criterion.negated
+        for criteria in any_of
+        for criterion in criteria
+    )
+
+
+def alternatives(inputs: SearchInput) -> Alternatives:
+    """Return the filters of `inputs`: alternatives, each a list of criteria that hold together.
+
+    Those of a structured query are among them.
+
+    Raises:
+        BadRequestError: a structured query is not understood.
+    """
+    either = inputs.get("orFilters")
+    if either is None:
+        either = [{"and": inputs["filters"]}] if inputs.get("filters") else []
+    found = tuple(tuple(_criterion(item) for item in each.get("and") or ()) for each in either)
+    structured = _query(inputs).any_of
+    return combine(found or ((),), structured) if structured else found
+
+
+def _query(inputs: SearchInput) -> ReadQuery:
+    text = inputs.get("query") or MATCH_ALL
+    if text.startswith(_STRUCTURED):
+        return read_query(text.removeprefix(_STRUCTURED))
+    return ReadQuery(text)
+
+
+def _criterion(item: SearchInput) -> Criterion:
+    values = item.get("values")
+    if values is None:
+        value = item.get("value")
+        values = [] if value is None else [value]
+    condition = Condition(item.get("condition") or "EQUAL")
+    return Criterion(item["field"], tuple(values), condition, negated=item.get("negated") is True)
+
+
+def _entity_types(inputs: SearchInput) -> frozenset[str] | None:
+    """Return the entity types that `inputs` names, or None where it names none."""
+    named = inputs.get("types") or ([inputs["type"]] if "type" in inputs else [])
+    # A name that stands for no type finds nothing.
+    return frozenset(ENTITY_TYPES.get(name, name) for name in named) or None
+
+
+def _sort_keys(inputs: SearchInput) -> Iterator[SortKey]:
+    criteria = inputs.get("sortCriteria")
+    if criteria is None:
+        single = inputs.get("sortCriterion")
+        criteria = [] if single is None else [single]
+    for item in criteria:
+        yield SortKey(item["field"], descending=item["sortOrder"] == "DESCENDING")
+
+
+def run_search(info: GraphQLResolveInfo, request: SearchRequest) -> SearchPage:
+    """Return what the store finds; highlights and facets are left out unless selected."""
+    context = context_of(info)
+    context.count_search()
+    return context.store.search(
+        replace(
+            request,
+            scroll=info.field_name.startswith("scroll"),
+            highlight=request.highlight and asks_for(info, "matchedFields"),
+            facets=request.facets if asks_for(info, "facets") else (),
+        )
+    )
+
+
+def found_entities(info: GraphQLResolveInfo, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    """Return the results of a page, their entities loaded together."""
+    nodes = nodes_in(info, (hit.urn for hit in hits))
+    return [
+        {
+            "entity": nodes[hit.urn],
+            "insights": [],
+            "matchedFields": [{"name": name, "value": value} for name, value in hit.matched],
+            "extraProperties": [],
+        }
+        for hit in hits
+    ]
+
+
+def page_fields(
+    info: GraphQLResolveInfo, request: SearchRequest, page: SearchPage
+) -> dict[str, Any]:
+    """Return what every kind of page has beside its results."""
+    return {
+        "start": request.start,
+        "count": len(page.hits),
+        "total": page.total,
+        "nextScrollId": page.next_scroll,
+        "facets": _facets(info, page.facets),
+    }
+
+
+def _facets(info: GraphQLResolveInfo, facets: Sequence[Facet]) -> list[dict[str, Any]]:
+    values = (value for facet in facets for value, _ in facet.counts if value.startswith(PREFIX))
+    nodes = nodes_in(info, values)
+    return [
+        {
+            "field": facet.field,
+            "displayName": FACETS.get(facet.field, facet.field),
+            "aggregations": [
+                {
+                    "value": _facet_value(facet.field, value),
+                    "count": count,
+                    "entity": nodes.get(value),
+                }
+                for value, count in facet.counts
+            ],
+        }
+        for facet in facets
+    ]
+
+
+def _facet_value(field: str, value: str) -> str:
+    return kind_of(value).enum if field_name(field).field == "_entityType" else value
+
+
+def asks_for(info: GraphQLResolveInfo, name: str) -> bool:
+    """Return whether `name` is selected anywhere below the field that is being resolved."""
+    pending = [node.selection_set for node in info.field_nodes]
+    while pending:
+        selected = pending.pop()
+        for selection in selected.selections if selected else ():
+            if isinstance(selection, FieldNode) and selection.name.value == name:
+                return True
+            if isinstance(selection, FragmentSpreadNode):
+                pending.append(info.fragments[selection.name.value].selection_set)
+            elif isinstance(selection, FieldNode | InlineFragmentNode):
+                pending.append(selection.selection_set)
+    return False
+
+
+def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> Any:
+    request = with_usual_types(search_request(arguments["input"], context_of(info).limits))
+    page = run_search(info, request)
+    return {
+        **page_fields(info, request, page),
+        "searchResults": found_entities(info, page.hits),
+        "suggestions": [],
+    }
+
+
+def _named_entity(source: Mapping[str, Any], info: GraphQLResolveInfo) -> Node | None:
+    value = source["value"]
+    return nodes_in(info, [value]).get(value) if value.startswith(PREFIX) else None
+
+
+def _display_name(source: Mapping[str, Any], _info: GraphQLResolveInfo) -> str | None:
+    """Return the name of the entity that a value stands for."""
+    node: Node | None = source["entity"]
+    if node is None:
+        return None
+    value = node.aspect(node.kind.properties) or {}
+    name = value.get("displayName") or value.get("name")
+    return name if isinstance(name, str) and name else node.part(0)
+
+
+SEARCH: Final[Mapping[str, Fields]] = {
+    "Query": {"search": _search, "searchAcrossEntities": _search, "scrollAcrossEntities": _search},
+    "MatchedField": {"entity": _named_entity},
+    "AggregationMetadata": {"displayName": _display_name},
+}
+"""The root fields that search, and the parts of their results that are more than a value."""

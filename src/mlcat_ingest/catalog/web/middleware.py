@@ -1,0 +1,229 @@
+"""ASGI middleware: access control, a limit on requests at once, and errors as responses."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mlcat_ingest.catalog.errors import ForbiddenError, TooManyRequestsError, UnauthenticatedError
+from mlcat_ingest.catalog.web.auth import (
+    CSRF,
+    MAY_WRITE,
+    SESSION_COOKIE,
+    Authenticator,
+    Sessions,
+    client_address,
+)
+from mlcat_ingest.catalog.web.http import json_response
+from mlcat_ingest.catalog.web.refusals import ErrorAnswer, is_openapi, refusal, refusal_of
+from mlcat_ingest.catalog.web.rest.endpoint import READING_METHODS
+from mlcat_ingest.catalog.web.ui.pages import Renderer, error_page
+from mlcat_ingest.catalog.web.ui.sign_in import redirect_to_sign_in
+
+_log = logging.getLogger(__name__)
+
+
+_UNAUTHORIZED: Final = "Unauthorized to perform this action."
+
+
+class PageRequests:
+    """Tells requests for a page from requests of API clients."""
+
+    def __init__(self, api: Sequence[BaseRoute]) -> None:
+        """Take every path that no route in `api` answers as a path of the pages."""
+        self._api = api
+
+    def __contains__(self, scope: Scope) -> bool:
+        """Return whether a request reads a page, be it there or not."""
+        return scope["method"] in READING_METHODS and self._is_path_of_pages(scope)
+
+    def by_browser(self, scope: Scope) -> bool:
+        """Return whether a request is for a page and takes HTML, as those of browsers do."""
+        accepted = Headers(scope=scope).get("accept", "")
+        return "text/html" in accepted and self._is_path_of_pages(scope)
+
+    def _is_path_of_pages(self, scope: Scope) -> bool:
+        path: str = scope["path"]
+        # A mount that was tried leaves its prefix behind.
+        from_root = {**scope, "root_path": ""}
+        return (
+            not is_openapi(path)
+            and not path.startswith("/api/")
+            and all(route.matches(from_root)[0] is Match.NONE for route in self._api)
+        )
+
+
+class ErrorResponses:
+    """Makes the response to a request that failed."""
+
+    def __init__(self, renderer: Renderer, pages: PageRequests) -> None:
+        """Answer browsers with pages of `renderer`."""
+        self._renderer = renderer
+        self._pages = pages
+
+    def to_error(self, error: Exception, scope: Scope) -> Response:
+        """Return the response to a request whose handling raised `error`."""
+        path = scope.get("path", "")
+        answer = refusal_of(error, path)
+        if answer is None:
+            _log.error("a request failed: %s", type(error).__name__, exc_info=error)
+            answer = refusal(500, "Internal server error", path)
+        return self._response(answer, scope)
+
+    async def to_http_error(self, request: Request, error: Exception) -> Response:
+        """Return the response to a request that no route takes, or not with its method."""
+        if not isinstance(error, HTTPException):  # pragma: no cover - registered for nothing else
+            raise error
+        path = request.scope["path"]
+        detail = {404: f"there is no {path}", 405: f"{request.method} is not for {path}"}
+        message = detail.get(error.status_code, error.detail)
+        answer = refusal(error.status_code, message, path, headers=error.headers)
+        return self._response(answer, request.scope)
+
+    def _response(self, answer: ErrorAnswer, scope: Scope) -> Response:
+        if self._pages.by_browser(scope):
+            return self._renderer.response(error_page(answer), scope)
+        return json_response(answer.body, answer.status, answer.headers)
+
+
+class Border:
+    """ASGI middleware where every error becomes a response."""
+
+    def __init__(self, app: ASGIApp, errors: ErrorResponses) -> None:
+        """Answer for `app` where it raises."""
+        self._app = app
+        self._errors = errors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and answer in the place of an error."""
+        started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except ClientDisconnect:
+            _log.debug("a client went away before its request was read")
+        except Exception as error:
+            response = self._errors.to_error(error, scope)
+            if started:
+                raise
+            await response(scope, receive, send)
+
+
+class Guard:
+    """ASGI middleware that lets a request through, or refuses it.
+
+    With a token, every path but the open ones needs `Authorization: Bearer <token>`. Only the
+    pages may be read with the cookie of a session instead. Without a token the header is ignored.
+    Requests that a page of another site sends are refused then, so that such a page cannot write
+    through the browser of somebody on this machine.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator | None,
+        sessions: Sessions,
+        pages: PageRequests,
+        open_paths: Collection[str],
+    ) -> None:
+        """Guard `app`; without an `authenticator` there is no token, and anybody may."""
+        self._app = app
+        self._authenticator = authenticator
+        self._sessions = sessions
+        self._pages = pages
+        self._open_paths = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or send a browser without a session to the sign-in.
+
+        Raises:
+            UnauthenticatedError: the token is missing or wrong.
+            TooManyRequestsError: the client tried too many wrong tokens.
+            ForbiddenError: a page of another site sent the request.
+        """
+        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+            headers = Headers(scope=scope)
+            if self._authenticator is None:
+                _refuse_other_sites(headers)
+            elif (token := _bearer_token(headers)) is not None:
+                permission = self._authenticator.permission(token, client_address(scope))
+                if permission is None:
+                    raise UnauthenticatedError(_UNAUTHORIZED)
+                scope[MAY_WRITE] = permission == "write"
+            elif (session := self._session(scope)) is not None:
+                scope[MAY_WRITE] = False
+                scope[CSRF] = self._sessions.form_token(session)
+            elif scope in self._pages and self._pages.by_browser(scope):
+                await redirect_to_sign_in(scope)(scope, receive, send)
+                return
+            else:
+                raise UnauthenticatedError(_UNAUTHORIZED)
+        await self._app(scope, receive, send)
+
+    def _session(self, scope: Scope) -> str | None:
+        """Return the open session of a request for a page; no other request may use one."""
+        session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
+        return session if self._sessions.is_open(session) and scope in self._pages else None
+
+
+def _bearer_token(headers: Mapping[str, str]) -> bytes | None:
+    """Return the token in the headers; None without one, or with the password of a proxy."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    # Headers arrive as Latin-1; encoded back they are the bytes that were sent.
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _refuse_other_sites(headers: Mapping[str, str]) -> None:
+    origin = headers.get("origin")
+    if origin is not None and _netloc(origin) != headers.get("host"):
+        raise ForbiddenError(f"requests from pages of {origin} are refused")
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
+class Throttle:
+    """ASGI middleware that turns requests away while too many are in hand.
+
+    Each request holds its body in memory, so their number bounds the memory of the service.
+    """
+
+    def __init__(self, app: ASGIApp, at_once: int, open_paths: Collection[str]) -> None:
+        """Pass `at_once` requests to `app` at most; those to `open_paths` are not counted."""
+        self._app = app
+        self._at_once = at_once
+        self._open_paths = frozenset(open_paths)
+        self._in_hand = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on.
+
+        Raises:
+            TooManyRequestsError: as many requests as allowed are in hand.
+        """
+        if scope["type"] != "http" or scope["path"] in self._open_paths:
+            await self._app(scope, receive, send)
+            return
+        if self._in_hand >= self._at_once:
+            raise TooManyRequestsError(f"{self._at_once} requests are being answered; try again")
+        self._in_hand += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._in_hand -= 1

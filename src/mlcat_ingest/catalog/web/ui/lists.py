@@ -1,0 +1,285 @@
+"""Lists of entities: their rows, pages and queries; the first page, and a list a kind."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from sqlalchemy import Connection, func, select
+
+from mlcat_ingest.catalog.schema.tables import edge, entity, searched
+from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage
+from mlcat_ingest.catalog.schema.virtual import Identity
+from mlcat_ingest.catalog.search.pages import ADDED
+from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
+from mlcat_ingest.catalog.store.reads import marked_removed
+from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.text import (
+    KIND_LABELS,
+    created_at,
+    entity_href,
+    entity_type,
+    kind_label,
+    kind_name,
+    scalar,
+    short_number,
+)
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.registry import ENTITIES
+
+PAGE_ROWS: Final = 50
+"""How many rows a page of a list has."""
+
+PROPERTIES: Final = {
+    name: kind.properties
+    for name, kind in ENTITIES.items()
+    if kind.shows_properties and kind.properties is not None
+}
+"""Entity type to the aspect that has its name and description."""
+
+_SHOWN: Final = frozenset({*PROPERTIES.values(), STATUS, TEST_RESULTS})
+_MOST_METRICS: Final = 4
+
+Aspects = Mapping[str, AspectVersion]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """One entity of a list. `ingested` is false where it is only referred to."""
+
+    urn: str
+    href: str
+    name: str
+    kind: str
+    platform: str
+    description: str = ""
+    ingested: bool = True
+    removed: bool = False
+    data_type: str = ""
+    created: str = ""
+    passing: int = 0
+    failing: int = 0
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pager:
+    """The shown part of a list; `before` and `after` are addresses, None at the ends."""
+
+    first: int
+    last: int
+    total: int
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityList:
+    """A page of rows, with the headings of their extra cells; `mixed` has several kinds."""
+
+    rows: tuple[ListRow, ...]
+    pager: Pager
+    columns: tuple[str, ...] = ()
+    mixed: bool = False
+
+    def has(self, field: str) -> bool:
+        """Return whether any row says something in `field`, so that a column for it is of use."""
+        return any(getattr(row, field) for row in self.rows)
+
+
+def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> Pager:
+    """Return the pager of `shown` rows from `start`; `address(start)` is where a page is."""
+    return Pager(
+        first=min(start + 1, start + shown),
+        last=start + shown,
+        total=total,
+        before=address(max(0, start - PAGE_ROWS)) if start else None,
+        after=address(start + PAGE_ROWS) if start + shown < total and shown else None,
+    )
+
+
+def properties_of(urn: str, aspects: Aspects) -> Mapping[str, Any]:
+    """Return the aspect with the entity's name and description, empty where it is not set."""
+    stored = aspects.get(PROPERTIES.get(entity_type(urn), ""))
+    return {} if stored is None else stored.value
+
+
+def display_name(urn: str, aspects: Aspects) -> str:
+    """Return the name that people gave the entity, or else the one in its URN."""
+    properties = properties_of(urn, aspects)
+    for field in ("displayName", "name"):
+        if isinstance(name := properties.get(field), str) and name.strip():
+            return name
+    return Identity.of(urn).name
+
+
+def description_of(properties: Mapping[str, Any]) -> str:
+    """Return the description in an aspect with properties; glossary terms call it a definition."""
+    for field in ("description", "definition"):
+        if isinstance(text := properties.get(field), str):
+            return text
+    return ""
+
+
+def is_removed(aspects: Aspects) -> bool:
+    """Return whether the entity is marked as removed."""
+    return STATUS in aspects and aspects[STATUS].value.get("removed") is True
+
+
+def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
+    """Return a row for each of `urns`, in their order.
+
+    Cost: one SQL statement for each thousand URNs.
+    """
+    stored = store.get_many(urns, _SHOWN)
+    return [_row(urn, stored.get(urn)) for urn in urns]
+
+
+def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
+    """Return what people call each of `urns`, known to the catalog or not.
+
+    Cost: one SQL statement for each thousand URNs.
+    """
+    stored = store.get_many(urns, _SHOWN)
+    return {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
+
+
+def model_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], list[ListRow]]:
+    """Return the metrics that most of these models have, and a row for each with their values."""
+    stored = store.get_many(urns, _SHOWN)
+    metrics = {urn: _metrics(properties_of(urn, stored.get(urn, {}))) for urn in urns}
+    columns = _common(metrics.values())
+    rows = [
+        _row(urn, stored.get(urn), tuple(metrics[urn].get(name, "") for name in columns))
+        for urn in urns
+    ]
+    return columns, rows
+
+
+def _metrics(properties: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        str(metric.get("name")): short_number(scalar(metric.get("value")))
+        for metric in properties.get("trainingMetrics") or []
+    }
+
+
+def _common(metrics: Collection[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the names that most of `metrics` have, the most common first."""
+    counts = Counter(name for metrics_of_model in metrics for name in metrics_of_model)
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_METRICS])
+
+
+def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListRow:
+    aspects = stored or {}
+    properties = properties_of(urn, aspects)
+    results = aspects[TEST_RESULTS].value if TEST_RESULTS in aspects else {}
+    return ListRow(
+        urn=urn,
+        href=entity_href(urn),
+        name=display_name(urn, aspects),
+        kind=kind_label(urn),
+        platform=Identity.of(urn).platform,
+        description=description_of(properties),
+        ingested=stored is not None,
+        removed=is_removed(aspects),
+        data_type=scalar(properties.get("dataType")),
+        created=created_at(properties),
+        passing=len(results.get("passing") or []),
+        failing=len(results.get("failing") or []),
+        cells=cells,
+    )
+
+
+def referrers(
+    store: Store, urn: str, relationships: Collection[str] | None, start: int = 0, count: int = 0
+) -> UrnPage:
+    """Return a page of the entities with such an edge (None: any) to `urn`, the newest first.
+
+    Entities that are marked as removed are left out.
+    """
+    sources = (
+        select(entity.c.id, entity.c.urn, searched.c.created_ms)
+        .join(edge, edge.c.source_id == entity.c.id)
+        .outerjoin(searched, searched.c.id == entity.c.id)
+        .where(edge.c.destination == urn, ~marked_removed(entity.c.id))
+        .distinct()
+    )
+    if relationships is not None:
+        sources = sources.where(edge.c.relationship.in_(sorted(relationships)))
+    counted = select(func.count()).select_from(sources.subquery())
+    newest_first = sources.order_by(searched.c.created_ms.desc(), entity.c.id.desc())
+
+    def read(connection: Connection) -> UrnPage:
+        rows = connection.execute(newest_first.offset(start).limit(count))
+        return UrnPage(connection.scalar(counted) or 0, tuple(row.urn for row in rows))
+
+    return store.read(read)
+
+
+def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int]:
+    """Return the number of models of each group that has any."""
+    sizes: dict[str, int] = {}
+    for chunk in chunks(urns):
+        query = (
+            select(edge.c.destination, func.count(edge.c.source_id.distinct()))
+            .join(entity, entity.c.id == edge.c.source_id)
+            .where(edge.c.destination.in_(chunk), edge.c.relationship == "MemberOf")
+            .where(~marked_removed(entity.c.id))
+            .group_by(edge.c.destination)
+        )
+        sizes.update({row[0]: row[1] for row in connection.execute(query)})
+    return sizes
+
+
+_PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
+_LATEST_GROUPS: Final = 20
+_COUNTS: Final = SearchRequest(count=0, facets=("_entityType",), facet_values=1_000)
+
+
+def home(store: Store) -> Mapping[str, object]:
+    """Return the first page: counts of the ML kinds and of the others, and the latest groups.
+
+    Cost: a dozen SQL statements; what is counted is counted already.
+    """
+    (types,) = store.search(_COUNTS).facets
+    counts = dict(types.counts)
+    others = sorted(item for item in counts.items() if item[0] not in _PROMINENT)
+    latest = store.search(_newest("mlModelGroup", 0, _LATEST_GROUPS))
+    urns = [hit.urn for hit in latest.hits]
+    sizes = store.read(lambda connection: _group_sizes(connection, urns))
+    return {
+        "kinds": [_kind(name, counts.get(name, 0)) for name in _PROMINENT],
+        "other_kinds": [_kind(name, count) for name, count in others],
+        "groups": [(row, sizes.get(row.urn, 0)) for row in rows_of(store, urns)],
+        "all_groups": latest.total,
+        "empty": not any(counts.get(name) for name in _PROMINENT),
+    }
+
+
+def _newest(entity_type: str, start: int, count: int) -> SearchRequest:
+    return SearchRequest(
+        entity_types=frozenset({entity_type}),
+        sort=(SortKey("created", descending=True), SortKey(ADDED, descending=True)),
+        start=start,
+        count=count,
+    )
+
+
+def _kind(entity_type: str, count: int) -> dict[str, object]:
+    label = kind_name(entity_type, plural=count != 1)
+    return {"label": label, "count": count, "href": f"/kind/{quote(entity_type, safe='')}"}
+
+
+def kind_page(store: Store, entity_type: str, start: int) -> Mapping[str, object] | None:
+    """Return a page of the entities of one kind, the newest first; None for an unknown kind."""
+    page = store.search(_newest(entity_type, start, PAGE_ROWS))
+    if not page.total and entity_type not in KIND_LABELS:
+        return None
+    path = f"/kind/{quote(entity_type, safe='')}"
+    rows = rows_of(store, [hit.urn for hit in page.hits])
+    part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")
+    title = kind_name(entity_type, plural=True)
+    return {"title": title, "listing": EntityList(tuple(rows), part)}

@@ -1,0 +1,206 @@
+"""The pages of the catalog: their routes, and their rendering as HTML responses."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.auth import CSRF
+from mlcat_ingest.catalog.web.http import Call, json_response
+from mlcat_ingest.catalog.web.refusals import ErrorAnswer
+from mlcat_ingest.catalog.web.ui.entity import entity_page
+from mlcat_ingest.catalog.web.ui.lists import home, kind_page
+from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # After the sign-out the browser's "back" shows nothing.
+    "Cache-Control": "no-store",
+}
+"""The headers of every answer to a browser."""
+
+_PACKAGE: Final = "mlcat_ingest.catalog.web.ui"
+_HEADINGS: Final = {404: "Page not found"}
+_STATIC: Final = {"style.css": "text/css", "search.js": "text/javascript"}
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlPage:
+    """A page that is not rendered yet: a template, and the values that it shows."""
+
+    template: str
+    values: Mapping[str, Any]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file that pages refer to; its address changes with its content."""
+
+    name: str
+    content: bytes
+    media_type: str
+
+    @property
+    def path(self) -> str:
+        """The path at which the file is served."""
+        return f"/static/{self.name}"
+
+    @property
+    def href(self) -> str:
+        """The address of the file; browsers may keep what they read there for ever."""
+        return f"{self.path}?v={hashlib.sha256(self.content).hexdigest()[:12]}"
+
+    def response(self) -> Response:
+        """Return the file as a response."""
+        headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(self.content, headers=headers, media_type=self.media_type)
+
+
+class Renderer:
+    """Renders pages."""
+
+    def __init__(self) -> None:
+        """Read the templates and the static files."""
+        self.files = tuple(
+            StaticFile(name, (files(_PACKAGE) / "static" / name).read_bytes(), media_type)
+            for name, media_type in _STATIC.items()
+        )
+        self._templates = Environment(
+            loader=PackageLoader(_PACKAGE),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        for file in self.files:
+            self._templates.globals[f"{file.name.partition('.')[0]}_href"] = file.href
+
+    def response(self, page: HtmlPage, scope: Scope) -> Response:
+        """Return `page` as the response to the request of `scope`, whose session it shows."""
+        # The token of the form that signs out; only a request with a session has it.
+        shown = {"search": "", "csrf": scope.get(CSRF, ""), **page.values}
+        html = self._templates.get_template(page.template).render(shown)
+        # A lone surrogate has no UTF-8 form; it may only come from an address.
+        body = html.encode("utf-8", "replace")
+        return Response(body, page.status, {**HEADERS, **page.headers}, media_type="text/html")
+
+
+def error_page(refusal: ErrorAnswer) -> HtmlPage:
+    """Return the page that shows `refusal` to a reader."""
+    heading = _HEADINGS.get(refusal.status, HTTPStatus(refusal.status).phrase)
+    message: str = refusal.body["message"]
+    values = {"heading": heading, "message": f"{message[:1].upper()}{message[1:].rstrip('.')}."}
+    return HtmlPage("error.html", values, refusal.status, refusal.headers)
+
+
+_MAX_DIGITS: Final = 9
+_MAX_SEARCH_CHARS: Final = 200
+
+Work = Callable[[Call], HtmlPage | Response]
+
+
+def ui_routes(store: Store, renderer: Renderer) -> list[Route]:
+    """Return the routes of the pages and of their files; all of them read `store`."""
+    pages = _Pages(store, renderer)
+    return [
+        Route(path, _handler(work, renderer))
+        for path, work in (
+            ("/", pages.home),
+            ("/entity/{urn:path}", pages.entity),
+            ("/kind/{entity_type}", pages.kind),
+            ("/search", pages.search),
+            ("/search/suggest", pages.suggest),
+            ("/static/{name}", pages.static),
+        )
+    ]
+
+
+def _handler(work: Work, renderer: Renderer) -> Callable[[Request], Response]:
+    # Starlette runs a function that is not asynchronous in a thread.
+    def answer(request: Request) -> Response:
+        answered = work(Call.of(request))
+        if isinstance(answered, HtmlPage):
+            return renderer.response(answered, request.scope)
+        return answered
+
+    return answer
+
+
+class _Pages:
+    def __init__(self, store: Store, renderer: Renderer) -> None:
+        self._store = store
+        self._files = {file.name: file for file in renderer.files}
+
+    def home(self, call: Call) -> HtmlPage:
+        return HtmlPage("home.html", {"page": home(self._store), "address": call.origin})
+
+    def kind(self, call: Call) -> HtmlPage:
+        kind = call.path["entity_type"]
+        page = kind_page(self._store, kind, _start(call.query))
+        if page is None:
+            raise NotFoundError(f"the catalog has no entities of the kind {kind}")
+        return HtmlPage("list.html", {"page": page})
+
+    def search(self, call: Call) -> HtmlPage:
+        text = _search_text(call)
+        page = search_view(self._store, text, call.query, _start(call.query))
+        return HtmlPage("search.html", {"page": page, "search": text})
+
+    def suggest(self, call: Call) -> Response:
+        return json_response(suggestions(self._store, _search_text(call)), headers=HEADERS)
+
+    def entity(self, call: Call) -> HtmlPage | Response:
+        try:
+            urn = call.urn_after("/entity/")
+        except BadRequestError:
+            return _missing("")
+        if call.query.get("format") == "json":
+            return self._json(urn)
+        page = entity_page(self._store, urn, call.query.get("tab", ""), _start(call.query))
+        return _missing(urn) if page is None else HtmlPage("entity.html", {"page": page})
+
+    def static(self, call: Call) -> Response:
+        file = self._files.get(call.path["name"])
+        if file is None:
+            raise NotFoundError(f"there is no file {call.path['name']}")
+        return file.response()
+
+    def _json(self, urn: str) -> HtmlPage | Response:
+        stored = self._store.get_many([urn]).get(urn)
+        if stored is None:
+            return _missing(urn)
+        aspects = {
+            name: {"value": aspect.value, "systemMetadata": aspect.wire_system_metadata()}
+            for name, aspect in stored.items()
+        }
+        return json_response({"urn": urn, "aspects": aspects}, headers=HEADERS)
+
+
+def _missing(urn: str) -> HtmlPage:
+    return HtmlPage("missing.html", {"urn": urn}, 404)
+
+
+def _search_text(call: Call) -> str:
+    return call.query.get("q", "").strip()[:_MAX_SEARCH_CHARS]
+
+
+def _start(query: Mapping[str, str]) -> int:
+    """Return where a page of a list starts; what is no such number is the beginning."""
+    text = query.get("start", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0

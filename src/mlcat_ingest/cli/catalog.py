@@ -1,0 +1,190 @@
+"""`mlcat-ingest catalog`: serve and mend the embedded catalog; push metadata tests to a service."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_status import EXIT_OK, EXIT_PARTIAL
+from mlcat_ingest.cli.options import OutputSettings, connect, output_options, service_options
+from mlcat_ingest.cli.output import LogInterval, log
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.recipe.metadata_test_files import read_tests
+
+if TYPE_CHECKING:
+    from mlcat_ingest.catalog.server.lock import Running
+
+_MAX_PORT = 65_535
+
+
+@click.group()
+def command() -> None:
+    """Serve and mend the embedded catalog; push metadata tests to a catalog service."""
+
+
+_db_option = click.option(
+    "--db",
+    default="mlcat-catalog.db",
+    show_default=True,
+    metavar="URL",
+    help="Database: a path, or sqlite:///<path>.",
+)
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest catalog serve --db catalog.db --port 8080")
+@_db_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, _MAX_PORT),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--token",
+    envvar="MLCAT_CATALOG_TOKEN",
+    help="Token for reading and writing; required beyond this machine. Others on this machine can "
+    "see it in the list of processes: better set MLCAT_CATALOG_TOKEN, or give a file.",
+)
+@click.option(
+    "--token-file",
+    envvar="MLCAT_CATALOG_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    help="File with that token.",
+)
+@click.option(
+    "--read-token",
+    envvar="MLCAT_CATALOG_READ_TOKEN",
+    help="A second token, for reading only; better set MLCAT_CATALOG_READ_TOKEN, or give a file.",
+)
+@click.option(
+    "--read-token-file",
+    envvar="MLCAT_CATALOG_READ_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    help="File with that token.",
+)
+@output_options
+def serve(
+    db: str,
+    host: str,
+    port: int,
+    token: str | None,
+    token_file: Path | None,
+    read_token: str | None,
+    read_token_file: Path | None,
+) -> int:
+    """Serve the embedded catalog until Ctrl-C.
+
+    It binds to loopback. Any other address needs a token, and the pages then have a sign-in.
+    """
+    from mlcat_ingest.catalog.server.serve import serve as serve_catalog
+
+    token = _token("--token", token, token_file)
+    read_token = _token("--read-token", read_token, read_token_file)
+    try:
+        serve_catalog(db, host, port, token=token, read_token=read_token, ready=_announce)
+    except KeyboardInterrupt:
+        output.print_message("stopped")
+    return EXIT_OK
+
+
+def _token(option: str, token: str | None, file: Path | None) -> str | None:
+    """Return a token, given as it is or in a file; it is masked in all output from now on."""
+    from mlcat_ingest.recipe.secrets import SECRETS
+
+    if token and file is not None:
+        raise click.UsageError(f"give {option} or {option}-file (or their variables), not both")
+    if file is not None:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            # A decoding error quotes a part of the token.
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise RecipeError(f"{option}-file: cannot read {file}: {why}") from None
+        if not token:
+            raise RecipeError(f"{option}-file: {file} is empty")
+    if token:
+        SECRETS.add(token)
+    return token
+
+
+def _announce(running: "Running") -> None:
+    output.out(f"the catalog is at {running.url} (Ctrl-C stops it)")
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest catalog reindex --db catalog.db")
+@_db_option
+@output_options
+def reindex(db: str) -> int:
+    """Make the search index and the edges of a catalog anew from what it stores.
+
+    A catalog does this by itself where a new version searches otherwise. While one is served, its
+    `restoreIndices` operation mends it instead.
+    """
+    require_extra("catalog", "the embedded catalog")
+    entities = rebuild_index(db)
+    output.out(f"indexed {plural(entities, 'entity', 'entities')}")
+    return EXIT_OK
+
+
+def rebuild_index(database: str) -> int:
+    """Make search index and edges in `database` anew and return the number of its entities.
+
+    Raises:
+        RecipeError: there is no catalog, or somebody serves it.
+    """
+    from mlcat_ingest.catalog.server.lock import ServerLock
+    from mlcat_ingest.catalog.store.reindex import rebuild
+    from mlcat_ingest.catalog.store.store import Store
+    from mlcat_ingest.sql.engine import database_url
+
+    path = Path(database_url(database).database or "")
+    if not path.is_file():
+        raise RecipeError(f"there is no catalog at {path}")
+    with ServerLock.acquire(database), closing(Store.open(database)) as store:
+        progress = ReindexProgress()
+        return store.change(lambda connection: rebuild(connection, progress))
+
+
+class ReindexProgress(LogInterval):
+    """Logs how many entities are indexed, at most every five seconds."""
+
+    def __call__(self, entities: int) -> None:
+        """Log the number of `entities` if it is time."""
+        if self.is_over():
+            log.info("%s entities indexed", f"{entities:,}")
+
+
+@command.group()
+def tests() -> None:
+    """Metadata tests of a catalog service."""
+
+
+@tests.command(
+    epilog="\b\nExample:\n  mlcat-ingest catalog tests push tests.yml --server http://127.0.0.1:8080"
+)
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@service_options
+@output_options
+def push(file: Path, server: str | None, token: str | None) -> int:
+    """Write the metadata tests in FILE, YAML or JSON, to the catalog service.
+
+    FILE holds one test or a list of them: each with `id`, `name`, `category`, `definition` and
+    maybe `description`. All are checked before the first is written.
+    """
+    require_extra("tests", "checking metadata tests")
+    proposals = read_tests(file)
+    with connect(server, token) as client:
+        refused = client.write(proposals)
+    reasons = {one.urn: str(one) for one in refused}
+    for proposal in proposals:
+        if proposal.entity_urn in reasons:
+            OutputSettings.current().print_error(reasons[proposal.entity_urn])
+        else:
+            output.out(f"wrote {proposal.entity_urn}: {proposal.aspect['name']}")
+    return EXIT_PARTIAL if refused else EXIT_OK

@@ -1,0 +1,305 @@
+"""Files that a run leaves behind: its report, its metrics, and the results of its quality gate.
+
+A file is whole at any moment, and never takes the place of a device.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
+from mlcat_ingest.cli.options import OutputSettings
+
+if TYPE_CHECKING:
+    from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, QualityGateResult
+    from mlcat_ingest.pipeline.report.report import Report
+    from mlcat_ingest.recipe.model import Recipe
+    from mlcat_ingest.workflows.changes import ChangeLog
+
+
+STDOUT: Final = Path("-")
+
+
+def writable_in(path: Path | None, option: str) -> None:
+    """Return if the folder of an option's file exists.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if path is not None and not path.parent.is_dir():
+        raise click.UsageError(f"{option}: the folder {path.parent} does not exist")
+
+
+def is_replaceable(path: Path) -> bool:
+    """Return whether another file may take the place of `path`: not that of a device or pipe."""
+    return path.is_file() or not path.exists()
+
+
+def write_whole(path: Path, pieces: Iterable[str]) -> None:
+    """Write `pieces` to `path`: what stood there before stays until all of it is written.
+
+    A link stays a link, and a device or a pipe gets it directly.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if not is_replaceable(path):
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+        return
+    target = path.resolve()
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+class _RunFile:
+    """A file that takes the report of a run that has ended; `-` is standard output."""
+
+    content: str
+
+    def __init__(self, path: Path, settings: OutputSettings) -> None:
+        """Write to `path`, and complain as `settings` say."""
+        self._path = path
+        self._settings = settings
+
+    def finish(self, report: "Report") -> int:
+        """Write the file of a run that has ended, or has failed; return an exit status."""
+        try:
+            text = self._text(report)
+            if self._path == STDOUT:
+                output.out(text.rstrip("\n"))
+            else:
+                write_whole(self._path, [text])
+        except OSError as error:
+            self._settings.print_error(
+                f"the {self.content} cannot be written to {self._path}: {error.strerror}"
+            )
+            return EXIT_FAILED
+        return EXIT_OK
+
+    def _text(self, report: "Report") -> str:
+        raise NotImplementedError
+
+
+class ReportFile(_RunFile):
+    """The file of `--report`, which takes the report of a run that goes on, too."""
+
+    content = "report"
+
+    def keep(self, report: "Report") -> None:
+        """Replace the file by the report of a run that goes on."""
+        try:
+            if self._path != STDOUT and is_replaceable(self._path):
+                write_whole(self._path, [self._text(report)])
+        except OSError:
+            return  # it is said in the end, when it counts
+
+    def _text(self, report: "Report") -> str:
+        from mlcat_ingest.pipeline.report.render import as_json
+
+        return as_json(report)
+
+
+class MetricsFile(_RunFile):
+    """The file of `--metrics-file`, for Prometheus; it keeps the time of the last success."""
+
+    content = "metrics"
+
+    def _text(self, report: "Report") -> str:
+        from mlcat_ingest.pipeline.report.prometheus import as_prometheus
+
+        before = b""
+        if self._path != STDOUT and self._path.is_file():
+            before = self._path.read_bytes()
+        return as_prometheus(report, before.decode("utf-8", "replace"))
+
+
+changes_option = click.option(
+    "--changes",
+    "changes_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write each change to FILE, a JSON object a line: entity, field, before, after and why.",
+)
+
+
+class ChangesFile:
+    """The file of --changes, if it is asked for."""
+
+    def __init__(self, path: Path | None, settings: OutputSettings) -> None:
+        """Check the folder of the file.
+
+        Raises:
+            UsageError: it does not exist.
+        """
+        writable_in(path, "--changes")
+        self._path = path
+        self._settings = settings
+        self._log: ChangeLog | None = None
+
+    def open(self, recipe: "Recipe") -> "ChangeLog | None":
+        """Make the file empty, and return what writes it; None where it is not asked for.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        if self._path is None:
+            return None
+        from mlcat_ingest.workflows.changes import ChangeLog
+
+        try:
+            self._log = ChangeLog(self._path, recipe.enrich)
+        except OSError as error:
+            message = f"--changes: {self._path} cannot be written: {error.strerror}"
+            raise click.UsageError(message) from error
+        return self._log
+
+    def finish(self) -> int:
+        """Close the file, and say what went wrong with it; return an exit status."""
+        if self._log is None:
+            return EXIT_OK
+        self._log.close()
+        if self._log.problem is None:
+            return EXIT_OK
+        self._settings.print_error(self._log.problem)
+        return EXIT_FAILED
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --report, --metrics-file and --changes."""
+    command = changes_option(command)
+    kind = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+    command = click.option(
+        "--metrics-file",
+        type=kind,
+        metavar="FILE",
+        help="Write metrics of the run to FILE in the end, for Prometheus' textfile collector.",
+    )(command)
+    return click.option(
+        "--report",
+        "report_file",
+        type=kind,
+        metavar="FILE",
+        help="Write the report as JSON to FILE too, from the start on.",
+    )(command)
+
+
+class OutputFiles:
+    """The files of --report and --metrics-file, as far as they are asked for."""
+
+    def __init__(self, report: Path | None, metrics: Path | None, settings: OutputSettings) -> None:
+        """Check the folders of the files.
+
+        Raises:
+            UsageError: the folder of a file does not exist.
+        """
+        writable_in(report, "--report")
+        writable_in(metrics, "--metrics-file")
+        self._report = None if report is None else ReportFile(report, settings)
+        self._metrics = None if metrics is None else MetricsFile(metrics, settings)
+
+    @property
+    def keep(self) -> "Callable[[Report], None] | None":
+        """Takes the report of a run that goes on; None without --report."""
+        return None if self._report is None else self._report.keep
+
+    def finish(self, report: "Report") -> int:
+        """Write the files of a run that has ended; return an exit status."""
+        codes = [file.finish(report) for file in (self._report, self._metrics) if file]
+        return max(codes, default=EXIT_OK)
+
+
+def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --fail-on-tests and --junit."""
+    command = click.option(
+        "--junit",
+        "junit_file",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        metavar="FILE",
+        help="With --fail-on-tests: write the results, entity by entity, as JUnit XML.",
+    )(command)
+    return fail_on_tests_option(command)
+
+
+def fail_on_tests_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --fail-on-tests."""
+    return click.option(
+        "--fail-on-tests",
+        "fail_on_tests",
+        metavar="REGEX",
+        callback=_pattern,
+        help="Exit with 3 where an entity fails a metadata test whose URN or name REGEX is found "
+        "in, or where the results are not known.",
+    )(command)
+
+
+def _pattern(
+    context: click.Context, param: click.Parameter, value: str | None
+) -> re.Pattern[str] | None:
+    if value is None:
+        return None
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise click.BadParameter(
+            f"{value!r} is not a regular expression: {error}", ctx=context, param=param
+        ) from error
+
+
+class GateFile:
+    """The file of --junit: the results behind the verdict of the quality gate."""
+
+    def __init__(
+        self, pattern: re.Pattern[str] | None, path: Path | None, settings: OutputSettings
+    ) -> None:
+        """Check the options of the quality gate.
+
+        Raises:
+            UsageError: there is a file and nothing to put into it, or its folder does not exist.
+        """
+        if path is not None and pattern is None:
+            raise click.UsageError("--junit goes with --fail-on-tests, which names the tests")
+        writable_in(path, "--junit")
+        self._pattern = pattern
+        self._path = path
+        self._name = ""
+        self._settings = settings
+        self._started_at_ms = time.time_ns() // 1_000_000
+        self._problem: str | None = None
+
+    def options(self, name: str) -> "QualityGateOptions | None":
+        """Return the quality gate of a run of the recipe `name`; None: there is none."""
+        from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
+
+        self._name = name
+        if self._pattern is None:
+            return None
+        write = None if self._path is None else partial(self._write, self._path)
+        return QualityGateOptions(self._pattern, write)
+
+    def finish(self) -> int:
+        """Say what went wrong with the file; return an exit status."""
+        if self._problem is None:
+            return EXIT_OK
+        self._settings.print_error(self._problem)
+        return EXIT_FAILED
+
+    def _write(self, path: Path, result: "QualityGateResult") -> None:
+        from mlcat_ingest.pipeline.evaluate.quality_gate import junit_lines
+
+        try:
+            write_whole(path, junit_lines(result, self._name, self._started_at_ms))
+        except OSError as error:
+            self._problem = f"the test results cannot be written to {path}: {error.strerror}"

@@ -1,0 +1,204 @@
+"""Commands that ask a catalog service: `get`, `query`, `evaluate` and `task`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mlcat_ingest.cli import output
+from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
+from mlcat_ingest.cli.options import URN, OutputSettings, connect, output_options, service_options
+from mlcat_ingest.errors import CatalogRequestError, RecipeError
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+
+if TYPE_CHECKING:
+    from mlcat_ingest.client.base import TestOutcome
+    from mlcat_ingest.client.catalog_client import CatalogClient
+
+
+_NOT_FOUND = 404
+
+
+@click.command(
+    epilog="\b\nExample:\n"
+    "  mlcat-ingest get 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)' status"
+)
+@click.argument("urn", type=URN)
+@click.argument("aspect", required=False)
+@service_options
+@output_options
+def get(urn: str, aspect: str | None, server: str | None, token: str | None) -> None:
+    """Print ASPECT of the entity URN as JSON, or all its aspects by name."""
+    with connect(server, token) as client:
+        if aspect is not None:
+            value = client.get_aspect(urn, aspect)
+            if value is None:
+                raise CatalogRequestError(
+                    f"the catalog has no {aspect} of {urn}", status=_NOT_FOUND, urn=urn
+                )
+            output.out_json(value)
+            return
+        stored = client.read_many([urn], aspects_of(urn, "name one")).get(urn)
+    if not stored:
+        raise CatalogRequestError(f"the catalog has no {urn}", status=_NOT_FOUND, urn=urn)
+    values = {name: one.value for name, one in stored.items()}
+    output.out_json(values)
+
+
+def aspects_of(urn: str, hint: str | None = None) -> list[str]:
+    """Return the names of the aspects that an entity may have.
+
+    Raises:
+        RecipeError: its type is not known; `hint` says what to do then.
+    """
+    from mlcat_ingest.metadata.registry import ENTITIES
+    from mlcat_ingest.metadata.urn import entity_type_of
+
+    entity_type = entity_type_of(urn)
+    kind = ENTITIES.get(entity_type)
+    if kind is None:
+        raise RecipeError(f"which aspects a {entity_type} has is not known", hint=hint)
+    return sorted(kind.aspects | {kind.key})
+
+
+def _object(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}", context, parameter) from None
+    if not isinstance(value, dict):
+        raise click.BadParameter("not a JSON object", context, parameter)
+    return value
+
+
+@click.command(
+    epilog="\b\nExample:\n"
+    "  mlcat-ingest query '{ mlModelGroup(urn: \"urn:li:mlModelGroup:("
+    "urn:li:dataPlatform:mlflow,iris,PROD)\") { name } }'"
+)
+@click.argument("graphql")
+@click.option(
+    "--variables", metavar="JSON", callback=_object, help="Variables of the query, one object."
+)
+@service_options
+@output_options
+def query(
+    graphql: str, variables: dict[str, Any] | None, server: str | None, token: str | None
+) -> None:
+    """Send the query GRAPHQL (`-`: standard input) and print the reply's data as JSON."""
+    if graphql == "-":
+        graphql = sys.stdin.read()
+    with connect(server, token) as client:
+        data = client.graphql(graphql, variables)
+    output.out_json(data)
+
+
+_TIMEOUT_S: Final = 300
+
+
+@click.command(epilog="\b\nExample:\n  mlcat-ingest task 'oTUltX4IQMOUUVeiohTt8A:124' --wait")
+@click.argument("task", metavar="NODE:ID")
+@click.option("--wait", is_flag=True, help="Ask until the task has ended.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help=f"How long --wait asks; {_TIMEOUT_S} s unless given.",
+)
+@service_options
+@output_options
+def task(
+    task: str, timeout_s: float | None, server: str | None, token: str | None, *, wait: bool
+) -> int:
+    """Print the status of the task NODE:ID as JSON.
+
+    Exit status: 0 the task is known; 1 it is not, or --wait took too long.
+    """
+    if timeout_s is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    longest_s = _TIMEOUT_S if timeout_s is None else timeout_s
+    with connect(server, token) as client:
+        status = client.wait(task, timeout_s=longest_s) if wait else client.task_status(task)
+    if status.error is not None:
+        OutputSettings.current().print_error(status.error)
+        return EXIT_FAILED
+    shown = {
+        "completed": status.completed,
+        "taskId": status.task,
+        "runTimeNanos": status.run_time_ns,
+        "status": dict(status.status),
+    }
+    output.out_json(shown)
+    return EXIT_OK
+
+
+@click.command(
+    epilog="\b\nExample:\n"
+    "  mlcat-ingest evaluate --push 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'"
+)
+@click.argument("urns", nargs=-1, required=True, type=URN, metavar="URN...")
+@click.option("--push", is_flag=True, help="Have the service store the results.")
+@click.option(
+    "--test", "tests", multiple=True, type=URN, metavar="URN", help="Only this test; repeatable."
+)
+@service_options
+@output_options
+def evaluate(
+    urns: tuple[str, ...],
+    tests: tuple[str, ...],
+    server: str | None,
+    token: str | None,
+    *,
+    push: bool,
+) -> int:
+    """Evaluate the metadata tests of the entities URN and print their outcomes.
+
+    Exit status: 0 they were evaluated, whatever came out; 1 some could not be, or are not in the
+    catalog.
+    """
+    from mlcat_ingest.client.reader import chunks
+
+    print_error = OutputSettings.current().print_error
+    code = EXIT_OK
+    with connect(server, token) as client:
+        for batch in chunks(urns, MAX_REQUEST_ITEMS):
+            evaluation = client.evaluator.evaluate_batch(batch, should_push=push, test_urns=tests)
+            for urn, outcome in evaluation.outcomes.items():
+                _show(urn, outcome)
+            left = [urn for urn in batch if urn not in evaluation.outcomes]
+            absent = _absent(client, left)
+            for urn in absent:
+                print_error(f"{urn} is not in the catalog")
+            if absent:
+                code = EXIT_FAILED
+            if evaluation.not_evaluated is not None and len(absent) < len(left):
+                print_error(f"not evaluated: {evaluation.not_evaluated}")
+                return EXIT_FAILED
+    return code
+
+
+def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
+    """Return those of `urns` that the catalog does not hold; removed ones it does."""
+    from mlcat_ingest.metadata.registry import key_aspect_name
+    from mlcat_ingest.metadata.urn import entity_type_of
+
+    there: set[str] = set()
+    for entity_type in dict.fromkeys(map(entity_type_of, urns)):
+        some = [urn for urn in urns if entity_type_of(urn) == entity_type]
+        there.update(client.read_many(some, [key_aspect_name(entity_type)]))
+    return [urn for urn in urns if urn not in there]
+
+
+def _show(urn: str, outcome: "TestOutcome") -> None:
+    output.out(f"{urn}: {len(outcome.passing)} passing, {len(outcome.failing)} failing")
+    for test in outcome.passing:
+        output.out(f"  passing  {test}")
+    for test in outcome.failing:
+        output.out(f"  failing  {test}")

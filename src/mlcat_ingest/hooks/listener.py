@@ -1,0 +1,209 @@
+"""The listener of a process, and `enable`, which attaches it to MLflow. Standard library only.
+
+MLflow has no event for the end of a run. Every way to end a run comes to `update_run_info` of a
+store that `get_store` of MLflow's registry of stores gave, so the one is wrapped in what the other
+returns. Neither is public, so both are looked at first: where they are not what they were, nothing
+is done, and one warning says so.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.hooks.sender import Sender
+from mlcat_ingest.hooks.settings import HookConfig, HookSettings, with_config
+from mlcat_ingest.hooks.spool import Event, EventSpool
+
+log = logging.getLogger("mlcat_ingest.hooks")
+
+END_STATES: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
+"""The states of runs that have ended, as MLflow spells them."""
+
+_MARK: Final = "mlcat_listener"
+
+ResultT = TypeVar("ResultT")
+OnEnd = Callable[[str, str, str], None]
+"""Called with a run's id, its status, and the tracking URI of its store."""
+
+
+class Listener:
+    """Writes an event for each run that ends; any failure in it is logged once."""
+
+    def __init__(self, settings: HookSettings) -> None:
+        """Write to the spool of `settings`, once a run ends."""
+        self._settings = settings
+        self._spool = EventSpool(settings.spool)
+        self._sender = Sender(settings, self._spool)
+        self._warn = SingleWarning()
+        if (problem := settings.missing_recipe) is not None:
+            self._warn(problem)
+
+    def __call__(self, run_id: str, status: str, tracking_uri: str) -> None:
+        """Write the event and let it be sent soon.
+
+        Cost: one durable write of a small file; no network.
+        """
+        event = Event(
+            run_id,
+            status,
+            redact_url(tracking_uri),
+            os.environ.get("MLFLOW_WORKSPACE", ""),
+            self._settings.recipe,
+            time.time_ns() // 1_000_000,
+        )
+        try:
+            if not self._spool.put(event):
+                self._warn(f"the spool {self._spool.folder} is full")
+        except OSError as error:
+            self._warn(f"the spool {self._spool.folder} cannot be written: {error.strerror}")
+        else:
+            self._sender.notify(tracking_uri)
+
+
+class SingleWarning:
+    """Warns the first time it is called: more would drown what training itself says."""
+
+    def __init__(self) -> None:
+        """Keep quiet until the first call."""
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def __call__(self, why: str) -> None:
+        """Warn of what keeps the catalog from hearing of runs as they end."""
+        with self._lock:
+            first, self._warned = not self._warned, True
+        if first:
+            log.warning(
+                "mlcat-ingest: the catalog hears of runs by its scheduled run only: %s", why
+            )
+
+
+def listen(registry: Any, on_end: OnEnd, uri_of: Callable[[Any], str]) -> bool:
+    """Let the stores that `registry` gives tell `on_end` of runs that end, from now on.
+
+    `uri_of` returns the tracking URI that an argument of `get_store` means. False is returned where
+    this MLflow is not one that can be listened to.
+    """
+    get_store = getattr(registry, "get_store", None)
+    if not callable(get_store) or not hasattr(registry, "__dict__"):
+        return False
+    if getattr(get_store, _MARK, False):
+        return True
+
+    def get_attached_store(store_uri: Any = None, *args: Any, **options: Any) -> Any:
+        store = get_store(store_uri, *args, **options)
+        run_guarded(lambda: attach(store, on_end, lambda: uri_of(store_uri)))
+        return store
+
+    setattr(get_attached_store, _MARK, True)
+    registry.get_store = get_attached_store
+    return True
+
+
+def attach(store: Any, on_end: OnEnd, uri: Callable[[], str]) -> None:
+    """Let one store tell `on_end` of runs that end, unless it does so already."""
+    update = getattr(store, "update_run_info", None)
+    if not callable(update) or getattr(update, _MARK, False):
+        return
+    tracking_uri = uri()
+
+    def update_run_info(*args: Any, **options: Any) -> Any:
+        info = update(*args, **options)
+        run_guarded(lambda: _notify_end(info, on_end, tracking_uri))
+        return info
+
+    setattr(update_run_info, _MARK, True)
+    store.update_run_info = update_run_info
+
+
+def _notify_end(info: Any, on_end: OnEnd, tracking_uri: str) -> None:
+    status = str(info.status)
+    if status in END_STATES:
+        on_end(str(info.run_id), status, tracking_uri)
+
+
+_warn_of_errors = SingleWarning()
+
+
+def run_guarded(work: Callable[[], ResultT]) -> ResultT | None:
+    """Return the result of `work`; an error in it is one warning, and None."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the border: training goes on whatever happens here
+        _warn_of_errors(f"{type(error).__name__}: {error}")
+        return None
+
+
+_lock = threading.Lock()
+warn = SingleWarning()
+"""Tells why nothing is listened to, once a process."""
+_enabled = False
+
+
+def enable(
+    recipe_or_config: str | Path | HookConfig | None = None,
+    *,
+    server: str | None = None,
+    token: str | None = None,
+    spool: str | Path | None = None,
+) -> bool:
+    """Let the catalog hear within seconds of each MLflow run that ends in this process.
+
+    The runs are ingested as by the recipe, a file; or without one as by
+    `mlcat-ingest <tracking URI> --to <server>`. A `HookConfig` says that and more. Settings that
+    are not given come from the variables of the same meaning, such as MLCAT_RECIPE.
+
+    It never raises, and a second call changes nothing. It warns once and returns False if it can do
+    nothing: there is no sink or no recipe, the config is wrong, or this MLflow is not known.
+    """
+    given = {"server": server, "token": token, "spool": spool}
+    return bool(run_guarded(lambda: _enable(recipe_or_config, given)))
+
+
+def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str, Any]) -> bool:
+    global _enabled  # noqa: PLW0603 - one listener a process
+    with _lock:
+        if _enabled:
+            return True
+        config: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        if isinstance(recipe_or_config, Mapping):
+            config = {**recipe_or_config, **config}
+        else:
+            config["recipe"] = recipe_or_config
+        try:
+            settings = HookSettings.of(with_config(config, os.environ))
+        except RecipeError as error:
+            warn(str(error))
+            return False
+        if settings is None:
+            warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
+            return False
+        if (problem := settings.missing_recipe) is not None:
+            warn(problem)
+            return False
+        _enabled = _listen(settings)
+        if not _enabled:
+            warn("this version of MLflow cannot be listened to")
+        return _enabled
+
+
+def _listen(settings: HookSettings) -> bool:
+    try:
+        from mlflow.tracking._tracking_service import utils
+    except ImportError:
+        return False
+    registry = getattr(utils, "_tracking_store_registry", None)
+    get_uri = getattr(utils, "get_tracking_uri", None)
+    if registry is None or not callable(get_uri):
+        return False
+
+    def uri_of(given: Any) -> str:
+        return str(given or get_uri())
+
+    return listen(registry, Listener(settings), uri_of)

@@ -1,0 +1,275 @@
+"""Definitions of metadata tests: the JSON text of a `testInfo` aspect, read into predicates.
+
+    {"on": {"types": [...], "conditions": PREDICATE}, "rules": PREDICATE, "actions": {...}}
+
+PREDICATE is ``{"property", "operator", "values"}``, ``{"and": …}``, ``{"or": …}``, ``{"not": …}``
+or an array, which means all of them; what follows and/or/not is one predicate or an array. The
+older spellings ``match``, ``query``, ``operation`` and ``params`` are read too. Unknown fields
+are ignored; `actions` are kept with the definition and not carried out.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from mlcat_ingest.errors import CodecError, DefinitionError
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata_tests.operators import (
+    NAMES,
+    NUMERIC,
+    UNARY,
+    Pattern,
+    compile_pattern,
+    number,
+    text_of,
+)
+
+MAX_DEFINITION_BYTES: Final = 64 * 1024
+"""Longest definition, in bytes of UTF-8."""
+
+MAX_PREDICATES: Final = 500
+"""Most predicates in one definition, the nested ones counted."""
+
+MAX_DEPTH: Final = 32
+"""Deepest nesting of and, or, not and arrays."""
+
+MAX_PATTERNS: Final = 50
+"""Most regular expressions in one definition."""
+
+FIELDS_DESCRIBED: Final = "__schemaFieldsDescribed"
+"""The path that gives one boolean: every schema field of a dataset has a description."""
+
+_MAX_PROPERTY_CHARS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One comparison: the values at `path` against `values`, which `patterns` has compiled."""
+
+    path: str
+    operator: str
+    values: tuple[str, ...]
+    patterns: tuple[Pattern, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Holds where all of `parts` hold; with none it holds."""
+
+    parts: "tuple[Predicate, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Holds where one of `parts` holds; with none it does not."""
+
+    parts: "tuple[Predicate, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Holds where `part` does not."""
+
+    part: "Predicate"
+
+
+Predicate = Comparison | All | AnyOf | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The selection of a test, which says what entities it is about, and its rules.
+
+    `types` are entity types in lower case without underscores; a test with none is about nothing.
+    """
+
+    types: frozenset[str]
+    conditions: Predicate
+    rules: Predicate
+
+    def covers(self, entity_type: str) -> bool:
+        """Return whether entities of `entity_type` can be selected by this test."""
+        return _plain_type(entity_type) in self.types
+
+    def paths(self) -> Iterator[str]:
+        """Yield the property path of every comparison; a path may come more than once."""
+        yield from paths_of(self.conditions)
+        yield from paths_of(self.rules)
+
+
+def is_empty(definition: object) -> bool:
+    """Return whether a test says nothing yet; DataHub's own sample data holds such tests."""
+    return isinstance(definition, str) and definition.strip() == "{}"
+
+
+def read_definition(definition: object) -> Definition:
+    """Return the definition in a JSON text.
+
+    Raises:
+        DefinitionError: it is rejected; all of its problems are listed.
+        MissingExtraError: it holds a regular expression, and RE2 is not installed.
+    """
+    if not isinstance(definition, str):
+        raise DefinitionError("is not a text")
+    return _parse(definition)
+
+
+@lru_cache(maxsize=512)
+def _parse(text: str) -> Definition:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_DEFINITION_BYTES:
+        raise DefinitionError(f"is longer than {MAX_DEFINITION_BYTES} bytes")
+    try:
+        body = loads(text)
+    except CodecError as error:
+        raise DefinitionError(f"is {error.message}") from None
+    reader = _DefinitionReader()
+    definition = reader.definition(body)
+    if reader.problems:
+        raise DefinitionError(*reader.problems)
+    return definition
+
+
+def _plain_type(entity_type: str) -> str:
+    """Let `mlModel` and GraphQL's `MLMODEL`, `mlModelGroup` and `MLMODEL_GROUP` be the same."""
+    return entity_type.replace("_", "").lower()
+
+
+def paths_of(predicate: Predicate) -> Iterator[str]:
+    """Yield the property path of every comparison in `predicate`."""
+    match predicate:
+        case Comparison(path):
+            yield path
+        case Not(part):
+            yield from paths_of(part)
+        case All(parts) | AnyOf(parts):
+            for part in parts:
+                yield from paths_of(part)
+
+
+class _DefinitionReader:
+    """Reads one definition; keeps every problem with its place."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._predicates = 0
+        self._pattern_count = 0
+
+    def definition(self, body: object) -> Definition:
+        if not isinstance(body, Mapping):
+            self.problems.append("is not a JSON object")
+            body = {"on": {"types": []}, "rules": []}
+        on = body.get("on")
+        if not isinstance(on, Mapping):
+            self.problems.append("on: an object with the entity types is needed")
+            on = {"types": []}
+        if "rules" not in body:
+            self.problems.append("rules: missing")
+        conditions = "conditions" if "conditions" in on else "match"
+        return Definition(
+            types=self._types(on.get("types")),
+            conditions=self._predicate(on.get(conditions) or [], f"on.{conditions}", 0),
+            rules=self._predicate(body.get("rules", []), "rules", 0),
+        )
+
+    def _types(self, types: object) -> frozenset[str]:
+        if not isinstance(types, list) or not all(isinstance(name, str) for name in types):
+            self.problems.append("on.types: a list of entity types is needed")
+            return frozenset()
+        return frozenset(map(_plain_type, types))
+
+    def _problem(self, place: str, sentence: str) -> Predicate:
+        self.problems.append(f"{place}: {sentence}")
+        return All(())
+
+    def _predicate(self, body: object, place: str, depth: int) -> Predicate:
+        self._predicates += 1
+        if self._predicates > MAX_PREDICATES:
+            # Reported once: all that follows would repeat it.
+            if self._predicates == MAX_PREDICATES + 1:
+                self.problems.append(f"{place}: more than {MAX_PREDICATES} predicates")
+            return All(())
+        if depth > MAX_DEPTH:
+            return self._problem(place, f"nested deeper than {MAX_DEPTH}")
+        if isinstance(body, list):
+            return All(self._parts(body, place, depth))
+        if not isinstance(body, Mapping):
+            return self._problem(place, "not a predicate: an object or an array is needed")
+        words = [word for word in ("and", "or", "not") if word in body]
+        if not words:
+            return self._comparison(body, place)
+        if len(words) > 1 or "property" in body or "query" in body:
+            return self._problem(place, f"says {' and '.join(words)} with something else beside it")
+        return self._combination(words[0], body[words[0]], f"{place}.{words[0]}", depth)
+
+    def _parts(self, body: list[Any], place: str, depth: int) -> tuple[Predicate, ...]:
+        return tuple(
+            self._predicate(part, f"{place}[{index}]", depth + 1) for index, part in enumerate(body)
+        )
+
+    def _combination(self, word: str, body: object, place: str, depth: int) -> Predicate:
+        if word == "not":
+            return Not(self._predicate(body, place, depth + 1))
+        combined = All if word == "and" else AnyOf
+        if isinstance(body, list):
+            return combined(self._parts(body, place, depth))
+        return combined((self._predicate(body, place, depth + 1),))
+
+    def _comparison(self, body: Mapping[str, Any], place: str) -> Predicate:
+        path = body.get("property", body.get("query"))
+        operator = body.get("operator", body.get("operation"))
+        if not isinstance(path, str) or not path:
+            return self._problem(f"{place}.property", "the name of a property is needed")
+        if len(path) > _MAX_PROPERTY_CHARS:
+            sentence = f"longer than {_MAX_PROPERTY_CHARS} characters"
+            return self._problem(f"{place}.property", sentence)
+        if not isinstance(operator, str) or operator.lower() not in NAMES:
+            names = ", ".join(sorted(NAMES))
+            return self._problem(f"{place}.operator", f"{str(operator)[:80]!r} is none of {names}")
+        operator = operator.lower()
+        if operator == "schema_fields_have_descriptions":
+            path = FIELDS_DESCRIBED
+        values = self._values(body, place)
+        if values is None:
+            return All(())
+        if not values and operator not in UNARY:
+            return self._problem(f"{place}.values", f"{operator} needs at least one value")
+        if operator in NUMERIC:
+            self._check_numbers(values, place)
+        patterns = self._patterns(values, place) if operator == "regex_match" else ()
+        return Comparison(path, operator, values, patterns)
+
+    def _values(self, body: Mapping[str, Any], place: str) -> tuple[str, ...] | None:
+        params = body.get("params")
+        legacy = params if isinstance(params, Mapping) else {}
+        values = body.get("values")
+        for key in ("values", "value"):
+            values = legacy.get(key) if values is None else values
+        if values is None:
+            return ()
+        if not isinstance(values, list):
+            values = [values]
+        texts = tuple(text for value in values if (text := text_of(value)) is not None)
+        if len(texts) < len(values):
+            self._problem(f"{place}.values", "each value has to be a text, a number or a boolean")
+            return None
+        return texts
+
+    def _check_numbers(self, values: tuple[str, ...], place: str) -> None:
+        for index, value in enumerate(values):
+            if number(value) is None:
+                self._problem(f"{place}.values[{index}]", f"{value[:80]!r} is not a number")
+
+    def _patterns(self, values: tuple[str, ...], place: str) -> tuple[Pattern, ...]:
+        patterns: list[Pattern] = []
+        self._pattern_count += len(values)
+        if self._pattern_count > MAX_PATTERNS:
+            sentence = f"a test may hold {MAX_PATTERNS} regular expressions in all"
+            self._problem(f"{place}.values", sentence)
+            return ()
+        for index, value in enumerate(values):
+            try:
+                patterns.append(compile_pattern(value))
+            except DefinitionError as error:
+                self._problem(f"{place}.values[{index}]", f"the regular expression {error}")
+        return tuple(patterns)

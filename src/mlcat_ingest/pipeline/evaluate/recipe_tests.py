@@ -1,0 +1,85 @@
+"""Metadata tests of a recipe's files: created where the catalog lacks them, else compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.client.client_evaluator import NO_VERSION
+from mlcat_ingest.client.reader import chunks
+from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.recipe.metadata_test_files import FileTest
+
+
+def create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
+    """Create those of `tests` that `catalog` lacks; return why one could not be, None if all are.
+
+    Raises:
+        RecipeError: the catalog holds another test under the same URN.
+        CatalogUnavailableError, AuthenticationError: as named.
+
+    Cost: one read and one write for a batch of tests, one more read where another writer was first.
+    """
+    try:
+        return _create(catalog, tests)
+    except CANNOT_ANSWER as error:
+        return f"the recipe's metadata tests cannot be created: {error.message}"
+
+
+def _create(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
+    for urns in chunks(sorted(tests), MAX_REQUEST_ITEMS):
+        absent = _absent(catalog, tests, urns)
+        while absent:
+            condition = {IF_VERSION_MATCH: NO_VERSION}
+            refused = catalog.write([replace(tests[u].proposal, headers=condition) for u in absent])
+            for one in refused:
+                if not isinstance(one, AspectChangedError):
+                    return f"{tests[one.urn].file}: a metadata test cannot be created: {one}"
+            # Another writer created one of them, so each round leaves fewer.
+            before, absent = absent, _absent(catalog, tests, [one.urn for one in refused])
+            if len(absent) == len(before):
+                return f"the metadata test {absent[0]} cannot be created: {refused[0]}"
+    return None
+
+
+def _absent(catalog: Catalog, tests: Mapping[str, FileTest], urns: Sequence[str]) -> Sequence[str]:
+    """Return those of `urns` that the catalog lacks; raises where it has one otherwise."""
+    stored = catalog.read_many(urns, [TEST_INFO]) if urns else {}
+    absent = []
+    for urn in urns:
+        info = stored.get(urn, {}).get(TEST_INFO)
+        if info is None:
+            absent.append(urn)
+        elif (field := _difference(tests[urn].proposal.aspect, info.value)) is not None:
+            raise RecipeError(
+                f"{tests[urn].file}: the metadata test {urn} has another {field} in the catalog",
+                hint="edit the file, or have the catalog take it: mlcat-ingest catalog tests push "
+                f"{tests[urn].file}",
+            )
+    return absent
+
+
+def _difference(own: Aspect, stored: Aspect) -> str | None:
+    """Return the field of a test that a file says and the catalog holds otherwise, None for none.
+
+    Definitions are compared as JSON, whatever their white space.
+    """
+    for field, value in own.items():
+        if field == "definition":
+            texts = (value, stored.get(field) or {})
+            mine, theirs = (_json(one.get("json")) for one in texts)
+            if mine != theirs:
+                return field
+        elif stored.get(field) != value:
+            return field
+    return None
+
+
+def _json(text: object) -> object:
+    try:
+        return loads(text) if isinstance(text, str) else text
+    except CodecError:
+        return text

@@ -1,0 +1,169 @@
+"""The base of a three-way merge: the last-applied set of each recipe, stored on the entity itself.
+
+It is the custom property `mlcat.applied.<writer>` of the entity's properties aspect. Its value is
+`1 ` and canonical JSON `{aspect: {field: text}}`. The text of a collection joins, in sorted order,
+a fingerprint of 8 characters an entry; the text of a single value is that value's fingerprint.
+"""
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import canonical, loads
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, ENTRY_PREFIXES, OWN_PREFIX
+
+AppliedFields = Mapping[str, str]
+"""Field name to the text of the fingerprints of its entries."""
+
+Base = Mapping[str, AppliedFields]
+"""Aspect name to the fields that a recipe applied."""
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_FORMAT: Final = "1 "
+_BYTES: Final = 6
+_CHARS: Final = 8
+_CACHED_KEYS: Final = 8192
+_CACHED_TEXTS: Final = 1024
+_LONGEST_CACHED: Final = 64
+
+
+def fingerprint(value: object) -> str:
+    """Return 8 base64url characters of SHA-256 over the canonical JSON of a value."""
+    return _digest(canonical_bytes(value))
+
+
+def canonical_bytes(value: object) -> bytes:
+    """Return the canonical JSON of `value`, or some bytes of its own where it has no JSON form."""
+    try:
+        return canonical(value)
+    except CodecError:
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
+def _digest(data: bytes) -> str:
+    return urlsafe_b64encode(hashlib.sha256(data).digest()[:_BYTES]).decode()
+
+
+@lru_cache(_CACHED_KEYS)
+def key_fingerprint(key: Hashable) -> str:
+    """Return the fingerprint of a merge key; one that is bytes is canonical JSON already."""
+    return _digest(key) if isinstance(key, bytes) else fingerprint(key)
+
+
+def text_of_keys(keys: tuple[Hashable, ...]) -> str:
+    """Return the text of the entries with these merge keys."""
+    # Runs of one experiment have the same keys over and over; a run with thousands is not kept.
+    return _cached_text(keys) if len(keys) <= _LONGEST_CACHED else _text(keys)
+
+
+def _text(keys: Iterable[Hashable]) -> str:
+    return join_fingerprints(map(key_fingerprint, keys))
+
+
+_cached_text = lru_cache(_CACHED_TEXTS)(_text)
+
+
+def join_fingerprints(fingerprints: Iterable[str]) -> str:
+    """Return the text of `fingerprints`."""
+    return "".join(sorted(fingerprints))
+
+
+def fingerprints_in(text: str) -> frozenset[str]:
+    """Return the fingerprints that a text joins."""
+    return frozenset(text[at : at + _CHARS] for at in range(0, len(text), _CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class Bases:
+    """The bases in an entity's custom properties: ours, None where there is none, and the others.
+
+    `others` has the texts of all other writers, joined field by field.
+    """
+
+    ours: Base | None = None
+    others: Base = field(default_factory=lambda: NOTHING)
+
+
+def read_bases(properties: Mapping[str, object], writer: str | None) -> Bases:
+    """Return the bases in the custom properties of an entity as `writer` sees them."""
+    bases = bases_by_writer(properties)
+    ours = None if writer is None else bases.pop(writer, None)
+    return Bases(ours, _concatenate(bases.values()))
+
+
+def bases_by_writer(properties: Mapping[str, object]) -> dict[str, Base | None]:
+    """Return each writer's base in custom properties, None for one that is not readable."""
+    return {
+        key.removeprefix(APPLIED_PREFIX): decode(text)
+        for key, text in properties.items()
+        if key.startswith(APPLIED_PREFIX)
+    }
+
+
+def _concatenate(bases: Iterable[Base | None]) -> dict[str, dict[str, str]]:
+    """Return the texts of all `bases`, joined field by field."""
+    texts: dict[str, dict[str, str]] = {}
+    for base in bases:
+        for aspect, applied in (base or NOTHING).items():
+            fields = texts.setdefault(aspect, {})
+            for name, text in applied.items():
+                fields[name] = fields.get(name, "") + text
+    return texts
+
+
+def with_applied(
+    properties: Mapping[str, object], writer: str, earlier: Iterable[Mapping[str, object]]
+) -> Mapping[str, object]:
+    """Return custom `properties` whose base of `writer` also has what it applied in `earlier` ones.
+
+    Several may write at once: the base of one of them may be written over, and its entries are
+    still its own to take away.
+    """
+    key = applied_key(writer)
+    joint = {
+        aspect: {name: join_fingerprints(fingerprints_in(text)) for name, text in fields.items()}
+        for aspect, fields in _concatenate(
+            decode(some.get(key)) for some in (properties, *earlier)
+        ).items()
+    }
+    return {**properties, key: encode(joint)} if joint else properties
+
+
+def is_own(key: str) -> bool:
+    """Return whether a custom property is this package's own."""
+    return key.startswith(OWN_PREFIX) and not key.startswith(ENTRY_PREFIXES)
+
+
+def applied_key(writer: str) -> str:
+    """Return the custom property that holds the base of `writer`."""
+    return APPLIED_PREFIX + writer
+
+
+def encode(base: Base) -> str:
+    """Return a base as the text of its custom property."""
+    return _FORMAT + canonical(base).decode()
+
+
+def decode(text: object) -> Base | None:
+    """Return the base that a text says; None for anything but a whole base of this format."""
+    if not isinstance(text, str) or not text.startswith(_FORMAT):
+        return None
+    try:
+        base = loads(text[len(_FORMAT) :])
+    except CodecError:
+        return None
+    is_base = isinstance(base, dict) and all(map(_is_applied, base.values()))
+    return base if is_base else None
+
+
+def _is_applied(applied: object) -> bool:
+    if not isinstance(applied, dict):
+        return False
+    texts = applied.values()
+    return set(map(type, texts)) <= {str} and not any(len(text) % _CHARS for text in texts)

@@ -1,0 +1,97 @@
+"""The provenance of an entity: `mlcat.source` names its servers, comma-joined."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mlcat_ingest.client.base import StoredEntity
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+
+CUSTOM: Final = "customProperties"
+"""The field of a properties aspect that holds what has no field of its own, the base too."""
+
+
+_OF_ONE_STORE: Final = frozenset({"mlFeatureTable", "mlFeature", "mlPrimaryKey"})
+"""Entities of feature stores: their URNs say so little of the store that two may easily meet."""
+
+
+def custom_properties(properties: Aspect) -> Mapping[str, object]:
+    """Return the custom properties of a properties aspect, none where they are no object."""
+    custom = properties.get(CUSTOM)
+    return custom if isinstance(custom, dict) else NOTHING
+
+
+def stored_properties(urn: str, stored: StoredEntity) -> Aspect | None:
+    """Return the stored properties aspect of an entity, None where it has none."""
+    found = stored.get(properties_aspect(entity_type_of(urn)) or "")
+    return None if found is None else found.value
+
+
+def is_removed(stored: StoredEntity) -> bool:
+    """Return whether an entity is marked as removed in the catalog."""
+    status = stored.get(STATUS)
+    return status is not None and bool(status.value.get("removed"))
+
+
+def with_all_sources(
+    urn: str, fresh: Aspect, stored: Mapping[str, object], *, removed: bool = False
+) -> Aspect:
+    """Return properties `fresh` with the sources of the `stored` custom properties added.
+
+    A feature store that its entity was `removed` from does not hold it any more.
+
+    Raises:
+        RecipeError: the entity comes from another server of the same type, or from another feature
+            store, and the entries of the two would mix for ever.
+    """
+    ours = custom_properties(fresh).get(SOURCE_KEY)
+    theirs = stored.get(SOURCE_KEY)
+    if not isinstance(ours, str) or not isinstance(theirs, str) or ours == theirs:
+        return fresh
+    if entity_type_of(urn) in _OF_ONE_STORE:
+        if not removed:
+            refuse_second_store(urn, theirs, ours)
+        return fresh
+    _refuse_second_server(urn, _servers(theirs), _servers(ours))
+    join_fingerprints = ",".join(dict.fromkeys([*theirs.split(","), *ours.split(",")]))
+    return {**fresh, CUSTOM: {**fresh[CUSTOM], SOURCE_KEY: join_fingerprints}}
+
+
+def refuse_second_store(urn: str, theirs: object, ours: str) -> None:
+    """Return if a feature table, or what is in it, that is from `theirs` may be from `ours` too.
+
+    Raises:
+        RecipeError: these are two stores.
+    """
+    if isinstance(theirs, str) and set(theirs.split(",")) != {ours}:
+        raise RecipeError(
+            f"two feature stores have the same name for {urn}: {theirs} and {ours}",
+            hint="set `namespace_prefix` in the config of one so that the names differ, "
+            "or the same `server_id` if it is one store",
+        )
+
+
+def _refuse_second_server(
+    urn: str, theirs: Mapping[str, set[str]], ours: Mapping[str, set[str]]
+) -> None:
+    for kind, servers in ours.items():
+        if kind in theirs and not servers <= theirs[kind]:
+            raise RecipeError(
+                f"{urn} was written from another {kind} server "
+                f"({', '.join(sorted(theirs[kind]))}, now {', '.join(sorted(servers))})",
+                hint="set `instance` in the source's config so that the names differ, "
+                "or `server_id` if it is the same server",
+            )
+
+
+def _servers(text: str) -> dict[str, set[str]]:
+    servers: dict[str, set[str]] = {}
+    for item in text.split(","):
+        kind, _, rest = item.partition(":")
+        servers.setdefault(kind, set()).add(rest.rpartition(":")[0] or rest)
+    return servers

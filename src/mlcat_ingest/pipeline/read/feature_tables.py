@@ -1,0 +1,298 @@
+"""Feature tables: primary keys that a catalog does not take, and collisions of two stores' names.
+
+A catalog may lack entities of type `mlPrimaryKey`: a table then names its keys in a custom
+property. Two feature stores whose tables have one name are refused before anything is written.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from itertools import islice
+from typing import Any, Final
+
+from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.errors import (
+    AspectChangedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidUrnError,
+    MlcatError,
+    ProtocolMismatchError,
+    RecipeError,
+)
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.ml import ML_FEATURE_TABLE_PROPERTIES, ML_PRIMARY_KEY_PROPERTIES
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.proposal import (
+    IF_VERSION_MATCH,
+    NO_SUCH_VERSION,
+    Aspect,
+    Entity,
+    Note,
+    Proposal,
+)
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PRIMARY_KEYS, SOURCE_KEY
+from mlcat_ingest.metadata.urn import entity_type_of, parse, raw_parts
+from mlcat_ingest.pipeline.merge.provenance import (
+    custom_properties,
+    is_removed,
+    refuse_second_store,
+    stored_properties,
+)
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.sources.base import ComingTable, Source
+
+KEY: Final = "mlPrimaryKey"
+_INSTEAD: Final = f"so the keys of feature tables are in their custom property {PRIMARY_KEYS}"
+_NOT_READ: Final = f"the catalog has no entities of type {KEY}, {_INSTEAD}"
+
+_TABLE: Final = "mlFeatureTable"
+_ANY_KEY: Final = f"urn:li:{KEY}:(none,none)"
+_ANY_TABLE: Final = f"urn:li:{_TABLE}:(urn:li:dataPlatform:none,none)"
+_LIST: Final = "mlPrimaryKeys"
+_MISLEADING: Final = (404, 500)
+"""Statuses of servers that lack an entity type in their registry; others lack the call, or fail."""
+
+
+class PrimaryKeys:
+    """Probes once if the catalog accepts primary keys, and replaces them by a property if not.
+
+    Used by one thread at a time. The answer is not stored: a catalog that was upgraded gets its
+    keys with the next pass.
+    """
+
+    def __init__(
+        self, sink: Catalog, warn: Callable[[str], None], *, may_write: bool = True
+    ) -> None:
+        """Ask `sink`, not before there is a key; `warn` takes the sentence for the user, once.
+
+        Without `may_write`, a catalog that reads keys counts as one that takes them.
+        """
+        self._sink = sink
+        self._warn = warn
+        self._may_write = may_write
+        self._read: bool | None = None
+        self._taken: bool | None = None
+        self._absent = ""
+
+    def are_read(self, key: str) -> bool:
+        """Return whether the catalog knows such entities as `key`, the URN of one.
+
+        Raises: as `Catalog.read_many`, where the catalog reads nothing else either.
+
+        Cost: one request, the first time; one more where it is refused.
+        """
+        if self._read is None:
+            held = not self._sink.keeps or self._is_held(key)
+            self._read = held is not None
+            if held is None:
+                self._refuse(_NOT_READ)
+            elif held or not self._may_write:
+                self._taken = True
+            else:
+                self._absent = key
+        return self._read
+
+    @property
+    def refused(self) -> Collection[str]:
+        """The entity types that the catalog does not have, as far as is known."""
+        return (KEY,) if self._taken is False else ()
+
+    def _refuse(self, why: str) -> None:
+        self._taken = False
+        self._warn(why)
+
+    def _is_held(self, key: str) -> bool | None:
+        """Return whether the catalog holds `key`; None where it has no such entities."""
+        try:
+            return bool(self._read_properties(key))
+        except CatalogRequestError:
+            pass
+        except CatalogUnavailableError as error:
+            # Others are just down.
+            if error.context.get("status") not in _MISLEADING:
+                raise
+        # A catalog that refuses this, too, refuses something else than keys.
+        self._read_properties(_ANY_TABLE)
+        return None
+
+    def _read_properties(self, urn: str) -> Mapping[str, StoredEntity]:
+        return self._sink.read_many([urn], [properties_aspect(entity_type_of(urn)) or ""])
+
+    def fit(self, entities: Sequence[Entity]) -> Sequence[Entity]:
+        """Return the entities of one record as the catalog takes them.
+
+        Raises: as `read_many` and `write`, where the catalog takes nothing else either.
+
+        Cost: with the first key, as `are_read`; where the catalog does not hold it, one write
+        that changes nothing, and one more where it is refused.
+        """
+        if self._taken is None:
+            self._find_out(entities)
+        if self._taken is not False:
+            return entities
+        try:
+            return list(_without_keys(entities))
+        except InvalidUrnError:
+            return entities  # refused when it is written, like any other that has no URN
+
+    def _find_out(self, entities: Sequence[Entity]) -> None:
+        key = next(filter(_is_urn, _key_urns(entities)), None)
+        if key is None:
+            if any(_LIST in one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}) for one in entities):
+                self.are_read(_ANY_KEY)
+        elif self.are_read(key) and self._taken is None:
+            if key != self._absent and self._read_properties(key):
+                self._taken = True
+            else:
+                self._try_writing(key, entities)
+
+    def _try_writing(self, key: str, entities: Iterable[Entity]) -> None:
+        refusal = self._refusal(key)
+        tables = (one.urn for one in entities if entity_type_of(one.urn) == _TABLE)
+        table = next(tables, None)
+        if refusal is None or table is None or self._refusal(table) is not None:
+            self._taken = True  # or whatever is written is refused, and each for its own reason
+        else:
+            self._refuse(f"the catalog refuses entities of type {KEY} ({refusal}), {_INSTEAD}")
+
+    def _refusal(self, urn: str) -> str | None:
+        """Return what the catalog has against entities of this type.
+
+        A version that nothing has keeps the write from changing anything. A catalog that does not
+        look at it gets an aspect that it will get anyway.
+        """
+        headers = {IF_VERSION_MATCH: NO_SUCH_VERSION}
+        try:
+            errors = self._sink.write([Proposal(urn, STATUS, {"removed": False}, headers=headers)])
+        except (CatalogUnavailableError, ProtocolMismatchError) as error:
+            if error.context.get("status") not in _MISLEADING:
+                raise
+            return f"{error.context['status']}"
+        # Permissions are those of an entity, not of its type.
+        refused = [
+            one
+            for one in errors
+            if not isinstance(one, AspectChangedError) and one.status != HTTPStatus.FORBIDDEN
+        ]
+        return f"{refused[0].status}: {refused[0].reason}" if refused else None
+
+
+def _key_urns(entities: Iterable[Entity]) -> Iterator[str]:
+    """Yield the URNs of keys that are among `entities`, and then of those that tables list."""
+    for one in entities:
+        if entity_type_of(one.urn) == KEY:
+            yield one.urn
+    for one in entities:
+        yield from one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}).get(_LIST) or ()
+
+
+def _is_urn(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidUrnError:
+        return False
+    return True
+
+
+def _without_keys(entities: Sequence[Entity]) -> Iterator[Entity]:
+    """Yield all but keys; what they say is on the table that their URNs name."""
+    by_table: dict[str, list[Entity]] = {}
+    for one in entities:
+        if entity_type_of(one.urn) == KEY:
+            by_table.setdefault(raw_parts(one.urn)[0], []).append(one)
+    for one in entities:
+        entity_type = entity_type_of(one.urn)
+        if entity_type == _TABLE and ML_FEATURE_TABLE_PROPERTIES in one.aspects:
+            yield _with_property(one, by_table.get(raw_parts(one.urn)[1], []))
+        elif entity_type != KEY:
+            yield one
+
+
+def _with_property(table: Entity, keys: Sequence[Entity]) -> Entity:
+    properties = dict(table.aspects[ML_FEATURE_TABLE_PROPERTIES])
+    properties.pop(_LIST, None)
+    if keys:
+        described = dumps([_description(key) for key in keys]).decode()
+        properties["customProperties"] = {**custom_properties(properties), PRIMARY_KEYS: described}
+    notes: tuple[Note, ...] = sum((key.notes for key in keys), table.notes)
+    return replace(
+        table, aspects={**table.aspects, ML_FEATURE_TABLE_PROPERTIES: properties}, notes=notes
+    )
+
+
+def _description(key: Entity) -> dict[str, Any]:
+    """Return the JSON form of a primary key; empty fields are left out."""
+    properties: Aspect = key.aspects.get(ML_PRIMARY_KEY_PROPERTIES, {})
+    custom = {
+        name: text for name, text in custom_properties(properties).items() if name != SOURCE_KEY
+    }
+    fields = {
+        "name": parse(key.urn).parts[1],
+        "type": properties.get("dataType"),
+        "description": properties.get("description"),
+        **custom,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def refuse_collisions(
+    sources: Sequence[Source[Any]], sink: Catalog, keys: PrimaryKeys
+) -> Mapping[int, MlcatError]:
+    """Return if no two stores, of `sources` or in the catalog, have tables of one name.
+
+    A store that cannot be listed now hides no other: the position of its source and the error are
+    returned, for its turn to be read.
+
+    Raises:
+        RecipeError: two stores meet on a name, or a source says that its recipe is wrong.
+
+    Cost: of each source see `Source.coming_tables`; two reads of the catalog a batch of tables.
+    """
+    collisions = _Collisions(sink, keys)
+    failures: dict[int, MlcatError] = {}
+    for i, source in enumerate(sources):
+        try:
+            collisions.add(source.coming_tables())
+        except RecipeError:
+            raise
+        except MlcatError as error:
+            failures[i] = error
+    return failures
+
+
+class _Collisions:
+    """The tables that were compared so far, by the part of their URNs that their features have."""
+
+    def __init__(self, sink: Catalog, keys: PrimaryKeys) -> None:
+        self._sink = sink
+        self._keys = keys
+        self._tables: dict[str, ComingTable] = {}
+
+    def add(self, tables: Iterator[ComingTable]) -> None:
+        while some := list(islice(tables, MAX_REQUEST_ITEMS)):
+            for table in some:
+                first = self._tables.setdefault(table.name, table)
+                refuse_second_store(table.urn, first.source, table.source)
+            self._look_up({table.urn: table.source for table in some})
+            # A table of another platform has another URN, but its features have the same.
+            self._look_up({table.column: table.source for table in some if table.column})
+
+    def _look_up(self, sources: Mapping[str, str]) -> None:
+        """Compare with the stores that the catalog has these entities from."""
+        for entity_type, urns in _by_type(sources).items():
+            if entity_type == KEY and not self._keys.are_read(urns[0]):
+                continue
+            names = [properties_aspect(entity_type) or "", STATUS]
+            for urn, stored in self._sink.read_many(urns, names).items():
+                properties = stored_properties(urn, stored)
+                if properties is not None and not is_removed(stored):
+                    theirs = custom_properties(properties).get(SOURCE_KEY)
+                    refuse_second_store(urn, theirs, sources[urn])
+
+
+def _by_type(urns: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    by_type: dict[str, list[str]] = {}
+    for urn in urns:
+        by_type.setdefault(entity_type_of(urn), []).append(urn)
+    return by_type

@@ -1,0 +1,259 @@
+"""Soft delete of what one source does not have any more: all or none, within limits."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final
+
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.errors import CodecError, LimitError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
+from mlcat_ingest.pipeline.removal.rename import GroupCopier
+from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
+from mlcat_ingest.pipeline.report.labels import label_of, with_label
+from mlcat_ingest.pipeline.state.partitions import PartitionPass
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.recipe.model import LimitsSpec
+from mlcat_ingest.sources.base import Capability, Missing, Source
+
+log = logging.getLogger(__name__)
+
+FLOOR: Final = 10
+"""So many entities may always be removed, however few there are."""
+
+_AT_ONCE: Final = 500
+"""Entities whose records are deleted together."""
+
+
+_IN_MEMORY_BYTES: Final = 4 * 1024 * 1024
+
+
+class DeferredRemovals:
+    """Removals that wait until their number is known; safe to use from several threads.
+
+    They are on disk once there are many.
+    """
+
+    def __init__(self) -> None:
+        """Start with none, and defer the removals that come."""
+        self._lock = threading.Lock()
+        self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
+        self._urns: dict[str, None] = {}
+        self._unserializable: list[Entity] = []
+        self._open = False
+
+    @property
+    def urns(self) -> Sequence[str]:
+        """The URNs of the deferred entities."""
+        return tuple(self._urns)
+
+    def partition(self, merged: Sequence[MergedEntity]) -> tuple[list[MergedEntity], list[str]]:
+        """Return the entities to write now, and the URNs of those whose removal is deferred."""
+        passing: list[MergedEntity] = []
+        deferred: list[str] = []
+        for one in merged:
+            if one.outcome != "removed" or self._open:
+                passing.append(one)
+            else:
+                self._keep(one.entity)
+                deferred.append(one.urn)
+        return passing, deferred
+
+    def _keep(self, entity: Entity) -> None:
+        with self._lock:
+            if entity.urn in self._urns:
+                return
+            self._urns[entity.urn] = None
+            try:
+                line = dumps([entity.urn, entity.aspects, sorted(entity.adds_only)])
+            except CodecError:
+                self._unserializable.append(entity)  # the catalog will refuse it, in its own words
+            else:
+                self._file.write(line + b"\n")
+
+    def release(self) -> Iterator[Entity]:
+        """Yield the deferred entities, and defer no more until `restart`."""
+        self._open = True
+        self._file.seek(0)
+        for line in self._file:
+            urn, aspects, adds_only = loads(line)
+            yield Entity(urn, aspects, adds_only=frozenset(adds_only))
+        yield from self._unserializable
+
+    def restart(self) -> None:
+        """Delete the deferred entities, and defer those that come from now on."""
+        with self._lock:
+            self._open = False
+            self._urns, self._unserializable = {}, []
+            self._file.seek(0)
+            self._file.truncate()
+
+    def close(self) -> None:
+        """Delete the file; safe to call twice."""
+        with suppress(ValueError):
+            self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _MissingEntity:
+    part: PartitionPass
+    missing: Missing
+    label: str | None
+
+
+class Removal:
+    """Finds what to remove after a source was read; used by one thread.
+
+    `next_pass` lists the entities that go if the next complete pass lacks them, too.
+    """
+
+    def __init__(
+        self,
+        sink: Catalog,
+        tracker: Tracker,
+        deferred: DeferredRemovals,
+        copier: GroupCopier,
+        keys: PrimaryKeys,
+        note: Callable[[str, str], None],
+        *,
+        writer: str,
+        limits: LimitsSpec,
+    ) -> None:
+        """Remove `deferred` entities and those that passes did not list; `note` adds a note."""
+        self._sink = sink
+        self._tracker = tracker
+        self._deferred = deferred
+        self._copier = copier
+        self._note = note
+        self._max_ratio = limits.max_removed_ratio
+        self.next_pass: list[str] = []
+        self._unlisted = UnlistedEntities(sink, tracker, writer, keys)
+
+    def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
+        """Yield the entities to remove, now that `passes` read all of `source`.
+
+        Raises:
+            LimitError: they would be too many; nothing was yielded.
+            MlcatError: as `Source.read`.
+
+        Cost: see `UnlistedEntities`; of the source what `Source.missing` asks, and one request for
+        each that is removed.
+        """
+        waiting = self._deferred.urns
+        missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
+        self._stay_within(passes, len(missing) + len(waiting))
+        yield from self._deferred.release()
+        for start in range(0, len(missing), _AT_ONCE):
+            yield from self._soft_delete(missing[start : start + _AT_ONCE])
+
+    def _soft_delete(self, entities: Sequence[_MissingEntity]) -> Iterator[Entity]:
+        removed: dict[PartitionPass, list[str]] = {}
+        for one in entities:
+            if one.missing.is_gone() and not self._is_used(one):
+                removed.setdefault(one.part, []).append(one.missing.urn)
+        for part, urns in removed.items():
+            self._tracker.entities.delete(part, urns)
+            for urn in urns:
+                yield Entity(urn, {STATUS: {"removed": True}})
+
+    def _missing(
+        self, source: Source[Any], passes: Sequence[PartitionPass], waiting: Sequence[str]
+    ) -> Iterator[_MissingEntity]:
+        if Capability.MISSING not in source.capabilities:
+            return
+        if not (passes and self._tracker.remembers):
+            self._note_without_state(source)
+            return
+        for part in passes:
+            if part.finished is None:
+                continue
+            if part.is_complete:
+                unlisted = self._unlisted.after_full(part, waiting)
+            else:
+                # A pass over changes knows only the entities that it read under another name.
+                unlisted = self._unlisted.read(part, self._tracker.entities.renamed_urns(part))
+            for some in unlisted:
+                properties = {one.urn: one.properties for one in some}
+                for missing in source.missing(part.source, some):
+                    yield _MissingEntity(part, missing, label_of(properties.get(missing.urn)))
+
+    def _note_without_state(self, source: Source[Any]) -> None:
+        if Capability.FEATURES in source.capabilities and self._sink.keeps:
+            self._note("removal_without_state", "nothing is removed without the state database")
+
+    def _confirm(
+        self, missing: Sequence[_MissingEntity], passes: Sequence[PartitionPass]
+    ) -> list[_MissingEntity]:
+        """Return `missing` without the entities that only this pass lacks; state remembers those.
+
+        They are saved before limits are looked at: an entity that is listed again starts anew.
+        """
+        confirmed = [one for one in missing if not one.missing.second_pass]
+        for part in passes:
+            if not part.is_complete:
+                continue
+            absent = [one for one in missing if one.part is part and one.missing.second_pass]
+            before = self._tracker.entities.absent_urns(part)
+            self._tracker.entities.replace_absent(part, [one.missing.urn for one in absent])
+            for one in absent:
+                if one.missing.urn in before:
+                    confirmed.append(one)
+                else:
+                    self.next_pass.append(one.missing.urn)
+                    about = with_label(one.missing.urn, one.label)
+                    self._note("absent_once", f"{about}: goes with the next pass")
+        return confirmed
+
+    def _stay_within(self, passes: Sequence[PartitionPass], count: int) -> None:
+        if count <= FLOOR:
+            return
+        total = sum(map(self._unlisted.total, passes))
+        if count <= self._max_ratio * total:
+            return
+        raise LimitError(
+            f"{count:,} of the {total:,} entities of {', '.join(part.source for part in passes)} "
+            f"would be removed, more than limits.max_removed_ratio ({self._max_ratio:g}) "
+            "lets a run remove; none of them was",
+            hint="see them with `mlcat-ingest plan`; if that is right, raise the limit for one run",
+        )
+
+    def _is_used(self, gone: _MissingEntity) -> bool:
+        """Return whether a group has to stay for others' models; copy what others put on it."""
+        missing = gone.missing
+        if missing.moved_to is not None:
+            self._copier.copy(missing.urn, missing.moved_to)
+        if entity_type_of(missing.urn) != "mlModelGroup":
+            return False
+        try:
+            used = any(
+                self._has_foreign(page, gone.part.source, missing.urn)
+                for page in self._sink.search.members(missing.urn)
+            )
+        except CANNOT_ANSWER as error:
+            self._note("groups_kept", f"{missing.urn}: its members cannot be listed: {error}")
+            return True
+        if used:
+            log.info("%s stays: models of others are in it", missing.urn)
+        return used
+
+    def _has_foreign(self, models: Sequence[str], source: str, group: str) -> bool:
+        aspects = [properties_aspect("mlModel") or "", STATUS]
+        for urn, stored in self._sink.read_many(models, aspects).items():
+            properties = stored_properties(urn, stored)
+            if properties is None or is_removed(stored):
+                continue
+            sources = str(custom_properties(properties).get(SOURCE_KEY, "")).split(",")
+            if source not in sources and group in (properties.get("groups") or ()):
+                return True
+        return False

@@ -1,0 +1,201 @@
+"""The state of a recipe as it is seen between runs: its summary, its deletion, its doctor.
+
+The doctor says whether state can be kept where the recipe wants it, and dead letters too.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, text
+
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.pipeline.state import partitions, tables
+from mlcat_ingest.pipeline.state.database import (
+    Holder,
+    file_of,
+    held_state,
+    holder,
+    is_missing,
+    lasting_address,
+    lock_file,
+    open_state,
+    printable_url,
+    translate_errors,
+)
+from mlcat_ingest.pipeline.state.results import failing_tests
+from mlcat_ingest.sql.engine import database_url, open_engine
+from mlcat_ingest.sql.migrations import pending
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSummary:
+    """One place that a recipe reads for one catalog; times are epoch milliseconds."""
+
+    catalog: str
+    source: str
+    instance: str
+    passed_at_ms: int | None
+    full_at_ms: int | None
+    checkpoint: Mapping[str, Any] | None
+    records: Mapping[str, int]
+    dirty: Mapping[str, int]
+    names: Mapping[str, str]
+    failing_entities: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that is remembered of a recipe; `holder` runs it just now."""
+
+    recipe: str
+    database: str
+    holder: Holder | None
+    parts: tuple[PartitionSummary, ...]
+
+
+def summary(url: str, recipe: str) -> Summary:
+    """Return what the database at `url` remembers of `recipe`; nothing is made that is not there.
+
+    Raises:
+        RecipeError: the database is damaged, or a newer version made it.
+        StateUnavailableError: it cannot be reached.
+    """
+    if is_missing(url):
+        return Summary(recipe, printable_url(url), None, ())
+    engine = open_state(url)
+    try:
+        with translate_errors(url):
+            return Summary(
+                recipe,
+                printable_url(url),
+                holder(engine, url, recipe),
+                tuple(_summary_of(engine, row) for row in partitions.partitions_of(engine, recipe)),
+            )
+    finally:
+        engine.dispose()
+
+
+def _summary_of(engine: Engine, row: partitions.PartitionRow) -> PartitionSummary:
+    counts = partitions.counts(engine, row.key)
+    return PartitionSummary(
+        catalog=row.key.sink,
+        source=row.key.source,
+        instance=row.key.instance,
+        passed_at_ms=row.passed_at_ms,
+        full_at_ms=row.full_at_ms,
+        checkpoint=row.checkpoint,
+        records={kind: found.records for kind, found in counts.items()},
+        dirty={kind: found.dirty for kind, found in counts.items() if found.dirty},
+        names=partitions.identity_of(engine, row.key),
+        failing_entities=len(failing_tests(engine, row.key.recipe, row.key.sink)),
+    )
+
+
+def reset(url: str, recipe: str) -> bool:
+    """Delete everything about `recipe`, and return whether there was anything.
+
+    Raises:
+        RecipeError: the database is damaged, or a newer version made it.
+        RecipeLockedError: a run of the recipe is at work.
+        StateUnavailableError: it cannot be written or reached.
+    """
+    if is_missing(url):
+        return False
+    with held_state(url, recipe) as engine, translate_errors(url):
+        found = bool(partitions.partitions_of(engine, recipe))
+        partitions.delete_recipe(engine, recipe)
+    return found
+
+
+_STATE: Final = "state database"
+_LOCK: Final = "state lock"
+_DEAD_LETTERS: Final = "dead-letter file"
+
+_WITH_TIMEOUT: Final = frozenset({"postgresql+psycopg", "postgresql+psycopg2"})
+_CONNECT_S: Final = "10"
+
+_MAY_LOCK: Final = text("SELECT pg_try_advisory_xact_lock(hashtext('mlcat-ingest check'))")
+_MAY_WRITE: Final = text(
+    "SELECT CASE WHEN to_regclass('state_part') IS NULL"
+    " THEN has_schema_privilege(current_schema(), 'CREATE')"
+    " ELSE has_table_privilege('state_part', 'INSERT, UPDATE') END"
+)
+
+
+def state_findings(url: str, recipe: str) -> Iterator[Finding]:
+    """Yield whether the state at `url` can be kept, and whether a run of `recipe` may begin.
+
+    Nothing is made: a database that does not exist yet needs a folder that can be written.
+    """
+    engine: Engine | None = None
+    try:
+        path = file_of(lasting_address(url))
+        if path is not None and not path.exists():
+            hint = "name another one in `state: {url: …}`"
+            yield _place(_STATE, path, hint, "made by the first run")
+            return
+        engine = open_engine(_with_timeout(url))
+        with translate_errors(url):
+            found = _usable(engine, url, path)
+            yield found
+            if found.outcome != "failed":
+                yield _lockable(engine, url, recipe)
+    except MlcatError as error:
+        yield Finding(_STATE, "failed", error.message, error.hint)
+    finally:
+        if engine is not None:
+            engine.dispose()
+
+
+def dead_letter_finding(path: Path) -> Finding:
+    """Return whether the file of what the catalog refuses can be written; it is not made."""
+    return _place(_DEAD_LETTERS, path, "name another file in `dead_letters`", "can be written")
+
+
+def _with_timeout(url: str) -> str:
+    """Return the address with a bound on the time that connecting takes."""
+    address = database_url(url)
+    if address.drivername in _WITH_TIMEOUT and "connect_timeout" not in address.query:
+        address = address.update_query_dict({"connect_timeout": _CONNECT_S})
+    return address.render_as_string(hide_password=False)
+
+
+def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
+    hint = "name another one in `state: {url: …}`"
+    with engine.connect() as connection:
+        if path is None:
+            allowed = bool(connection.scalar(_MAY_WRITE))
+        else:
+            connection.scalar(text("SELECT count(*) FROM sqlite_master"))
+            allowed = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
+        # One that a newer version made is refused here as it is by a run.
+        pending(connection, tables.COMPONENT, tables.MIGRATIONS)
+    if not allowed:
+        return Finding(_STATE, "failed", f"{printable_url(url)} may not be written", hint)
+    return Finding(_STATE, "ok", printable_url(url))
+
+
+def _lockable(engine: Engine, url: str, recipe: str) -> Finding:
+    runs = holder(engine, url, recipe)
+    if runs is not None:
+        return Finding(_LOCK, "warning", f"a run of {recipe!r} is at work: {runs}", "wait for it")
+    path = lock_file(url, recipe)
+    if path is not None:
+        return _place(_LOCK, path, "name another one in `state: {url: …}`", "free")
+    with engine.connect() as connection:
+        free = bool(connection.scalar(_MAY_LOCK))
+    # Another check holds it for a moment: that shows as well that there are locks.
+    return Finding(_LOCK, "ok", "free" if free else "another check is at work")
+
+
+def _place(what: str, path: Path, hint: str, well: str) -> Finding:
+    """Return whether a file can be written, or made, without trying."""
+    folder = next(one for one in (path.parent, *path.parent.parents) if one.exists())
+    writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) and not path.is_dir()
+    if not writable or (path.exists() and not os.access(path, os.W_OK)):
+        return Finding(what, "failed", f"cannot write {path}", hint)
+    return Finding(what, "ok", f"{path}: {well}")

@@ -1,0 +1,338 @@
+"""Partitions: the rows with the checkpoint of each, and the pass of a run over one of them.
+
+A partition is all that a recipe reads of one place, for one catalog.
+"""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.state.database import (
+    is_missing,
+    lasting_address,
+    printable_url,
+    read_only,
+    translate_errors,
+)
+from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
+from mlcat_ingest.pipeline.state.tables import absent, identity, part, record, tested
+from mlcat_ingest.sources.base import Partition
+from mlcat_ingest.sql.engine import write_transaction
+
+log = logging.getLogger(__name__)
+
+_COPY_TIMEOUT_S: Final = 60.0
+_COPIED_ROWS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """The key of a partition: a recipe, its catalog, and the place that it reads."""
+
+    recipe: str
+    sink: str
+    source: str
+    instance: str
+
+    @property
+    def id(self) -> int:
+        """The number its rows carry: 63 bits of a hash."""
+        joined = json.dumps([self.recipe, self.sink, self.source, self.instance])
+        return int.from_bytes(hashlib.sha256(joined.encode()).digest()[:8], "big") >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A partition as it was left: times are epoch milliseconds, None for never.
+
+    `passed_at_ms` is when the last pass began that came to its end, `full_at_ms` when the last one
+    did that read everything. `tests` is a digest of the metadata tests that the client evaluated on
+    all of its entities.
+    """
+
+    key: PartitionKey
+    settings: str
+    checkpoint: Mapping[str, Any] | None
+    pass_number: int
+    passed_at_ms: int | None
+    full_at_ms: int | None
+    tests: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Records of one kind, and how many of them are dirty."""
+
+    records: int
+    dirty: int
+
+
+def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
+    """Return the partition with its pass number raised, without checkpoint if settings changed."""
+    with write_transaction(engine) as connection:
+        stored = connection.execute(select(part).where(part.c.id == key.id)).first()
+        row = PartitionRow(key, settings, None, 0, None, None) if stored is None else _row(stored)
+        if stored is None:
+            connection.execute(
+                insert(part).values(
+                    id=key.id, **asdict(key), settings=settings, pass_number=0, checkpoint=None
+                )
+            )
+        same = row.settings == settings
+        values: dict[str, Any] = {"settings": settings, "pass_number": row.pass_number + 1}
+        if not same:
+            values["checkpoint"] = None
+        _update(connection, key, values)
+    return PartitionRow(
+        key,
+        settings,
+        row.checkpoint if same else None,
+        row.pass_number + 1,
+        row.passed_at_ms,
+        row.full_at_ms,
+        row.tests,
+    )
+
+
+def save_checkpoint(
+    engine: Engine,
+    key: PartitionKey,
+    checkpoint: Mapping[str, Any],
+    began_at_ms: int,
+    *,
+    full: bool,
+) -> None:
+    """Save a checkpoint: the pass that began at `began_at_ms` came to its end."""
+    values = {"checkpoint": json.dumps(dict(checkpoint)), "passed_at_ms": began_at_ms}
+    if full:
+        values["full_at_ms"] = began_at_ms
+    with write_transaction(engine) as connection:
+        _update(connection, key, values)
+
+
+def partitions_of(engine: Engine, recipe: str) -> list[PartitionRow]:
+    """Return all partitions of a recipe, for whichever catalog."""
+    with engine.connect() as connection:
+        rows = connection.execute(
+            select(part)
+            .where(part.c.recipe == recipe)
+            .order_by(part.c.sink, part.c.source, part.c.instance)
+        )
+        return [_row(row) for row in rows]
+
+
+def counts(engine: Engine, key: PartitionKey) -> dict[str, Counts]:
+    """Return the numbers of records of a partition, by kind."""
+    dirty = func.sum(case((record.c.reason != "", 1), else_=0))
+    with engine.connect() as connection:
+        rows = connection.execute(
+            select(record.c.kind, func.count(), dirty)
+            .where(record.c.part_id == key.id)
+            .group_by(record.c.kind)
+            .order_by(record.c.kind)
+        )
+        return {kind: Counts(number, int(dirty)) for kind, number, dirty in rows}
+
+
+def identity_of(engine: Engine, key: PartitionKey) -> dict[str, str]:
+    """Return how URNs were made when the recipe was last run, by kind; empty before that."""
+    with engine.connect() as connection:
+        rows = connection.execute(
+            select(identity.c.kind, identity.c.urn).where(_same_source(identity.c, key))
+        )
+        return dict(rows.all())
+
+
+def save_identity(engine: Engine, key: PartitionKey, urns: Mapping[str, str]) -> None:
+    """Keep how URNs are made, for every instance of the source."""
+    with write_transaction(engine) as connection:
+        connection.execute(delete(identity).where(_same_source(identity.c, key)))
+        for kind, urn in urns.items():
+            connection.execute(
+                insert(identity).values(
+                    recipe=key.recipe, sink=key.sink, source=key.source, kind=kind, urn=urn
+                )
+            )
+
+
+def names(connection: Connection, recipe: str, sink: str) -> dict[str, dict[str, str]]:
+    """Return how URNs were made when the recipe was last run, by source and kind."""
+    found: dict[str, dict[str, str]] = {}
+    for source, kind, urn in connection.execute(
+        select(identity.c.source, identity.c.kind, identity.c.urn).where(
+            identity.c.recipe == recipe, identity.c.sink == sink
+        )
+    ):
+        found.setdefault(source, {})[kind] = urn
+    return found
+
+
+def invalidate(engine: Engine, recipe: str, sink: str) -> None:
+    """Delete the checkpoints of a recipe for one catalog, and let its records equal nothing."""
+    conditions = (part.c.recipe == recipe, part.c.sink == sink)
+    ids = select(part.c.id).where(*conditions)
+    with write_transaction(engine) as connection:
+        connection.execute(update(part).where(*conditions).values(checkpoint=None))
+        connection.execute(update(record).where(record.c.part_id.in_(ids)).values(**EQUALS_NOTHING))
+
+
+def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> None:
+    """Delete everything that is kept for a recipe, or only that for one catalog."""
+
+    def of_recipe(columns: Any) -> ColumnElement[bool]:
+        same: ColumnElement[bool] = columns.recipe == recipe
+        return same if sink is None else and_(same, columns.sink == sink)
+
+    with write_transaction(engine) as connection:
+        ids = select(part.c.id).where(of_recipe(part.c))
+        for table in (record, absent):
+            connection.execute(delete(table).where(table.c.part_id.in_(ids)))
+        for table in (part, identity, tested):
+            connection.execute(delete(table).where(of_recipe(table.c)))
+
+
+def copy_recipe(url: str, recipe: str, target: Engine) -> None:
+    """Copy what the database at `url` keeps of a recipe's records to another, which has nothing.
+
+    A database of an older version is not brought up to date for that: nothing is copied.
+
+    Raises:
+        NotAuthorizedError: the file may not be read.
+        RecipeError: the database cannot hold state, is damaged, or a newer version made it.
+        StateUnavailableError: it cannot be reached, or the copy cannot be made.
+
+    Cost: a statement a table; memory for a thousand rows.
+    """
+    lasting_address(url)
+    if is_missing(url):
+        return
+    with read_only(url, timeout_s=_COPY_TIMEOUT_S) as source:
+        if source is None:
+            log.warning("an older version kept %s: planning without it", printable_url(url))
+            return
+        ids = select(part.c.id).where(part.c.recipe == recipe)
+        with write_transaction(target) as connection:
+            for table in (part, identity, record, absent):
+                condition = (
+                    table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
+                )
+                rows = source.execution_options(yield_per=_COPIED_ROWS).execute(
+                    select(table).where(condition)
+                )
+                for some in rows.mappings().partitions(_COPIED_ROWS):
+                    connection.execute(insert(table), [dict(row) for row in some])
+
+
+def _row(row: Any) -> PartitionRow:
+    return PartitionRow(
+        PartitionKey(row.recipe, row.sink, row.source, row.instance),
+        row.settings,
+        None if row.checkpoint is None else json.loads(row.checkpoint),
+        row.pass_number,
+        row.passed_at_ms,
+        row.full_at_ms,
+        row.tests,
+    )
+
+
+def _update(connection: Connection, key: PartitionKey, values: Mapping[str, Any]) -> None:
+    connection.execute(update(part).where(part.c.id == key.id).values(**values))
+
+
+def _same_source(columns: Any, key: PartitionKey) -> ColumnElement[bool]:
+    return and_(
+        columns.recipe == key.recipe, columns.sink == key.sink, columns.source == key.source
+    )
+
+
+class PartitionPass:
+    """One pass over a partition: a `PartitionState` that also says how the partition is read."""
+
+    def __init__(
+        self, engine: Engine, partition: Partition, row: PartitionRow, full: str | None
+    ) -> None:
+        """Read everything if `full` gives a reason."""
+        self._engine = engine
+        self.full = full
+        self.why = full or "what changed since the last run"
+        self.checkpoint = None if full else row.checkpoint
+        self.key = row.key
+        self.part_id = row.key.id
+        self.number = row.pass_number
+        self.source = partition.key
+        """The text that entities of the partition carry as `mlcat.source`."""
+        self._identity = partition.identity
+        self.finished: tuple[Mapping[str, Any], bool] | None = None
+        self.current_at_ms = row.passed_at_ms
+        self.tests = row.tests
+        self._began_at_ms = time.time_ns() // 1_000_000
+
+    @property
+    def entity_types(self) -> Sequence[str]:
+        """The types of the entities that are made of its records."""
+        return sorted(set(map(entity_type_of, self._identity.values())))
+
+    @property
+    def is_complete(self) -> bool:
+        """True if this pass listed every record of the partition."""
+        return self.finished is not None and self.finished[1]
+
+    def fingerprints(self, kind: str) -> Mapping[str, str]:
+        """Return the fingerprints of records of a kind that have one."""
+        return self._column(kind, "fingerprint")
+
+    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
+        """Return the joined fingerprints of records of a kind that have one."""
+        return self._column(kind, "joined_fingerprint")
+
+    def dirty(self, kind: str) -> Sequence[str]:
+        """Return the records of a kind that could not be mapped, or that the catalog refused."""
+        return list(self._column(kind, "reason"))
+
+    def _column(self, kind: str, name: str) -> Mapping[str, str]:
+        with translate_errors(self._engine.url):
+            return column_of(self._engine, self.part_id, kind, name)
+
+    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
+        """Keep for `commit` that the partition is read."""
+        self.finished = (checkpoint, complete)
+
+    def commit(self, engine: Engine) -> None:
+        """Save the checkpoint: everything that was read is acknowledged."""
+        if self.finished is not None:
+            full = self.full is not None and self.is_complete
+            save_checkpoint(engine, self.key, self.finished[0], self._began_at_ms, full=full)
+            self.finished = None
+            self.current_at_ms = self._began_at_ms
+
+    def save_tests(self, engine: Engine, digest: str) -> None:
+        """Keep that the client evaluated the metadata tests of `digest` on all of its entities."""
+        if self.tests != digest:
+            with write_transaction(engine) as connection:
+                _update(connection, self.key, {"tests": digest})
+            self.tests = digest
+
+    def reopen(self, engine: Engine) -> None:
+        """Keep nothing of this pass if it came to its end: the next one has to read everything."""
+        if self.finished is not None:
+            with write_transaction(engine) as connection:
+                _update(connection, self.key, {"full_at_ms": None})
+            self.finished = None

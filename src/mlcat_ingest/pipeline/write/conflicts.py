@@ -1,0 +1,257 @@
+"""Write conflicts: optimistic locking by version, and lost updates restored where it is missing.
+
+A write names the version that it was merged with. If a server does not check that version, the
+entity is read after the write, and what it went over is taken from the version history.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
+from mlcat_ingest.errors import AspectChangedError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.proposal import (
+    IF_VERSION_MATCH,
+    NO_SUCH_VERSION,
+    Aspect,
+    Entity,
+    Proposal,
+)
+from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, propose, with_applied_of
+from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
+from mlcat_ingest.pipeline.report.tally import Tally
+
+
+def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
+    """Return what the catalog holds of every aspect that merging `entities` looks at.
+
+    Cost: one request for a batch of entities of a type.
+    """
+    by_type: dict[str, list[Entity]] = {}
+    for one in entities:
+        by_type.setdefault(entity_type_of(one.urn), []).append(one)
+    stored: dict[str, StoredEntity] = {}
+    for entity_type, some in by_type.items():
+        urns = [one.urn for one in some]
+        stored.update(sink.read_many(urns, _aspects_to_read(entity_type, some)))
+    return stored
+
+
+def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
+    names = {name for one in entities for name in one.aspects}
+    main = properties_aspect(entity_type)
+    if main is not None:
+        names.add(main)
+    if main is None or any(one.only_if_absent for one in entities):
+        # Whether an entity is there at all shows in the aspect that every entity has.
+        names.add(key_aspect_name(entity_type))
+    return sorted(names)
+
+
+MAX_VERSIONS: Final = 20
+"""Most versions of one aspect that are read to find out what a write of ours went over: as many as
+a DataHub server keeps."""
+
+
+_Enforcement = Literal["checked", "ignored", "none"]
+"""Versions that a write names are checked, or not; or the sink holds nothing and has none."""
+
+
+class ConflictGuard:
+    """Guards writes against conflicts: optimistic locking, or a look at the versions afterwards.
+
+    The first real write of a run shows if the catalog checks conditions. Safe for several threads.
+    """
+
+    def __init__(self, sink: Catalog, merge: Merge, tally: Tally) -> None:
+        """Ask `sink` with the first write, if it holds anything that a version could be of."""
+        self._sink = sink
+        self._merge = merge
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._enforcement: _Enforcement | None = None
+
+    def learn(self, batch: Sequence[MergedEntity]) -> None:
+        """Find out whether versions are checked, if that is not known yet, with a proposal of ours.
+
+        Refused: they are, and it is sent again rightly with all the others. Accepted: it is
+        written, and they are not.
+
+        Cost: one request in a run, and a read where it is accepted; the other workers wait.
+        """
+        with self._lock:
+            if self._enforcement is None and not self._sink.keeps:
+                self._enforcement = "none"
+            probe = _probe(batch) if self._enforcement is None else None
+            if probe is None:
+                return
+            refused = self._sink.write([probe])
+            if not refused and self._stores(probe):
+                self._enforcement = "ignored"
+            elif refused and isinstance(refused[0], AspectChangedError):
+                self._enforcement = "checked"
+            # Refused for what it says, or dropped by a server that does not know it: the next
+            # batch tells.
+
+    def _stores(self, probe: Proposal) -> bool:
+        urn, name = probe.entity_urn, probe.aspect_name
+        return name in self._sink.read_many([urn], [name]).get(urn, ())
+
+    def with_conditions(self, proposals: Sequence[Proposal]) -> Sequence[Proposal]:
+        """Return `proposals`, without their conditions where these are known not to be checked.
+
+        Some services make something else of a condition that they do not know.
+        """
+        if self._enforcement not in {"ignored", "none"}:
+            return proposals
+        return [one if one.headers is None else replace(one, headers=None) for one in proposals]
+
+    def lost_updates(self, arrived: Sequence[MergedEntity]) -> list[MergedEntity]:
+        """Return those of `arrived` that lost updates of others: merged anew, to be written again.
+
+        If versions are not checked, each write should have made the one after the version that was
+        read. If there are more, somebody wrote at the same time; an update that a write of ours
+        went over comes from the version history, and is restored. An entity that was hidden because
+        nothing of others was on it is shown again if something is by now: a condition on what we
+        write does not hold for an aspect that we do not write.
+
+        Cost: where versions are not checked, one read an entity type, and one for each version
+        that somebody else made; elsewhere one read an entity type of which some were hidden.
+        """
+        if self._enforcement == "none":
+            return []
+        ignored = self._enforcement == "ignored"
+        if not ignored:
+            self._tally.count(
+                unverified=sum(any(p.headers is None for p in one.proposals) for one in arrived)
+            )
+        to_read = [one for one in arrived if ignored or _hidden_as_unused(one)]
+        stored = read_stored(self._sink, [one.entity for one in to_read])
+        retries = []
+        for one in to_read:
+            now = stored.get(one.urn, {})
+            restored = self._restore(one, now) if ignored else None
+            status = self._unhide(one, {**now, **(restored or {})})
+            if restored is not None or status is not None:
+                merged = self._merge_again(one, now, restored or {})
+                retries.append(merged if status is None else _with_status(merged, status))
+        self._tally.count(conflicts=len(retries))
+        return [one for one in retries if one.proposals]
+
+    def _unhide(self, one: MergedEntity, now: StoredEntity) -> Proposal | None:
+        """Return the status that unhides an entity; None if nothing of others is on it."""
+        status = now.get(STATUS)
+        if not _hidden_as_unused(one) or status is None:
+            return None
+        visible = {name: aspect for name, aspect in now.items() if name != STATUS}
+        if self._merge(one.entity, with_applied_of(one, visible)).outcome == "removed":
+            return None
+        # Without a condition: refused, it would be merged again, and has no base any more.
+        return Proposal(one.urn, STATUS, {**status.value, "removed": False})
+
+    def _restore(self, one: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAspect] | None:
+        """Return aspects with the lost updates of others; None where only we have written."""
+        restored: dict[str, StoredAspect] = {}
+        first = _read_first(one)
+        alone = verified = True
+        for proposal in one.proposals:
+            name = proposal.aspect_name
+            before, after = one.stored.get(name), now.get(name)
+            read, held = _number(before), _number(after)
+            if read is None or held is None:
+                verified = False
+            elif after is not None and held > read + 1:
+                alone = False
+                between = self._between(proposal, read + 1, held)
+                verified &= len(between) == held - read - 1
+                theirs = _of_others(proposal, [*between, after.value])
+                if theirs:
+                    ancestor = first[name].value if name in first else {}
+                    value = rebase_aspect(name, ancestor, theirs, after.value)
+                    restored[name] = StoredAspect(value, after.version)
+        self._tally.count(unverified=not verified)
+        return None if alone else restored
+
+    def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
+        """Return the versions from `first` to before `last`, without those before one not kept."""
+        values: list[Aspect] = []
+        for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
+            value = self._sink.get_aspect(proposal.entity_urn, proposal.aspect_name, number)
+            if value is None:
+                break
+            values.append(value)
+        return values[::-1]
+
+    def _merge_again(
+        self, one: MergedEntity, now: StoredEntity, restored: Mapping[str, StoredAspect]
+    ) -> MergedEntity:
+        merged = self._merge(one.entity, with_applied_of(one, {**now, **restored}))
+        merged_names = {proposal.aspect_name for proposal in merged.proposals}
+        lost = [
+            propose(one.urn, name, now.get(name), aspect.value)
+            for name, aspect in restored.items()
+            if name not in merged_names and not same_json(aspect.value, now[name].value)
+        ]
+        # A patch is one of what is stored, where nothing is restored yet.
+        proposals = [
+            propose(one.urn, each.aspect_name, now.get(each.aspect_name), each.aspect)
+            if each.change_type == "PATCH"
+            else each
+            for each in merged.proposals
+        ]
+        return replace(
+            merged,
+            outcome=one.outcome,
+            proposals=(*lost, *proposals),
+            read_first=_read_first(one),
+            overwritten=now,
+        )
+
+
+def _probe(batch: Sequence[MergedEntity]) -> Proposal | None:
+    """Return a proposal of `batch` under a condition that cannot hold, None where none will do."""
+    # Best one that is all there is to write of its entity: the base should not come later.
+    for one in sorted(batch, key=lambda one: len(one.proposals)):
+        first = one.proposals[0]
+        if first.headers and first.change_type != "DELETE":
+            return replace(first, headers={IF_VERSION_MATCH: NO_SUCH_VERSION})
+    return None
+
+
+def _hidden_as_unused(one: MergedEntity) -> bool:
+    return one.outcome == "removed" and not one.is_removed
+
+
+def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
+    return replace(merged, outcome="updated", proposals=(status, *merged.proposals))
+
+
+def _number(stored: StoredAspect | None) -> int | None:
+    """Return the version of a stored aspect as a number, 0 for none, None for an unknown one."""
+    if stored is None:
+        return 0
+    return int(stored.version) if stored.version and stored.version.isdecimal() else None
+
+
+def _read_first(one: MergedEntity) -> StoredEntity:
+    return one.stored if one.read_first is None else one.read_first
+
+
+def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:
+    """Return those of `versions` that are not the one we wrote, without what is computed.
+
+    The service may store another text than it was sent; then ours counts as the last.
+    """
+    name = proposal.aspect_name
+    ours = without_computed(name, proposal.aspect)
+    others = [
+        one
+        for one in (without_computed(name, each) for each in versions)
+        if not same_json(one, ours)
+    ]
+    return others if len(others) < len(versions) else others[:-1]

@@ -1,0 +1,94 @@
+"""The merge stage: read the stored entities, merge, and pass on those that changed."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.errors import LimitError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
+from mlcat_ingest.pipeline.flow.queues import InFlight
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.write.batches import BatchWriter
+from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.recipe.model import LimitsSpec
+
+
+class NewEntityLimit:
+    """The limit on entities that a run creates in the catalog."""
+
+    def __init__(self, limits: LimitsSpec) -> None:
+        """Let as many through as `limits` allows."""
+        self._limit = limits.max_new_entities
+        self._admitted = 0
+        self._lock = threading.Lock()
+
+    def admit(self, count: int) -> None:
+        """Return if `count` more may be created.
+
+        Raises:
+            LimitError: they would pass the limit; none of them counts as admitted.
+        """
+        with self._lock:
+            if self._admitted + count > self._limit:
+                raise LimitError(
+                    f"more than {self._limit:,} entities would be new to the catalog; "
+                    "nothing beyond that was written",
+                    hint="raise limits.max_new_entities, or read less of the source",
+                )
+            self._admitted += count
+
+
+class Merger:
+    """Reads what the catalog holds of a chunk, merges, and passes on what changed."""
+
+    def __init__(
+        self,
+        sink: Catalog,
+        writer: BatchWriter,
+        in_flight: InFlight,
+        evaluator: Evaluator,
+        tracker: Tracker,
+        limit: NewEntityLimit,
+        tally: Tally,
+        merge: Merge,
+        defer: Callable[[Sequence[MergedEntity]], tuple[Sequence[MergedEntity], Sequence[str]]],
+    ) -> None:
+        """Read from `sink`, merge by `merge`, and hand changed entities to `writer`.
+
+        `defer` parts merged entities into those to write, and the URNs of deferred removals.
+        """
+        self._sink = sink
+        self._writer = writer
+        self._evaluator = evaluator
+        self._tracker = tracker
+        self._in_flight = in_flight
+        self._limit = limit
+        self._tally = tally
+        self._merge_one = merge
+        self._defer = defer
+
+    def merge(self, entity_type: str, entities: Mapping[str, Entity]) -> None:
+        """Merge `entities` of one type, by URN, with what is stored.
+
+        Raises:
+            LimitError: too many of them are new to the catalog.
+
+        Cost: one read request, and the write and evaluation requests that it fills.
+        """
+        stored = read_stored(self._sink, entities.values())
+        every = [self._merge_one(one, stored.get(urn)) for urn, one in entities.items()]
+        merged, deferred = self._defer(every)
+        self._in_flight.release(deferred)
+        changed = [one for one in merged if one.proposals]
+        self._limit.admit(sum(one.outcome == "created" for one in changed))
+        self._tally.entities_merged(entity_type, merged)
+        unchanged = [one.urn for one in merged if not one.proposals]
+        self._tracker.acknowledge(unchanged, {})
+        self._in_flight.release(unchanged)
+        self._writer.add(changed)
+        self._evaluator.add_unchanged(
+            [one.urn for one in merged if not one.proposals and not one.is_removed]
+        )

@@ -1,0 +1,161 @@
+"""Rules of a recipe: enrichment of matching entities, and the merge policy of each field."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    model_validator,
+)
+
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.shapes import fields
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.values import (
+    DomainRef,
+    OwnerRef,
+    OwnerType,
+    Pattern,
+    PropertyRef,
+    TagRef,
+    TermRef,
+)
+
+_ADDITIONS = ("add_tags", "add_terms", "set_domain", "add_owners", "structured_properties")
+
+EntityType = Literal["mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey"]
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str | int | float) else value
+
+
+def _owner(value: Any) -> Any:
+    return {"owner": value} if isinstance(value, str) else value
+
+
+class Match(RecipeModel):
+    """The condition of a rule: an entity has to fulfil all of it; an empty one matches all.
+
+    A pattern matches from the start of the text, case-sensitively; end it with `$` for all of it.
+    """
+
+    entity: Annotated[tuple[EntityType, ...], BeforeValidator(_as_list)] = ()
+    """Entity types, one or a list."""
+
+    name: Pattern | None = None
+    """A regular expression for the name that people see, else the name in the URN."""
+
+    urn: Pattern | None = None
+    """A regular expression for the URN."""
+
+    properties: dict[PublicStr, Pattern] = Field(default_factory=dict)
+    """Regular expressions for custom properties, by key, such as `team: growth` for that tag. An
+    entity without the property does not match."""
+
+
+class OwnerRule(RecipeModel):
+    """An owner to add."""
+
+    owner: OwnerRef
+    """The name of a user, or the URN of a user or a group."""
+
+    type: OwnerType = "TECHNICAL_OWNER"
+    """Kind of ownership."""
+
+
+class EnrichRule(RecipeModel):
+    """An enrichment: additions to the entities that match, beside the entries of others.
+
+    They are removed together with the rule. An addition that an entity's type cannot have is the
+    note `rule_does_not_fit` in the report.
+    """
+
+    key_hints: ClassVar[Mapping[str, str]] = {
+        "remove_tags": "is not offered: rules add, and the merge removes what a rule stops adding",
+        "add_domain": "is called `set_domain`",
+        "type": "is a list of rules here, without types; see `add_tags`, `add_owners`, ...",
+    }
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": [name]} for name in _ADDITIONS]}
+    )
+
+    match: Match = Match()
+    """The condition that an entity has to fulfil."""
+
+    add_tags: Annotated[tuple[TagRef, ...], BeforeValidator(_as_list)] = ()
+    """Tags, by name or URN; made where the catalog lacks them."""
+
+    add_terms: Annotated[tuple[TermRef, ...], BeforeValidator(_as_list)] = ()
+    """Glossary terms, by id or URN."""
+
+    set_domain: DomainRef | None = None
+    """A domain, by id or URN; where people chose one, theirs stays first and this one follows."""
+
+    add_owners: tuple[Annotated[OwnerRule, BeforeValidator(_owner)], ...] = ()
+    """Owners: names of users, URNs, or `{owner: …, type: …}`."""
+
+    structured_properties: dict[
+        PropertyRef,
+        Annotated[tuple[StrictFloat | str, ...], Field(min_length=1), BeforeValidator(_as_list)],
+    ] = Field(default_factory=dict)
+    """Values of structured properties, texts and numbers, by the property's qualified name or URN.
+    Of several rules that match, the last one says the values of a property."""
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if not any(getattr(self, name) for name in _ADDITIONS):
+            raise ValueError(f"adds nothing; give it one of {', '.join(_ADDITIONS)}")
+        return self
+
+
+Policy: TypeAlias = Literal["three_way", "union", "ours"]
+"""How a field is merged.
+
+`three_way`: what others wrote stays, what the source dropped goes. `union`: everything stays.
+`ours`: the source alone decides.
+"""
+
+_FORM: Final = "has to be <aspect>.<field>, for example ownership.owners"
+
+
+def _known_field(place: str) -> str:
+    aspect, _, field = place.partition(".")
+    if not field:
+        raise ValueError(_FORM)
+    spec = ASPECTS.get(aspect)
+    if spec is None:
+        raise ValueError(f"names no aspect that is known{_suggestion(aspect, ASPECTS)}; it {_FORM}")
+    if spec.type is not None and field not in fields(spec.type):
+        known = fields(spec.type)
+        raise ValueError(f"names no field of {aspect}{_suggestion(field, known)}")
+    takes_no_policy = aspect == STATUS or spec.timeseries or aspect.endswith("Key")
+    if takes_no_policy or field in spec.computed | spec.unowned:
+        raise ValueError("names a field that is not merged, so no policy applies to it; delete it")
+    return place
+
+
+def _suggestion(name: str, known: Mapping[str, object]) -> str:
+    # The whole of what is written here is kept out of messages, so the nearest name stands alone.
+    nearest = get_close_matches(name, known, n=1)
+    return f"; did you mean `{nearest[0]}`?" if nearest else ""
+
+
+FieldName: TypeAlias = Annotated[PublicStr, AfterValidator(_known_field)]
+"""A field of an aspect, `<aspect>.<field>`."""
+
+
+def by_aspect(policies: Mapping[str, Policy]) -> dict[str, dict[str, Policy]]:
+    """Return `policies` by aspect, then field."""
+    found: dict[str, dict[str, Policy]] = {}
+    for place, policy in policies.items():
+        aspect, _, field = place.partition(".")
+        found.setdefault(aspect, {})[field] = policy
+    return found

@@ -1,0 +1,322 @@
+"""A registry file in an object store: S3 by boto3 (extra `aws`), others by fsspec.
+
+The extras `gcs` and `azure` bring the back ends of fsspec for Google and Azure.
+"""
+
+import os
+import sys
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    RateLimitedError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.recipe.secrets import mask
+from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.transport.file import FileRegistry, too_large
+
+_CONNECT_TIMEOUT_S: Final = 10
+
+# Codes of S3's errors; a HEAD or a service in its place gives the bare status.
+_NO_SUCH_OBJECT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
+_ELSEWHERE: Final = frozenset(
+    {"PermanentRedirect", "301", "307", "AuthorizationHeaderMalformed", "IllegalLocationConstraint"}
+)
+_FORBIDDEN: Final = frozenset({"AccessDenied", "AllAccessDisabled", "AccountProblem", "403"})
+_REFUSED: Final = frozenset(
+    {
+        *("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
+        *("TokenRefreshRequired", "RequestTimeTooSkewed", "401"),
+    }
+)
+_BROKEN_BODY: Final = frozenset({"IncompleteReadError", "ResponseStreamingError"})
+_BUSY: Final = frozenset({"SlowDown", "Throttling", "RequestLimitExceeded", "429"})
+
+
+class S3Object(FileRegistry):
+    """Reads one object of S3, or of a service that speaks S3, as of one moment."""
+
+    def __init__(self, address: str, config: FeastConfig) -> None:
+        """Keep the address; S3 is contacted by `fetch`.
+
+        Raises:
+            RecipeError: the address names no object.
+        """
+        parts = urlsplit(address)
+        self._bucket, self._key = parts.netloc, unquote(parts.path.lstrip("/"))
+        self.shown = f"s3://{self._bucket}/{self._key}"
+        if not self._bucket or not self._key or self._key.endswith("/"):
+            raise RecipeError(
+                f"feast: {self.shown} names no object", hint="write s3://bucket/folder/registry.db"
+            )
+        self._config = config
+        self._endpoint = config.s3.endpoint_url or os.environ.get("FEAST_S3_ENDPOINT_URL") or None
+        self._client: Any = None
+
+    def server_id(self) -> str:
+        """Return service, bucket and key."""
+        host = urlsplit(self._endpoint).netloc.rpartition("@")[2] if self._endpoint else "s3"
+        return f"{host}/{self._bucket}/{self._key}"
+
+    def fetch(self) -> bytes:
+        """Return the object's content.
+
+        Raises:
+            MissingExtraError: boto3 is not installed.
+        """
+        require_extra("aws", "a registry in S3")
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        for left in range(self._config.retries, -1, -1):
+            try:
+                return self._content()
+            except ClientError as error:
+                raise self._refusal(error.response) from None
+            except BotoCoreError as error:
+                failure = self._failure(error)
+                # boto3 tries a request again, but not a body that breaks off.
+                if not left or type(error).__name__ not in _BROKEN_BODY:
+                    raise failure from None
+        raise AssertionError
+
+    def _content(self) -> bytes:
+        self.requests += 1
+        answer = self._s3().get_object(Bucket=self._bucket, Key=self._key)
+        body, size, limit = answer["Body"], answer["ContentLength"], self._config.max_bytes
+        with body:
+            if size > limit:
+                raise too_large(self.shown, size, limit)
+            content: bytes = body.read()
+        return content
+
+    def _s3(self) -> Any:
+        if self._client is None:
+            from boto3.session import Session
+            from botocore.config import Config
+
+            options, config = self._config.s3, self._config
+            session = Session(profile_name=options.profile, region_name=options.region)
+            settings = Config(
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                read_timeout=config.timeout_s,
+                retries={"total_max_attempts": config.retries + 1, "mode": "standard"},
+            )
+            self._client = session.client("s3", endpoint_url=self._endpoint, config=settings)
+        return self._client
+
+    def _refusal(self, response: Any) -> MlcatError:
+        """Return the error that stands for an answer of S3."""
+        code = str(response.get("Error", {}).get("Code", ""))
+        answer = f"S3 answers {code or 'nothing'} for {self.shown}"
+        if code == "NoSuchBucket":
+            return RecipeError(f"{answer}: there is no such bucket", hint="is its name right?")
+        if code in _NO_SUCH_OBJECT:
+            return RecipeError(
+                f"{answer}: there is no such object", hint="has `feast apply` been run there?"
+            )
+        if code in _ELSEWHERE:
+            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+            region = headers.get("x-amz-bucket-region") or ""
+            message = f"{answer}: the bucket is in another region {region}".rstrip()
+            return RecipeError(message, hint="set `s3.region`")
+        if code in _FORBIDDEN:
+            return NotAuthorizedError(
+                f"{answer}: it may not be read",
+                hint="s3:GetObject on it is needed; without s3:ListBucket, a missing object is "
+                "forbidden, too",
+            )
+        if code in _REFUSED:
+            return AuthenticationError(
+                f"{answer}: the credentials are refused",
+                hint="boto3 takes them from the environment, from profiles or from the machine",
+            )
+        if code in _BUSY:
+            return RateLimitedError(f"{answer}: it asks for fewer requests", hint="try again later")
+        return SourceUnavailableError(answer, hint="is it S3, and is it well?")
+
+    def _failure(self, error: Exception) -> MlcatError:
+        """Return the error that stands for one of boto3's own, by its name."""
+        match type(error).__name__:
+            case "NoCredentialsError" | "PartialCredentialsError" | "TokenRetrievalError":
+                return AuthenticationError(
+                    f"there are no AWS credentials for {self.shown}",
+                    hint="boto3 looks in the environment, in `s3.profile` and on the machine",
+                )
+            case "ProfileNotFound":
+                return RecipeError(
+                    f"there is no AWS profile {self._config.s3.profile!r}", hint="see `s3.profile`"
+                )
+            case "ParamValidationError" | "InvalidRegionError" | "UnknownRegionError":
+                return RecipeError(
+                    f"{self.shown} cannot be asked for: no bucket or region has such a name"
+                )
+            case name:
+                where = self._endpoint or "S3"
+                return SourceUnavailableError(
+                    f"S3 does not answer for {self.shown}: {name}",
+                    hint=f"can {where} be reached from here? see `s3.endpoint_url`",
+                )
+
+    def close(self) -> None:
+        """Close the connections; safe to call twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+_EXTRAS: Final = {
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("az", "abfs", "abfss", "wasb", "wasbs"), "azure"),
+}
+_CREDENTIALS: Final = frozenset(
+    {"account_key", "anon", "client_secret", "connection_string", "credential", "sas_token"}
+)
+_DETAIL_CHARS: Final = 200
+
+# Names that back ends give to the ETag of an object, or else to the time of its last change.
+_VERSIONS: Final = ("etag", "ETag", "md5Hash", "generation", "last_modified", "mtime", "modified")
+
+# Each back end has errors of its own, which have no base in common.
+_FOREIGN_ERRORS: Final = (
+    ("aiohttp", "ClientError"),
+    ("azure.core.exceptions", "AzureError"),
+    ("gcsfs.retry", "HttpError"),
+    ("google.auth.exceptions", "GoogleAuthError"),
+)
+
+
+class StoredObject(FileRegistry):
+    """Reads one object by fsspec."""
+
+    def __init__(self, address: str, config: FeastConfig) -> None:
+        """Keep address and options; the store is contacted by `fetch`."""
+        options = {
+            name: secret.get_secret_value() for name, secret in config.storage_options.items()
+        }
+        self._url, self._options = _in_fsspec(address, options)
+        self._protocol = self._url.partition("://")[0].lower()
+        self.shown = address.partition("?")[0]
+        self._max_bytes = config.max_bytes
+
+    def server_id(self) -> str:
+        """Return protocol, account and path."""
+        account = str(self._options.get("account_name", ""))
+        path = self._url.partition("://")[2]
+        return "/".join(part for part in (self._protocol, account, path) if part)
+
+    def fetch(self) -> bytes:
+        """Return the object's content.
+
+        Raises:
+            MissingExtraError: the back end for such stores is not installed.
+        """
+        system = self._file_system()
+        self.requests += 1
+        try:
+            before = system.info(self._url)
+            size = before.get("size")
+            if size is not None and size > self._max_bytes:
+                raise too_large(self.shown, size, self._max_bytes)
+            content: bytes = system.cat_file(self._url)
+            system.invalidate_cache()
+            after = system.info(self._url)
+        except _errors() as error:
+            raise self._failure(error) from None
+        if len(content) > self._max_bytes:
+            raise too_large(self.shown, len(content), self._max_bytes)
+        if size is not None and len(content) < size:
+            raise SourceUnavailableError(
+                f"{self.shown} breaks off after {len(content):,} of {size:,} bytes",
+                hint="is it being written? try again",
+            )
+        if _version(before) != _version(after):
+            raise SourceUnavailableError(
+                f"{self.shown} changed while it was fetched",
+                hint="is it being written? try again",
+            )
+        return content
+
+    def _file_system(self) -> Any:
+        if self._protocol in _EXTRAS:
+            require_extra(_EXTRAS[self._protocol], f"a registry at {self._protocol}://")
+        try:
+            from fsspec import filesystem
+
+            # Instances are shared otherwise, with what they remember of listings.
+            return filesystem(self._protocol, skip_instance_cache=True, **self._options)
+        except ImportError as error:
+            raise RecipeError(
+                f"feast: {self.shown} needs a package that is not installed", hint=_text_of(error)
+            ) from error
+        except ValueError as error:
+            raise RecipeError(
+                f"feast: {self.shown} cannot be opened: {_text_of(error)}",
+                hint="see `storage_options`, and `registry` for the kinds of addresses",
+            ) from None
+        except _errors() as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: Exception) -> MlcatError:
+        name, text = type(error).__name__, _text_of(error)
+        status = getattr(error, "status_code", None) or getattr(error, "code", None)
+        if isinstance(error, FileNotFoundError):
+            return RecipeError(
+                f"there is no registry {self.shown}",
+                hint="are bucket and path right, and has `feast apply` been run there?",
+            )
+        # gcsfs makes a plain OSError of it.
+        if isinstance(error, PermissionError) or str(status) == "403" or "Forbidden" in text:
+            return NotAuthorizedError(
+                f"the registry {self.shown} may not be read: {text}",
+                hint="permission to read the object is enough",
+            )
+        if str(status) == "401" or "Auth" in name or "Credential" in name:
+            return AuthenticationError(
+                f"the credentials for {self.shown} are refused: {name}",
+                hint="give `storage_options`, or what the store's own tools look for",
+            )
+        return SourceUnavailableError(
+            f"the registry {self.shown} cannot be fetched: {name}: {text}",
+            hint="can the store be reached from here, and are `storage_options` right?",
+        )
+
+
+def _version(info: dict[str, Any]) -> tuple[object, ...]:
+    """Return the version of an object's content, as far as the store tells it."""
+    return tuple(info.get(name) for name in ("size", *_VERSIONS))
+
+
+def _in_fsspec(address: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the address and options that fsspec takes; Feast's own for Azure is an https one."""
+    parts = urlsplit(address.partition("?")[0])
+    scheme, account = parts.scheme.lower(), parts.netloc.partition(".")[0]
+    if scheme in {"http", "https"}:
+        return f"az:/{parts.path}", _signed_in({"account_name": account, **options})
+    if scheme in {"wasb", "wasbs"}:
+        container, _, host = parts.netloc.partition("@")
+        account = host.partition(".")[0]
+        url = f"abfs://{container}{parts.path}"
+        return url, _signed_in({"account_name": account, **options} if account else options)
+    url = f"{scheme}://{parts.netloc}{parts.path}"
+    return url, _signed_in(options) if _EXTRAS.get(scheme) == "azure" else options
+
+
+def _signed_in(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options by which Azure signs in as the machine's identity, and not anonymously."""
+    return options if _CREDENTIALS & options.keys() else {**options, "anon": False}
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return the classes of errors that the loaded back ends may raise."""
+    loaded = ((sys.modules.get(module), name) for module, name in _FOREIGN_ERRORS)
+    return (OSError, *(getattr(module, name) for module, name in loaded if module is not None))
+
+
+def _text_of(error: Exception) -> str:
+    return mask(" ".join(str(error).split()))[:_DETAIL_CHARS]

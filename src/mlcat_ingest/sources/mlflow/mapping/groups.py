@@ -1,0 +1,344 @@
+"""Maps experiments and registered models to mlModelGroups, and each version to an mlModel."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from mlcat_ingest.core.text import whole_characters
+from mlcat_ingest.errors import InvalidUrnError, RecordError
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.urn import build, entity_type_of, raw_parts, tag
+from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
+from mlcat_ingest.sources.mlflow.mapping.metrics import (
+    hyper_params,
+    model_metrics,
+    training_metrics,
+)
+from mlcat_ingest.sources.mlflow.mapping.properties import (
+    NO_TAGS,
+    PropertiesBuilder,
+    common_properties,
+    first_aspects,
+    tag_entity,
+)
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json, fit_size
+from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedExperiment,
+    JoinedRegisteredModel,
+    JoinedVersion,
+    WorkspaceScope,
+)
+from mlcat_ingest.sources.mlflow.values.records import (
+    NOTE_TAG,
+    OWNER_TAGS,
+    ModelVersion,
+    OwnKey,
+    aliases_of,
+    number_of,
+)
+
+_SORT_DIGITS: Final = 10
+_NO_STAGE: Final = frozenset({"", "none"})
+
+_MAPPED_TAGS: Final = frozenset({NOTE_TAG})
+
+NO_VERSION: Final[Aspect] = {
+    "versionSet": None,
+    "version": None,
+    "sortId": None,
+    "versioningScheme": None,
+    "aliases": [],
+    "comment": None,
+    "sourceCreatedTimestamp": None,
+}
+"""The `versionProperties` of a run's model, which is no version. An earlier mapping made it one,
+and would keep the number of the version from that version's own model.
+"""
+
+
+def names_of(versions: Iterable[ModelVersion]) -> list[str]:
+    """Return `<name>:<version>` of each version, by name and then by number."""
+    ordered = sorted(versions, key=lambda one: (one.name, number_of(one.version)))
+    return [f"{one.name}:{one.version}" for one in ordered]
+
+
+def version_set_urn(scope: WorkspaceScope, name: str) -> str:
+    """Return the URN of the set of all versions of a registered model.
+
+    Source: `_get_version_set_urn` of DataHub's own mlflow source, where its entities are shared.
+    """
+    naming = scope.naming
+    if naming.shared and naming.workspace is None:
+        facts = json.dumps({"name": name, "platform": naming.platform}, separators=(",", ":"))
+        guid = hashlib.md5(facts.encode(), usedforsecurity=False).hexdigest()
+        return build("versionSet", guid, "mlModel")
+    group = scope.registered_group(name).urn
+    return build("versionSet", hashlib.sha256(group.encode()).hexdigest()[:32], "mlModel")
+
+
+def map_version(record: JoinedVersion) -> list[Entity]:
+    """Return the model of a version, and the tags it refers to.
+
+    Parameters and metrics are those of its logged model, else of its run; where neither is known
+    they are left out.
+
+    Raises:
+        RecordError: the version has no name or number.
+    """
+    scope, version = record.scope, record.version
+    if not version.name or not version.version:
+        raise RecordError("a version without name or number", record_ref=f"version {version.name}")
+    fitter = Fitter(scope.limits)
+    name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
+    aspects = first_aspects(scope, removed=False)
+    user = scope.owners.urn(version.user_id)
+    aspects[OWNERSHIP] = scope.owners.ownership(user)
+    tags = TagCollector(scope, fitter)
+    tags.add(version.stage, aliases_of(version, record.registered))
+    aspects[GLOBAL_TAGS] = {"tags": tags.associations}
+    aspects[VERSION_PROPERTIES] = _version_properties(record, fitter)
+    custom = common_properties(scope, name, fitter)
+    _add_facts(custom, record)
+    _add_version_tags(custom, version)
+    properties = _properties(record, custom, user)
+    _set_training(properties, record, custom)
+    aspects[ML_MODEL_PROPERTIES] = fit_size(properties, fitter)
+    model = Entity(name.urn, aspects, notes=tuple(fitter.notes))
+    return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
+
+
+class TagCollector:
+    """Collects the tags of stages and, if asked for, of aliases."""
+
+    def __init__(self, scope: WorkspaceScope, fitter: Fitter) -> None:
+        """Start with no tags."""
+        self.associations: list[dict[str, str]] = []
+        self.entities: list[Entity] = []
+        self._scope = scope
+        self._fitter = fitter
+
+    def add(self, stage: str | None, aliases: list[str]) -> None:
+        """Add the tags of one version."""
+        if stage and stage.lower() not in _NO_STAGE:
+            name = f"mlflow_{stage.lower()}"
+            self._add(name, f"Stage {stage} of a version in MLflow's model registry")
+        if self._scope.options.alias_tags:
+            for alias in aliases:
+                self._add(f"mlflow_alias_{alias}", f"Alias {alias} in MLflow's model registry")
+
+    def _add(self, name: str, description: str) -> None:
+        name = self._fitter.name(name, "tag name")
+        try:
+            urn = tag(name)
+        except InvalidUrnError:
+            self._fitter.note("tag_left_out", name)
+            return
+        if all(association["tag"] != urn for association in self.associations):
+            self.associations.append({"tag": urn})
+            self.entities.append(tag_entity(name, whole_characters(description)))
+
+
+def _version_properties(record: JoinedVersion, fitter: Fitter) -> Aspect:
+    """Return the `versionProperties` aspect.
+
+    Source: `VersionProperties`; which version is the latest (`isLatest`, the version set's own
+    properties) is computed by the service.
+    """
+    scope, version = record.scope, record.version
+    number = fitter.text(version.version, "version")
+    actor = scope.owners.urn(version.user_id)
+    created = fitter.time_stamp(version.created_at_ms, "version's creation", actor)
+    return {
+        "versionSet": version_set_urn(scope, version.name),
+        "version": {"versionTag": number},
+        "sortId": number.zfill(_SORT_DIGITS),
+        "versioningScheme": "LEXICOGRAPHIC_STRING",
+        "aliases": [
+            {"versionTag": fitter.text(alias, "alias")}
+            for alias in aliases_of(version, record.registered)
+        ],
+        "comment": fitter.description(version.description, "comment"),
+        # The service wants to know by whom, too.
+        "sourceCreatedTimestamp": None if actor is None else created,
+    }
+
+
+def _add_facts(custom: PropertiesBuilder, record: JoinedVersion) -> None:
+    version, run_id = record.version, _run_id(record)
+    facts = {
+        OwnKey.REGISTERED_MODEL: version.name,
+        OwnKey.VERSION: version.version,
+        OwnKey.RUN_ID: run_id,
+        OwnKey.RUN_MODEL: _run_model(record.scope, run_id),
+        OwnKey.SOURCE: version.source,
+        OwnKey.MODEL_ID: version.model_id,
+        OwnKey.VERSION_STATUS: version.status,
+    }
+    for key, value in facts.items():
+        custom.set_own(key, value)
+    aliases = aliases_of(version, record.registered)
+    if aliases:
+        named = compact_json([f"{version.name}@{alias}" for alias in aliases])
+        custom.set_own(OwnKey.ALIASES, named)
+
+
+def _run_id(record: JoinedVersion) -> str | None:
+    if record.version.run_id:
+        return record.version.run_id
+    if record.run is not None:
+        return record.run.run_id
+    return None if record.model is None else record.model.source_run_id
+
+
+def _run_model(scope: WorkspaceScope, run_id: str | None) -> str | None:
+    """Return the URN of the model of the version's run, whether or not the run can be read."""
+    try:
+        return scope.naming.model(run_id).urn if run_id else None
+    except InvalidUrnError:
+        return None
+
+
+def _add_version_tags(custom: PropertiesBuilder, version: ModelVersion) -> None:
+    own = PropertiesBuilder(custom.fitter)
+    own.add_tags({f"version.{key}": value for key, value in version.tags.items()})
+    for key, value in own.values.items():
+        custom.add(key, value, "version.")
+
+
+def _properties(
+    record: JoinedVersion, custom: PropertiesBuilder, user: str | None
+) -> dict[str, Any]:
+    scope, version, fitter = record.scope, record.version, custom.fitter
+    result: dict[str, Any] = {
+        "customProperties": custom.values,
+        "name": fitter.text(f"{version.name}_{version.version}", "name"),
+        "version": {"versionTag": fitter.text(version.version, "version")},
+        "groups": [scope.registered_group(version.name).urn],
+    }
+    description = version.description or (
+        record.registered.description if record.registered else None
+    )
+    result["description"] = fitter.description(description)
+    created = fitter.time_stamp(version.created_at_ms, "creation time", user)
+    result["date"] = None if created is None else created["time"]
+    result["created"] = created
+    updated = version.last_updated_at_ms
+    result["lastModified"] = fitter.time_stamp(
+        version.created_at_ms if updated is None else updated, "last update"
+    )
+    result["externalUrl"] = scope.links.version(version.name, version.version)
+    return result
+
+
+def _set_training(result: dict[str, Any], record: JoinedVersion, custom: PropertiesBuilder) -> None:
+    """Put the parameters and metrics of the logged model; of the run where that one has none."""
+    model, run = record.model, record.run
+    if model is not None:
+        result["type"] = custom.fitter.optional(model.model_type, "type")
+    if model is not None and (model.params or run is None):
+        result["hyperParams"] = hyper_params(model.params, custom)
+    elif run is not None:
+        result["hyperParams"] = hyper_params(run.run.params, custom)
+    if model is not None and (model.metrics or run is None):
+        result["trainingMetrics"] = model_metrics(model, custom)
+    elif run is not None:
+        result["trainingMetrics"] = training_metrics(
+            run.run, run.models, custom, system_metrics=record.scope.options.system_metrics
+        )
+
+
+def map_experiment(record: JoinedExperiment) -> list[Entity]:
+    """Return the group that an experiment is.
+
+    Raises:
+        RecordError: the experiment has neither name nor id.
+    """
+    scope, experiment = record.scope, record.experiment
+    if not (experiment.name or experiment.experiment_id):
+        raise RecordError("an experiment without name and id", record_ref="experiment")
+    fitter = Fitter(scope.limits)
+    name = scope.experiment_group(experiment)
+    aspects = first_aspects(scope, removed=experiment.lifecycle_stage == "deleted")
+    named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)
+    owner = next(filter(None, named), None)
+    aspects[OWNERSHIP] = scope.owners.ownership(owner)
+    aspects[GLOBAL_TAGS] = NO_TAGS
+    custom = common_properties(scope, name, fitter)
+    stage = None if experiment.lifecycle_stage == "active" else experiment.lifecycle_stage
+    custom.set_own(OwnKey.EXPERIMENT_ID, experiment.experiment_id)
+    custom.set_own(OwnKey.ARTIFACT_LOCATION, experiment.artifact_location)
+    custom.set_own(OwnKey.LIFECYCLE_STAGE, stage)
+    custom.add_tags(experiment.tags, without=_MAPPED_TAGS)
+    properties = _group(custom, experiment.name or experiment.experiment_id)
+    properties["description"] = fitter.description(experiment.tags.get(NOTE_TAG))
+    _set_times(properties, experiment.created_at_ms, experiment.last_updated_at_ms, fitter, owner)
+    properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
+    aspects[ML_MODEL_GROUP_PROPERTIES] = fit_size(properties, fitter)
+    return [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
+
+
+def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
+    """Return the group that a registered model is, and the set of its versions.
+
+    The group's version is the newest by number, whatever its stage.
+
+    Raises:
+        RecordError: the registered model has no name.
+    """
+    scope, model = record.scope, record.model
+    if not model.name:
+        raise RecordError("a registered model without a name", record_ref="registered model")
+    fitter = Fitter(scope.limits)
+    name = scope.registered_group(model.name)
+    custom = common_properties(scope, name, fitter)
+    custom.set_own(OwnKey.REGISTERED_MODEL, model.name)
+    if model.aliases:
+        custom.set_own(OwnKey.ALIASES, compact_json(dict(sorted(model.aliases.items()))))
+    newest = max(record.versions, key=number_of, default=None)
+    if newest is not None:
+        newest = fitter.text(newest, "version")
+        custom.set_own(OwnKey.LATEST_VERSION, newest)
+    custom.add_tags(model.tags)
+    properties = _group(custom, model.name)
+    properties["description"] = fitter.description(model.description)
+    _set_times(properties, model.created_at_ms, model.last_updated_at_ms, fitter)
+    properties["version"] = None if newest is None else {"versionTag": newest}
+    properties["externalUrl"] = scope.links.registered_model(model.name)
+    aspects = first_aspects(scope, removed=False)
+    # MLflow knows no owners and no catalog tags of it: what rules added goes when they go.
+    aspects[OWNERSHIP] = scope.owners.ownership(None)
+    aspects[GLOBAL_TAGS] = NO_TAGS
+    aspects[ML_MODEL_GROUP_PROPERTIES] = fit_size(properties, fitter)
+    entities = [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
+    if newest is not None:
+        entities.append(_version_set(version_set_urn(scope, model.name)))
+    return entities
+
+
+def _version_set(urn: str) -> Entity:
+    """Return the version set; its properties are the service's own to keep."""
+    guid, entity_type = raw_parts(urn)
+    key = {"id": guid, "entityType": entity_type}
+    return Entity(urn, {f"{entity_type_of(urn)}Key": key}, only_if_absent=True)
+
+
+def _group(custom: PropertiesBuilder, name: str) -> dict[str, Any]:
+    return {"customProperties": custom.values, "name": custom.fitter.text(name, "name")}
+
+
+def _set_times(
+    properties: dict[str, Any],
+    created_ms: int | None,
+    updated_ms: int | None,
+    fitter: Fitter,
+    actor: str | None = None,
+) -> None:
+    created = fitter.time_stamp(created_ms, "creation time", actor)
+    properties["createdAt"] = None if created is None else created["time"]
+    properties["created"] = created
+    updated = created_ms if updated_ms is None else updated_ms
+    properties["lastModified"] = fitter.time_stamp(updated, "last update")

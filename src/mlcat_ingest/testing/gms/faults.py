@@ -1,0 +1,141 @@
+"""Refusals and faults of GMS: statuses, bodies, forms of a validator's refusal, faults to come."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Final, Literal
+
+from starlette.responses import Response
+
+from mlcat_ingest.catalog.web.refusals import refusal
+from mlcat_ingest.testing.gms.profile import RefusalForm
+from mlcat_ingest.testing.gms.requests import SeenRequest, value_of
+
+COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed field."
+"""The sentence of VersionPropertiesValidator.java."""
+
+_ACTOR: Final = "urn:li:corpuser:datahub"
+_POSITION: Final = re.compile(r"(?:proposals)?\[(\d+)\]: (.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"EntityAspect:\((.*),(\w+)\) Exceptions: ", re.DOTALL)
+_LAST: Final = re.compile(
+    r"(?:msg=|PRECONDITION )((?:(?!msg=|PRECONDITION ).)*?)\)?\]\}$", re.DOTALL
+)
+
+
+def answer(
+    status: int, message: str, path: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a refusal in the shape of the family that `path` belongs to."""
+    refused = refusal(status, message, path, headers=headers)
+    return json_response(refused.body, status, refused.headers)
+
+
+def json_response(
+    body: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a response with a JSON body."""
+    return Response(json.dumps(body), status, headers, media_type="application/json")
+
+
+def forbidden(urns: Sequence[str], path: str) -> Response:
+    """Return the refusal of a whole request, which names the URNs. Source: AspectResource.java."""
+    named = ", ".join(f"HttpStatus: 403 Urn: {urn}" for urn in urns)
+    return answer(403, f"User {_ACTOR} is unauthorized to modify entity: {named}", path)
+
+
+def too_large(proposal: Mapping[str, Any], size: int, limit: int, path: str) -> Response:
+    """Return the refusal of an aspect that is too large. Source: AspectSizeExceededException."""
+    return answer(
+        400,
+        f"Size validation failed at PRE_DB_PATCH: {size} bytes exceeds threshold of {limit} bytes "
+        f"for urn={proposal.get('entityUrn')}, aspect={proposal.get('aspectName')}",
+        path,
+    )
+
+
+def validation(form: RefusalForm, proposal: Mapping[str, Any], sentence: str) -> str:
+    """Return the message of a validator's refusal of `proposal`, in one of the forms."""
+    urn, aspect = proposal.get("entityUrn"), proposal.get("aspectName")
+    head = f"ValidationExceptionCollection{{EntityAspect:({urn},{aspect}) Exceptions: ["
+    if form == "item":
+        item = (
+            f"ChangeItemImpl{{changeType={proposal.get('changeType', 'UPSERT')}, urn={urn}, "
+            f"aspectName='{aspect}', recordTemplate={_data_map(value_of(proposal))}, "
+            f"systemMetadata={_data_map(proposal.get('systemMetadata') or {})}}}"
+        )
+        return (
+            f"{head}AspectValidationException(item={item}, changeType=UPSERT, entityUrn={urn}, "
+            f"aspectName={aspect}, subType=VALIDATION, msg={sentence})]}}"
+        )
+    if form == "subtype":
+        kind = "PRECONDITION" if sentence.startswith("Expected version") else "VALIDATION"
+        exception = f"AspectValidationException(subType={kind}, msg={sentence})"
+        return f"Failed to validate MCP due to: {head}{exception}]}}"
+    if form == "precondition":
+        return f"{head}PRECONDITION {sentence}]}}"
+    return sentence
+
+
+def reword(form: RefusalForm, message: str, proposals: Sequence[Mapping[str, Any]]) -> str:
+    """Return the embedded catalog's refusal of one of `proposals` in another form."""
+    item, sentence = proposals[0], message
+    if (position := _POSITION.fullmatch(message)) is not None:
+        item, sentence = proposals[int(position[1])], position[2]
+    elif (named := _NAMED.search(message)) is not None:
+        key = (named[1], named[2])
+        item = next(p for p in proposals if (p.get("entityUrn"), p.get("aspectName")) == key)
+        sentence = found[1] if (found := _LAST.search(message)) is not None else message
+    place = f"{item.get('entityUrn')}: {item.get('aspectName')}: "
+    return validation(form, item, sentence.removeprefix(place))
+
+
+def _data_map(value: Any) -> str:
+    """Return a value as the server's records write themselves: `{name=x, tags=[a, b]}`."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}={_data_map(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_data_map, value)) + "]"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+Fault = Literal["unavailable", "limited", "versions"]
+
+
+@dataclass
+class Events:
+    """The faults to come, each for so many requests, and the requests so far, in order."""
+
+    unavailable_status: int
+    requests: list[SeenRequest] = field(default_factory=list)
+    retry_after_s: float = 0
+    _left: Counter[Fault] = field(default_factory=Counter)
+    _lock: Lock = field(default_factory=Lock)
+
+    def expect(self, fault: Fault, count: int) -> None:
+        """Let the next `count` requests that it concerns meet a fault."""
+        with self._lock:
+            self._left[fault] = count
+
+    def fault(self, request: SeenRequest) -> Response | None:
+        """Return the answer to a request that meets a fault, if it does."""
+        headers = {"Retry-After": f"{self.retry_after_s:g}"}
+        if request.path != "/config" and self._meets("limited"):
+            return answer(429, "Too many requests", request.path, headers)
+        if not request.is_write or not self._meets("unavailable"):
+            return None
+        if self.unavailable_status == 503:
+            message = "Database temporarily unavailable, please retry"
+            return answer(503, message, request.path, headers)
+        return answer(500, "Failed to add after 3 retries", request.path)
+
+    def refuses_versions(self) -> bool:
+        """Return whether a request that brings versions is refused for a computed field."""
+        return self._meets("versions")
+
+    def _meets(self, fault: Fault) -> bool:
+        with self._lock:
+            self._left[fault] -= 1
+            return self._left[fault] >= 0

@@ -1,0 +1,351 @@
+"""A plan, or dry run: what a run would write, found by the run's own stages and kept in a file.
+
+Nothing is written to the catalog; the temporary file is gone with the process.
+"""
+
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from mlcat_ingest.client.base import Catalog, Searches, StoredAspect, StoredEntity
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.resources import Closing
+from mlcat_ingest.errors import AspectRejectedError, CodecError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.report.labels import label_of_merged
+from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
+from mlcat_ingest.pipeline.write.delivery import OnWritten
+from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_entity, values_of
+
+_SCHEMA: Final = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE entity (
+    urn TEXT PRIMARY KEY, type TEXT NOT NULL, existed INTEGER NOT NULL, label TEXT
+);
+CREATE TABLE aspect (
+    urn TEXT NOT NULL, name TEXT NOT NULL, before BLOB, after BLOB, PRIMARY KEY (urn, name)
+);
+BEGIN;
+"""
+# What is said of an entity a second time starts from what was said of it first.
+_ADD: Final = (
+    "INSERT INTO aspect VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (urn, name) DO UPDATE SET after = excluded.after"
+)
+_REMOVED: Final = (
+    "SELECT entity.urn, before, after FROM entity JOIN aspect USING (urn)"
+    " WHERE aspect.name = ? AND type IN ('mlFeatureTable', 'mlFeature') ORDER BY type DESC, urn"
+)
+# Containers before what belongs to them, as they are written.
+_ALL: Final = (
+    "SELECT urn, existed, label FROM entity"
+    " ORDER BY type NOT IN ('mlModelGroup', 'mlFeatureTable'), type, urn"
+)
+
+
+class PlanStore:
+    """Entities as they are and as they would be. Safe to use from several threads.
+
+    Cost: memory for a bounded number of pages; the rest is in the file.
+    """
+
+    def __init__(self) -> None:
+        """Make the file; the system takes it away when it is closed."""
+        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._db.executescript(_SCHEMA)
+        self._lock = threading.Lock()
+
+    def add(self, one: MergedEntity) -> None:
+        """Keep what would be written of an entity.
+
+        Raises:
+            CodecError: it could not be sent, since it has no faithful JSON form.
+        """
+        rows = [
+            (one.urn, each.aspect_name, *map(_encode, values_of(one, each)))
+            for each in one.proposals
+        ]
+        entity = (one.urn, entity_type_of(one.urn), bool(one.stored), label_of_merged(one))
+        with self._lock:
+            self._db.execute("INSERT OR IGNORE INTO entity VALUES (?, ?, ?, ?)", entity)
+            self._db.executemany(_ADD, rows)
+
+    def over(
+        self, stored: Mapping[str, StoredEntity], urns: Sequence[str], aspects: Collection[str]
+    ) -> dict[str, StoredEntity]:
+        """Return `stored` as it would be once all that was added is written."""
+        overlaid = dict(stored)
+        for urn in urns:
+            planned = self._after(urn)
+            if planned is None:
+                continue
+            entity = {key_aspect_name(entity_type_of(urn)): StoredAspect({})} | dict(
+                stored.get(urn, {})
+            )
+            for name, value in planned.items():
+                if value is None:
+                    entity.pop(name, None)
+                else:
+                    version = entity[name].version if name in entity else None
+                    entity[name] = StoredAspect(value, version)
+            overlaid[urn] = {name: aspect for name, aspect in entity.items() if name in aspects}
+        return {urn: entity for urn, entity in overlaid.items() if entity}
+
+    def _after(self, urn: str) -> dict[str, Aspect | None] | None:
+        with self._lock:
+            if not self._db.execute("SELECT 1 FROM entity WHERE urn = ?", (urn,)).fetchone():
+                return None
+            rows = self._db.execute("SELECT name, after FROM aspect WHERE urn = ?", (urn,))
+            return {name: _decode(after) for name, after in rows.fetchall()}
+
+    def urns(self) -> Iterator[str]:
+        """Yield the URNs of all that was added; nothing may be added meanwhile."""
+        for urn, *_ in self._db.execute(_ALL):
+            yield urn
+
+    def diffs(self) -> Iterator[EntityDiff]:
+        """Yield what would happen to each entity, by type and URN; nothing may be added meanwhile.
+
+        An entity that would be as it was, all in all, is left out.
+        """
+        for entity in self._db.execute(_ALL):
+            diff = self._diff(*entity)
+            if diff is not None:
+                yield diff
+
+    def diff_of(self, urn: str) -> EntityDiff | None:
+        """Return what would happen to an entity; None where it would be as it was."""
+        found = self._db.execute("SELECT urn, existed, label FROM entity WHERE urn = ?", (urn,))
+        entity = found.fetchone()
+        return None if entity is None else self._diff(*entity)
+
+    def _diff(self, urn: str, existed: int, label: str | None) -> EntityDiff | None:
+        rows = self._db.execute(
+            "SELECT name, before, after FROM aspect WHERE urn = ? ORDER BY name", (urn,)
+        )
+        aspects = {name: (_decode(before), _decode(after)) for name, before, after in rows}
+        return diff_entity(urn, existed=bool(existed), aspects=aspects, label=label)
+
+    def removed_features(self) -> Iterator[str]:
+        """Yield the feature tables and features that would be removed; nothing may be added."""
+        for urn, before, after in self._db.execute(_REMOVED, (STATUS,)):
+            was, will = ((_decode(one) or {}).get("removed") for one in (before, after))
+            if will and not was:
+                yield urn
+
+    def close(self) -> None:
+        """Delete the file; safe to call twice."""
+        self._db.close()
+
+
+def _encode(value: Aspect | None) -> bytes | None:
+    return None if value is None else dumps(value)
+
+
+def _decode(data: bytes | None) -> Aspect | None:
+    return None if data is None else loads(data)
+
+
+ACTIONS: Final[tuple[Action, ...]] = ("create", "update", "remove", "revive")
+
+
+class PlannedRemoval(NamedTuple):
+    """A feature or feature table that goes: with the run, or if the `next_pass` lacks it, too."""
+
+    urn: str
+    next_pass: bool
+
+
+class Plan(Closing):
+    """A dry run's result: the differences by entity; `report` says how the planning went.
+
+    Closing it deletes its temporary file.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        store: PlanStore,
+        batch_size: int = MAX_REQUEST_ITEMS,
+        next_removals: Sequence[str] = (),
+    ) -> None:
+        """Take the result of the planning run; a write request has up to `batch_size` proposals.
+
+        `next_removals` go if the next complete pass lacks them, too.
+        """
+        self._next_removals = next_removals
+        self.report = report
+        self.batch_size = batch_size
+        self._store = store
+
+    def entities(self) -> Iterator[EntityDiff]:
+        """Yield what would happen to each entity, by type and URN."""
+        return self._store.diffs()
+
+    def entity(self, urn: str) -> EntityDiff | None:
+        """Return what would happen to one entity; None where it would be as it was."""
+        return self._store.diff_of(urn)
+
+    def feature_removals(self) -> Iterator[PlannedRemoval]:
+        """Yield the feature tables and features that go with the run, then with the next pass."""
+        for urn in self._store.removed_features():
+            yield PlannedRemoval(urn, next_pass=False)
+        for urn in self._next_removals:
+            if entity_type_of(urn) in {"mlFeatureTable", "mlFeature"}:
+                yield PlannedRemoval(urn, next_pass=True)
+
+    def close(self) -> None:
+        """Delete the file; safe to call twice."""
+        self._store.close()
+
+
+class Totals:
+    """Totals of a plan, counted as its entities pass."""
+
+    def __init__(self, batch_size: int = MAX_REQUEST_ITEMS) -> None:
+        """Start with none; a write request has up to `batch_size` proposals."""
+        self._batch_size = batch_size
+        self.actions: dict[str, Counter[Action]] = {}
+        self.bookkeeping: Counter[str] = Counter()
+        self.proposals = 0
+
+    def add(self, one: EntityDiff) -> None:
+        """Count an entity."""
+        kind = one.entity_type
+        counts = self.actions.setdefault(kind, Counter())
+        counts[one.action] += 1
+        if one.action == "update" and not one.aspects:
+            self.bookkeeping[kind] += 1
+        self.proposals += one.proposals
+
+    @property
+    def entities(self) -> int:
+        """How many entities would be written."""
+        return sum(counts.total() for counts in self.actions.values())
+
+    @property
+    def write_requests(self) -> int:
+        """How many requests writing them would take, if nothing is refused."""
+        return -(-self.proposals // self._batch_size)
+
+
+def exit_code_of_plan(
+    report: Report, totals: Totals, *, tell_pending: bool, affects_models: bool = False
+) -> int:
+    """Return the exit status of a plan: that of its run, but for what only writing can tell.
+
+    With `tell_pending` it is 5 where there is something to write, and where it `affects_models`.
+    """
+    if report.exit_code not in {EXIT_OK, EXIT_PARTIAL}:
+        return report.exit_code
+    is_pending = affects_models or (tell_pending and totals.entities)
+    return EXIT_PENDING if is_pending else EXIT_OK
+
+
+class PlannedDelivery:
+    """Stores merged entities in place of writing them."""
+
+    def __init__(self, store: PlanStore, on_written: OnWritten | None = None) -> None:
+        """Keep them in `store`, and give them to `on_written` as if they were written."""
+        self._store = store
+        self._on_written = on_written
+
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
+        """Store `batch`, and return it as arrived but for what cannot be sent."""
+        outcomes = [self._plan(one) for one in batch]
+        if self._on_written is not None:
+            self._on_written([one.merged for one in outcomes if not one.refusals])
+        return outcomes
+
+    def finish(self) -> None:
+        """Do nothing: a plan stores nothing."""
+
+    def _plan(self, one: MergedEntity) -> DeliveryOutcome:
+        try:
+            self._store.add(one)
+        except CodecError as error:
+            reason = f"it cannot be sent: {error}"
+            return DeliveryOutcome(one, tuple(Refusal(each, reason, 1) for each in one.proposals))
+        return DeliveryOutcome(one)
+
+
+class PlannedCatalog(Catalog):
+    """A catalog that is only read, and reads as if what is planned were written.
+
+    It evaluates no metadata tests itself, since nothing is written: the client may.
+    """
+
+    def __init__(self, catalog: Catalog, store: PlanStore) -> None:
+        """Read from `catalog`; what is planned is in `store`."""
+        self._catalog = catalog
+        self._store = store
+
+    @property
+    def keeps(self) -> bool:
+        """True if there is anything to compare with."""
+        return self._catalog.keeps
+
+    @property
+    def address(self) -> str:
+        """The address of the catalog."""
+        return self._catalog.address
+
+    @property
+    def batch_size(self) -> int:
+        """Proposals in one write request at most."""
+        return self._catalog.batch_size
+
+    @property
+    def search(self) -> Searches:
+        """The search of the catalog, as it is."""
+        return self._catalog.search
+
+    @property
+    def requests_made(self) -> int:
+        """How many requests were sent so far, retries included."""
+        return self._catalog.requests_made
+
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer."""
+        return self._catalog.pending_request()
+
+    def open(self, *, read_only: bool = True) -> str:
+        """Connect to read, which makes nothing."""
+        del read_only
+        return self._catalog.open(read_only=True)
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        """Return what is stored, and over it what would be."""
+        return self._store.over(self._catalog.read_many(urns, aspects), urns, aspects)
+
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return an aspect as it is, or was."""
+        return self._catalog.get_aspect(urn, aspect, version)
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        """Write nothing: entities are delivered elsewhere, and all else is none of a plan's."""
+        del proposals
+        return ()
+
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        """Yield what checking the catalog finds, without writing."""
+        del write
+        return self._catalog.check()
+
+    def close(self, *, complete: bool = True) -> None:
+        """Release connections; nothing is finished, since nothing was begun."""
+        del complete
+        self._catalog.close(complete=False)

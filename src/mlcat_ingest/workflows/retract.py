@@ -1,0 +1,245 @@
+"""Retraction: what a recipe wrote is listed, shown as a plan, and taken back from the catalog."""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, Self
+
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.client.search import SEARCHABLE
+from mlcat_ingest.core.resources import Closing
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
+from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
+from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
+from mlcat_ingest.workflows.plan import Plan, PlanStore
+
+log = logging.getLogger(__name__)
+
+
+class UrnList:
+    """URNs, each once, in a temporary file that is gone with the process."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.executescript("CREATE TABLE urn (urn TEXT PRIMARY KEY, type TEXT); BEGIN;")
+
+    def add(self, urns: Iterable[str]) -> None:
+        """Add URNs; those that are there already stay as they are."""
+        self._db.executemany(
+            "INSERT OR IGNORE INTO urn VALUES (?, ?)", [(urn, entity_type_of(urn)) for urn in urns]
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield them by type; nothing may be added meanwhile."""
+        for (urn,) in self._db.execute("SELECT urn FROM urn ORDER BY type, urn"):
+            yield urn
+
+    def close(self) -> None:
+        """Delete the file; safe to call twice."""
+        self._db.close()
+
+
+def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Yield `urns`, which come by type, in chunks of one type."""
+    for _, some in groupby(urns, entity_type_of):
+        while chunk := list(islice(some, MAX_REQUEST_ITEMS)):
+            yield chunk
+
+
+def list_ours(
+    urns: UrnList, state: StateSession, sink: Catalog, sources: Sequence[Source[Any]], recipe: str
+) -> None:
+    """Add to `urns` the entities that may hold something `recipe` wrote.
+
+    Those are the entities of the records in its state, and all that the catalog says came from
+    the same sources. Without state, the sources are read for their names; without sources, all
+    that the catalog says came from any are added.
+
+    Raises:
+        ProtocolMismatchError: nothing is remembered, and the catalog cannot be searched.
+
+    Cost: one request for each 1,000 entities; a full reading of the sources where nothing is
+    remembered.
+    """
+    remembered = False
+    for some in state.urns():
+        remembered = True
+        urns.add(some)
+    keys: Sequence[str | None] = [None]
+    if sources:
+        keys = state.source_keys() or _keys_of(sources)
+    try:
+        for key in keys:
+            for entity_type in SEARCHABLE:
+                for page in sink.search.entities_of_source(entity_type, key).pages:
+                    urns.add(page)
+    except CANNOT_ANSWER as error:
+        if not remembered:
+            raise ProtocolMismatchError(
+                f"what {recipe!r} wrote cannot be listed, and nothing was changed: nothing is "
+                f"remembered of it, and the catalog cannot be searched: {error.message}",
+                hint=error.hint,
+            ) from error
+        log.warning("the catalog cannot be searched, so only what is remembered counts: %s", error)
+
+
+def _keys_of(sources: Sequence[Source[Any]]) -> list[str]:
+    names = _Names()
+    for source in sources:
+        with closing(source):
+            for _ in source.read(ReadRequest(state=names)):
+                pass  # further partitions may come with further pages
+    return list(dict.fromkeys(names.keys))
+
+
+class _Names(NullState):
+    """A state that only takes note of the keys of the partitions that sources read."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def partition(self, partition: Partition) -> PartitionState:
+        self.keys.append(partition.key)
+        return super().partition(partition)
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class Retraction(Closing):
+    """Retracts from its catalog what one recipe wrote. Used as a context, once.
+
+    While it is open, no run of the recipe can begin.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[Source[Any]],
+        sink: Catalog,
+        state_url: str | None,
+        dead_letters: Path | None,
+        mask: Mask,
+    ) -> None:
+        """Keep the sides; nothing is contacted. Without `sources` all of the catalog is looked at.
+
+        Raises:
+            RecipeError: the sink holds nothing that could be taken back.
+        """
+        if not sink.keeps:
+            raise RecipeError(
+                f"the recipe {name!r} writes to a sink that keeps nothing to take back",
+                hint="name the catalog in its `sink`",
+            )
+        self._name = name
+        self._sources = sources
+        self._sink = sink
+        self._state = StateSession(state_url, StateOptions(name), StatePolicy.EXISTING, mask)
+        self._dead_letters = dead_letters
+        self._mask = mask
+        self._merge = partial(retract_entity, writer=name)
+        self._catalog = ""
+        self._store: PlanStore
+
+    def __enter__(self) -> Self:
+        """Take the recipe's lock and connect.
+
+        Raises:
+            RecipeLockedError: a run of the recipe is at work.
+            MlcatError: the state or the catalog cannot be used.
+        """
+        self._store = PlanStore()
+        with ExitStack() as unless_open:
+            unless_open.callback(self.close)
+            self._state.open(self._sink)
+            self._catalog = self._sink.open(read_only=True)
+            unless_open.pop_all()
+        return self
+
+    def close(self) -> None:
+        """Release all resources; `with` does so at its end."""
+        self._store.close()
+        self._sink.close()
+        self._state.close()
+
+    def plan(self, progress: OnProgress | None = None) -> Plan:
+        """Return what would be taken back, until this is closed; nothing is written.
+
+        Raises:
+            MlcatError: what was written cannot be listed or read.
+
+        Cost: a request for each 1,000 entities listed, and one for each batch read.
+        """
+        tally = Tally(self._name, self._mask)
+        urns = UrnList()
+        try:
+            list_ours(urns, self._state, self._sink, self._sources, self._name)
+            for chunk in in_chunks(urns):
+                for one in self._read(chunk, tally):
+                    self._store.add(one)
+                if progress is not None:
+                    progress(tally.progress())
+        finally:
+            urns.close()
+        return Plan(self._report(tally), self._store)
+
+    def execute(self, progress: OnProgress | None = None) -> Report:
+        """Take back what `plan` found, and return the report.
+
+        Each entity is read again, so that what was written since the plan stays. Errors and Ctrl-C
+        are in the report. State is invalidated before the first write, and deleted when everything
+        has arrived.
+
+        Cost: a read and a write request for each batch of entities.
+        """
+        letters = DeadLetters(self._dead_letters, self._mask)
+        tally = Tally(self._name, self._mask, letters)
+        delivery = Delivery(self._sink, self._merge, tally, Cancellation())
+        error: BaseException | None = None
+        try:
+            self._state.invalidate()
+            for chunk in in_chunks(self._store.urns()):
+                changed = list(self._read(chunk, tally))
+                if changed:
+                    tally.entities_written(delivery.deliver(changed))
+                if progress is not None:
+                    progress(tally.progress())
+            if self._report(tally).exit_code == EXIT_OK:
+                self._state.delete()
+        except (MlcatError, KeyboardInterrupt) as caught:
+            error = caught
+        letters.close(complete=error is None)
+        return self._report(tally, error)
+
+    def _read(self, urns: Iterable[str], tally: Tally) -> Iterator[MergedEntity]:
+        """Yield those of some entities of one type that hold something of ours."""
+        entities = [whole_entity(urn) for urn in urns]
+        stored = read_stored(self._sink, entities)
+        merged = [self._merge(one, stored.get(one.urn)) for one in entities]
+        tally.entities_merged(entity_type_of(entities[0].urn), merged)
+        yield from (one for one in merged if one.proposals)
+
+    def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
+        standing = RunStatus(
+            catalog=self._catalog,
+            passes=(),
+            source_requests=sum(source.requests_made() for source in self._sources),
+            catalog_requests=self._sink.requests_made,
+            error=error,
+        )
+        return tally.report(standing)

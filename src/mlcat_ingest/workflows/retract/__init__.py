@@ -1,1 +1,0 @@
-"""Taking back what a recipe wrote: listed, planned, asked, written, forgotten."""

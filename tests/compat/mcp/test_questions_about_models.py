@@ -1,0 +1,177 @@
+"""DataHub's MCP server answers from the embedded catalog: models, groups, features, lineage."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest import Pipeline, Recipe
+from support import small_store
+from support.catalog_process import catalog_process
+from support.fakes import model_urn
+from support.mcp_client import McpClient, mcp_client
+from support.mlflow_tables import insert
+from support.venvs import venv_for
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+
+MODEL = model_urn("a")
+GROUP = small_store.GROUP
+FEATURE = "urn:li:mlFeature:(rides.driver_stats,conv_rate)"
+TABLE = "urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,rides.driver_stats)"
+DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/drivers,PROD)"
+PAGE = Path(__file__).parents[3] / "docs" / "mcp.md"
+
+FEATURES = """
+version: 1
+platform: custom
+namespace: rides
+tables:
+  - name: driver_stats
+    description: How each driver did, hour by hour.
+    sources: [{platform: s3, name: lake/drivers}]
+    features:
+      - {name: conv_rate, type: CONTINUOUS, description: Share of requests that became rides.}
+      - {name: acc_rate, type: CONTINUOUS}
+"""
+
+RECIPE = """
+name: prod
+sources:
+  - {{type: definitions, config: {{path: features.yml}}}}
+  - {{type: mlflow, config: {{tracking_uri: 'sqlite:///mlflow.db'}}}}
+enrich:
+  - {{match: {{entity: mlModel, name: run a}}, add_tags: [pii], set_domain: growth}}
+sink: {{type: rest, config: {{server: '{url}'}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def mcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpClient]:
+    try:
+        venv = venv_for("mcp-datahub-0.8")
+    except RuntimeError as error:
+        pytest.skip(f"no environment for DataHub's MCP server: {error}")
+    folder = tmp_path_factory.mktemp("mcp")
+    with catalog_process(folder / "catalog.db") as catalog:
+        ingest(folder, catalog.url)
+        with mcp_client(venv, catalog.url, folder) as client:
+            yield client
+
+
+def ingest(folder: Path, url: str) -> None:
+    store = small_store.make(folder)
+    tags = {"mlcat.features": "rides.driver_stats:conv_rate", "team": "growth",
+            "mlflow.note.content": "The first churn model."}  # fmt: skip
+    rows = [{"run_uuid": "a", "key": key, "value": value} for key, value in tags.items()]
+    insert(store.mlflow, "tags", rows)
+    note = {"experiment_id": 1, "key": "mlflow.note.content", "value": "All churn models."}
+    insert(store.mlflow, "experiment_tags", [note])
+    (folder / "features.yml").write_text(FEATURES)
+    (folder / "recipe.yml").write_text(RECIPE.format(url=url))
+    report = Pipeline(Recipe.load(folder / "recipe.yml")).run()
+    assert report.entities["mlModel"].created == 2
+
+
+def found(answer: dict[str, Any]) -> set[str]:
+    return {one["entity"]["urn"] for one in answer.get("searchResults", ())}
+
+
+def test_the_tools_are_offered(mcp: McpClient) -> None:
+    offered = {tool["name"] for tool in mcp.request("tools/list", {})["tools"]}
+    assert offered >= {
+        *("search", "get_entities", "get_lineage", "get_lineage_paths_between"),
+        *("get_dataset_queries", "list_schema_fields"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "urns"),
+    [
+        ({"query": "churn"}, {GROUP, MODEL}),
+        ({"query": "/q conv_rate", "filter": "entity_type = mlFeature"}, {FEATURE}),
+        ({"query": "/q conv_rate OR drivers*", "filter": "entity_type = mlFeature"}, {FEATURE}),
+        ({"query": "/q churn+first"}, {MODEL}),
+        ({"query": "/q tag:pii"}, {MODEL}),
+        ({"query": "*", "filter": "entity_type = mlModel"}, {MODEL, model_urn("b")}),
+        ({"query": "/q (share OR nothing) AND requests"}, {FEATURE}),
+    ],
+)
+def test_search(mcp: McpClient, arguments: dict[str, str], urns: set[str]) -> None:
+    answer = mcp.call("search", **arguments)
+    assert found(answer) == urns
+    assert answer["total"] == len(urns)
+
+
+def test_get_entities(mcp: McpClient) -> None:
+    model, group, feature, table = mcp.call("get_entities", urns=[MODEL, GROUP, FEATURE, TABLE])
+    custom = {one["key"]: one["value"] for one in model["properties"]["customProperties"]}
+    assert (model["name"], model["description"]) == ("a", "The first churn model.")
+    assert (custom["team"], custom["mlflow.status"]) == ("growth", "FINISHED")
+    assert model["tags"]["tags"][0]["tag"]["urn"] == "urn:li:tag:pii"
+    assert model["ownership"]["owners"][0]["owner"]["urn"] == "urn:li:corpuser:jane"
+    assert (group["name"], group["description"]) == ("churn", "All churn models.")
+    assert feature["name"] == "conv_rate"
+    assert feature["description"] == "Share of requests that became rides."
+    members = [one["urn"] for one in table["featureTableProperties"]["mlFeatures"]]
+    assert members == [FEATURE, FEATURE.replace("conv_rate", "acc_rate")]
+
+
+@pytest.mark.parametrize(
+    ("urn", "upstream", "urns"),
+    [
+        (MODEL, True, {FEATURE}),
+        (MODEL, False, {GROUP}),
+        (GROUP, True, {MODEL, model_urn("b"), FEATURE}),
+        (FEATURE, False, {MODEL, GROUP}),
+    ],
+)
+def test_get_lineage(mcp: McpClient, urn: str, upstream: bool, urns: set[str]) -> None:  # noqa: FBT001
+    answer = mcp.call("get_lineage", urn=urn, upstream=upstream, max_hops=3)
+    assert found(answer["upstreams" if upstream else "downstreams"]) == urns
+
+
+def test_lineage_with_words(mcp: McpClient) -> None:
+    answer = mcp.call("get_lineage", urn=GROUP, query="/q conv_rate OR nothing", max_hops=3)
+    assert found(answer["upstreams"]) == {FEATURE, MODEL}
+
+
+def test_the_path_from_a_feature_to_a_group(mcp: McpClient) -> None:
+    answer = mcp.call("get_lineage_paths_between", source_urn=FEATURE, target_urn=GROUP)
+    (path,) = answer["paths"]
+    assert [one["urn"] for one in path["path"]] == [FEATURE, MODEL, GROUP]
+
+
+def test_the_answers_on_the_page_are_real(mcp: McpClient) -> None:
+    _, *answers = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    real = (
+        mcp.call("search", query="/q churn"),
+        mcp.call("get_entities", urns=MODEL),
+        mcp.call("get_lineage", urn=FEATURE, upstream=False, max_hops=2),
+    )
+    for answer, whole in zip(answers, real, strict=True):
+        assert is_part(answer, whole)
+
+
+def is_part(shown: Any, whole: Any) -> bool:
+    """Return whether `whole` has all that is shown of it, entries of lists in any place."""
+    if isinstance(shown, dict):
+        return all(key in whole and is_part(value, whole[key]) for key, value in shown.items())
+    if isinstance(shown, list):
+        return all(any(is_part(one, other) for other in whole) for one in shown)
+    return bool(shown == whole)
+
+
+def test_what_is_not_kept_is_empty(mcp: McpClient) -> None:
+    assert mcp.call("get_dataset_queries", urn=DATASET)["total"] == 0
+    assert mcp.call("list_schema_fields", urn=MODEL)["fields"] == []
+    assert mcp.call("search_documents", query="churn")["total"] == 0
+    assert mcp.call("get_me")["data"]["corpUser"]["username"] == "unknown"
+
+
+def test_the_history_of_an_aspect(mcp: McpClient) -> None:
+    answer = mcp.call("get_aspect_history", urns=[MODEL], aspect_names=["ownership"])
+    assert answer["results"][0]["current"]["value"]["owners"]

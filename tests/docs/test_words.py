@@ -1,0 +1,181 @@
+"""The words of the field: retired ones stay out, and a concept is found where it is looked for."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "mlcat_ingest"
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+TERMS, RETIRED = GLOSSARY.split("## Retired words")
+RETIRED_COLUMN = "\n".join(re.findall(r"(?m)^\|([^|]*)\|", RETIRED))
+RETIRED_NAMES = set(re.findall(r"`(\w+)`", RETIRED_COLUMN))
+RETIRED_PHRASES = re.findall(r'"([^"]+)"', RETIRED_COLUMN)
+
+BARE = re.findall(
+    r"\w+",
+    """it its them they this that these those one ones other others such same who what which whose
+    where anything everything something nothing none nobody anybody somebody ours theirs mine
+    told said found brought asked gone kept lost given known taken met seen sent made left held
+    written built done drawn fallen got had heard hidden laid led meant paid shown spent stood""",
+)
+"""Pronouns and irregular participles."""
+
+SCOPES_AND_ENDS = {"Everything", "Finished", "Unlisted"}
+"""Values that authors of sources know: what to read, and what came of a partition."""
+EDS_THAT_ARE_NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "seed"}
+
+
+def words_in(identifier: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", identifier)]
+
+
+def trees(folder: Path) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(folder.rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def identifiers(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name) | ast.Name(id=name) | ast.arg(arg=name):
+                yield name
+            case ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
+                yield name
+            case _:
+                pass
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield " ".join(text.split())
+            case _:
+                pass
+
+
+def holds(identifier: str, retired: str) -> bool:
+    """Say whether a retired name is a word, or several in a row, of an identifier."""
+    if retired[0].isupper():
+        return identifier.strip("_") == retired
+    return f"_{retired}_" in f"_{'_'.join(words_in(identifier))}_"
+
+
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_retired_words_are_no_identifiers(folder: str) -> None:
+    assert {"Gate", "came_upon", "told"} <= RETIRED_NAMES
+    found = {
+        f"{path}: {identifier}"
+        for path, tree in trees(ROOT / folder)
+        for identifier in set(identifiers(tree))
+        for retired in RETIRED_NAMES
+        if holds(identifier, retired)
+    }
+    assert found == set()
+
+
+def test_retired_phrases_stand_in_no_docstring() -> None:
+    assert "let go" in RETIRED_PHRASES
+    found = {
+        f"{path}: {text[:80]}"
+        for path, tree in trees(PACKAGE)
+        for text in docstrings(tree)
+        for phrase in RETIRED_PHRASES
+        if phrase in text.lower()
+    }
+    assert found == set()
+
+
+def test_no_function_or_class_is_named_by_a_bare_participle_or_pronoun() -> None:
+    found = {
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in trees(PACKAGE)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        and node.name not in SCOPES_AND_ENDS
+        and len(words := words_in(node.name)) == 1
+        and is_bare(words[0])
+    }
+    assert found == set()
+
+
+def is_bare(word: str) -> bool:
+    participle = word.endswith("ed") and word not in EDS_THAT_ARE_NO_PARTICIPLES
+    return participle or word in BARE
+
+
+def test_no_sentence_of_a_docstring_opens_with_a_relative_clause() -> None:
+    opening = re.compile(r"(?:^|(?<=[.;:] ))(?:What|Whatever|Who|Whoever|Whose|Whom|Where|Which)\b")
+    found = {
+        f"{path}: {text[:80]}"
+        for path, tree in trees(PACKAGE)
+        for text in docstrings(tree)
+        if opening.search(text)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    ("term", "place"), re.findall(r"(?m)^\| ([\w -]+) \|.*\| `([\w./]+)` \|$", TERMS)
+)
+def test_a_search_for_a_term_finds_the_module_that_it_begins_in(term: str, place: str) -> None:
+    path = PACKAGE / place
+    modules = [path] if path.suffix else sorted(path.rglob("*.py"))
+    stem = re.sub(r"(?:ed|e|y)$", "", term)
+    found = [
+        module
+        for module in modules
+        if any(stem in text.lower() for text in docstrings(ast.parse(module.read_text())))
+    ]
+    assert found != []
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+LOOK_FIRST = re.findall(r"(?m)^\| [^|]+ \| `([\w/]+\.py)` \| `(\w+)` \|$", CONTRIBUTING)
+
+
+def test_the_table_of_where_to_look_first_has_the_places_that_newcomers_try() -> None:
+    assert {module.rpartition("/")[0] for module, _ in LOOK_FIRST} >= {
+        "pipeline/write",
+        "pipeline/state",
+        "workflows",
+        "metadata",
+        "cli",
+    }
+
+
+@pytest.mark.parametrize(("module", "name"), LOOK_FIRST)
+def test_a_thing_is_defined_where_newcomers_look_first_and_nowhere_else(
+    module: str, name: str
+) -> None:
+    defined = {
+        path.removeprefix("src/mlcat_ingest/")
+        for path, tree in trees(PACKAGE)
+        for node in tree.body
+        if name in names_defined_by(node)
+    }
+    assert defined == {module}
+
+
+def names_defined_by(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+            return {name}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+        case _:
+            return set()
+
+
+def test_one_runs_way_is_short_enough_to_read() -> None:
+    section = CONTRIBUTING.split("## One run's way through the code")[1].split("\n## ")[0]
+    modules = [PACKAGE / path for path in re.findall(r"`([\w/]+\.py)`", section)]
+    assert 8 <= len(modules) <= 12
+    assert sum(len(path.read_text().splitlines()) for path in modules) < 2_500

@@ -1,0 +1,254 @@
+"""Versions as a DataHub server keeps them: the latest of a set is computed, labels are unique."""
+
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
+from mlcat_ingest.catalog.schema.values import Change, Write
+from mlcat_ingest.catalog.store.runs import roll_back
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.version_sets import _WITH_SORT_ID_OR_LABEL
+from support.catalog_store import group, model, put, statements
+
+SET = "urn:li:versionSet:(churn,mlModel)"
+OTHER = "urn:li:versionSet:(fraud,mlModel)"
+GENERATED = "ALPHANUMERIC_GENERATED_BY_DATAHUB"
+COMPUTED = "IsLatest should not be specified, this is a computed field."
+
+
+def version(
+    name: str, sort_id: str, label: str | None = None, *, change: Change = "UPSERT", **more: Any
+) -> Write:
+    label = label or f"v{sort_id}"
+    value = {"versionSet": SET, "version": {"versionTag": label}, "sortId": sort_id, **more}
+    return Write(model(name), "versionProperties", value, change)
+
+
+def is_latest(store: Store, name: str) -> Any:
+    found = store.get_many([model(name)], ["versionProperties"])[model(name)]
+    return found["versionProperties"].value.get("isLatest")
+
+
+def latest(store: Store, version_set: str = SET) -> Any:
+    return store.get_many([version_set])[version_set]["versionSetProperties"].value
+
+
+def test_the_first_version_makes_its_set(store: Store) -> None:
+    written = store.write([version("a", "1")])
+    assert [one.version for one in written] == [1]
+    assert is_latest(store, "a") is True
+    assert latest(store) == {"versioningScheme": "LEXICOGRAPHIC_STRING", "latest": model("a")}
+    key = store.get_many([SET])[SET]["versionSetKey"].value
+    assert key == {"id": "churn", "entityType": "mlModel"}
+
+
+def test_a_greater_sort_id_takes_over(store: Store) -> None:
+    store.write([version("a", "1")])
+    store.write([version("b", "2")])
+    assert (is_latest(store, "a"), is_latest(store, "b")) == (False, True)
+    assert latest(store)["latest"] == model("b")
+    # The former latest was written again, so who read it before meets a conflict.
+    stale = Write(model("a"), "versionProperties", version("a", "1").value, expected_version="1")
+    with pytest.raises(VersionConflictError, match="Expected version 1, actual version 2"):
+        store.write([stale])
+
+
+@pytest.mark.parametrize("sort_id", ["1", "0"])
+def test_a_smaller_sort_id_is_not_marked_at_all(store: Store, sort_id: str) -> None:
+    store.write([version("a", "10")])
+    store.write([version("b", sort_id)])
+    assert (is_latest(store, "a"), is_latest(store, "b")) == (True, None)
+    assert latest(store)["latest"] == model("a")
+
+
+def test_the_sort_id_is_compared_as_text(store: Store) -> None:
+    store.write([version("a", "9")])
+    store.write([version("b", "10")])
+    assert latest(store)["latest"] == model("a")
+
+
+def test_an_upsert_of_the_latest_loses_the_mark(store: Store) -> None:
+    store.write([version("a", "1")])
+    [again] = store.write([version("a", "1", comment="better")])
+    assert again.version == 2
+    assert is_latest(store, "a") is None
+    assert latest(store)["latest"] == model("a")
+
+
+def test_a_patch_keeps_the_mark(store: Store) -> None:
+    store.write([version("a", "1"), version("b", "2")])
+    for name, mark in (("a", False), ("b", True)):
+        patch = {"patch": [{"op": "add", "path": "/comment", "value": "better"}]}
+        store.write([Write(model(name), "versionProperties", patch, "PATCH")])
+        assert is_latest(store, name) is mark
+
+
+def test_a_patched_sort_id_can_make_a_version_the_latest(store: Store) -> None:
+    store.write([version("a", "1"), version("b", "2")])
+    patch = {"patch": [{"op": "replace", "path": "/sortId", "value": "3"}]}
+    store.write([Write(model("a"), "versionProperties", patch, "PATCH")])
+    assert (is_latest(store, "a"), is_latest(store, "b")) == (True, False)
+    assert latest(store)["latest"] == model("a")
+
+
+def test_versions_of_one_request_leave_one_latest(store: Store) -> None:
+    store.write([version("b", "2"), version("c", "3"), version("a", "1")])
+    assert [is_latest(store, name) for name in "abc"] == [None, False, True]
+    assert latest(store)["latest"] == model("c")
+    assert store.get_many([SET])[SET]["versionSetProperties"].version == 2
+
+
+def test_the_next_version_takes_over_from_a_latest_that_is_no_version_any_more(
+    store: Store,
+) -> None:
+    store.write([version("a", "2")])
+    store.write([Write(model("a"), "versionProperties", change="DELETE")])
+    assert latest(store)["latest"] == model("a")
+    store.write([version("b", "1")])
+    assert latest(store)["latest"] == model("b")
+    assert is_latest(store, "b") is True
+
+
+@pytest.mark.parametrize("change", ["UPSERT", "UPDATE", "CREATE"])
+@pytest.mark.parametrize("held", [{"isLatest": True}, {"isLatest": False}])
+def test_a_proposal_must_not_hold_the_computed_field(
+    store: Store, change: Change, held: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidProposalError, match=COMPUTED) as refused:
+        store.write([version("z", "0"), version("a", "1", change=change, **held)])
+    assert refused.value.index == 1
+    assert model("z") not in store.get_many([model("z")])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(("1", "one"), ("1", "two")), (("1", "one"), ("2", "one"))]
+)
+def test_sort_ids_and_labels_are_unique(
+    store: Store, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    says = "Sort Id and Version label must be unique: sort ID: {} version label: {}"
+    with pytest.raises(InvalidProposalError, match=says.format(*second)) as refused:
+        store.write([version("a", *first), version("b", *second)])
+    assert refused.value.index == 1
+    store.write([version("a", *first)])
+    with pytest.raises(InvalidProposalError, match=says.format(*second)):
+        store.write([version("b", *second)])
+    # The same version again is not in its own way, nor is one of another set.
+    store.write([version("a", *first, comment="again")])
+    store.write([version("b", *second, versionSet=OTHER)])
+
+
+def test_versions_without_a_label_are_in_nobodys_way(store: Store) -> None:
+    store.write([version("a", "1", version={}), version("b", "2", version={})])
+    store.write([version("c", "3", version={})])
+    assert latest(store)["latest"] == model("c")
+
+
+def test_the_label_of_a_removed_version_is_free(store: Store) -> None:
+    put(store, model("a"), status={"removed": True})
+    store.write([version("a", "1")])
+    store.write([version("b", "1")])
+    put(store, model("a"), status={"removed": False})
+    with pytest.raises(InvalidProposalError, match="must be unique"):
+        store.write([version("c", "1")])
+
+
+def test_a_label_is_free_for_what_stands_behind_its_deletion_or_change(store: Store) -> None:
+    store.write([version("a", "1"), version("b", "2"), version("c", "3")])
+    store.write(
+        [
+            Write(model("a"), "versionProperties", change="DELETE"),
+            Write(model("b"), "status", {"removed": True}),
+            version("c", "4"),
+            version("d", "1"),
+            version("e", "2"),
+            version("f", "3"),
+        ]
+    )
+    with pytest.raises(InvalidProposalError, match="must be unique"):
+        store.write([Write(model("d"), "mlModelKey", change="DELETE"), version("g", "4")])
+    store.write([Write(model("d"), "mlModelKey", change="DELETE"), version("g", "1")])
+
+
+@pytest.mark.parametrize(
+    ("write", "says"),
+    [
+        (version("b", "2", versioningScheme=GENERATED), "Expected Scheme: LEXICOGRAPHIC_STRING"),
+        (version("b", "2", versionSet="urn:li:versionSet:(x,dataset)"), "expected type: dataset"),
+        (Write(SET, "versionSetProperties", {"latest": model("a"), "versioningScheme": GENERATED}),
+         "Versioning Scheme cannot change"),
+        (Write(SET, "versionSetProperties",
+               {"latest": model("b"), "versioningScheme": "LEXICOGRAPHIC_STRING"}),
+         "Cannot set latest version to unversioned entity"),
+    ],
+)  # fmt: skip
+def test_rules_of_a_set(store: Store, write: Write, says: str) -> None:
+    store.write([version("a", "1")])
+    with pytest.raises(InvalidProposalError, match=says):
+        store.write([write])
+
+
+def test_a_set_that_the_service_orders_has_its_form_of_sort_ids(store: Store) -> None:
+    store.write([version("a", "AAAAAAAA", versioningScheme=GENERATED)])
+    with pytest.raises(InvalidProposalError, match="Invalid sortID for Versioning Scheme"):
+        store.write([version("b", "AAAAAAB", versioningScheme=GENERATED)])
+    store.write([version("b", "AAAAAAAB", versioningScheme=GENERATED)])
+    assert latest(store) == {"versioningScheme": GENERATED, "latest": model("b")}
+
+
+def test_who_names_another_latest_moves_the_mark(store: Store) -> None:
+    store.write([version("a", "1"), version("b", "2")])
+    named = {"latest": model("a"), "versioningScheme": "LEXICOGRAPHIC_STRING"}
+    store.write([Write(SET, "versionSetProperties", named)])
+    assert (is_latest(store, "a"), is_latest(store, "b")) == (True, False)
+
+
+def test_a_rollback_restores_the_marks_that_were_there(store: Store) -> None:
+    store.write([version("a", "1")])
+    run = {"runId": "second", "lastObserved": 1}
+    second = version("b", "2")
+    store.write([Write(second.urn, second.aspect, second.value, system_metadata=run)])
+    roll_back(store, "second")
+    assert is_latest(store, "a") is True
+    assert latest(store)["latest"] == model("a")
+    assert model("b") not in store.get_many([model("b")])
+
+
+def test_a_set_whose_aspect_was_deleted_goes_on_counting(store: Store) -> None:
+    store.write([version("a", "1")])
+    store.write([Write(SET, "versionSetProperties", change="DELETE")])
+    store.write([version("b", "2")])
+    assert store.get_many([SET])[SET]["versionSetProperties"].version == 2
+    store.write([version("c", "3")])
+    assert latest(store)["latest"] == model("c")
+
+
+def test_other_writes_ask_nothing_about_versions(store: Store) -> None:
+    put(store, model("a"), status={"removed": False})
+    with statements(store) as seen:
+        put(store, model("a"), mlModelProperties={"name": "a"}, status={"removed": True})
+    assert not [one for one in seen if "versionSet" in one]
+    # Reading what is there takes three statements, and the search index the rest.
+    store.write([version("a", "0")])
+    many = [version(str(at), f"{at:04}") for at in range(50)]
+    with statements(store) as seen:
+        store.write(many)
+    assert len([one for one in seen if "json_extract" in one]) == 50
+    assert len(seen) < 50 + 40
+
+
+def test_labels_are_found_by_an_index(store: Store) -> None:
+    plan = store.read(
+        lambda connection: connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {_WITH_SORT_ID_OR_LABEL}", (SET, "1", "v1")
+        ).all()
+    )
+    reported = " ".join(str(row[-1]) for row in plan)
+    assert "aspect_by_version_sort_id (<expr>=? AND <expr>=?)" in reported
+    assert "aspect_by_version_label (<expr>=? AND <expr>=?)" in reported
+
+
+def test_groups_have_no_versions(store: Store) -> None:
+    with pytest.raises(InvalidProposalError, match="not an aspect of mlModelGroup"):
+        store.write([Write(group("g"), "versionProperties", version("a", "1").value)])

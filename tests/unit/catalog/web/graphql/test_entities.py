@@ -1,0 +1,244 @@
+"""The four roots of the service's interface, field by field and rule by rule."""
+
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from support.catalog_store import feature, group, model, put, table
+
+MODEL = "name description properties { description version type mlFeatures groups { urn name } }"
+TABLE = "name description platform { name } properties { description mlFeatures { name } }"
+GROUP = "name description platform { name } properties { description }"
+FEATURE = (
+    "name featureNamespace description properties { description dataType version { versionTag } }"
+)
+
+
+def ask(store: Store, query: str, **variables: Any) -> Any:
+    """Run a query that must succeed, and return its data."""
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    assert list(reply) == ["data", "extensions"]
+    assert reply["extensions"] == {}
+    return reply["data"]
+
+
+def read(store: Store, root: str, urn: str, fields: str) -> Any:
+    return ask(store, f"query ($urn: String!) {{ {root}(urn: $urn) {{ {fields} }} }}", urn=urn)[
+        root
+    ]
+
+
+def test_a_model_with_everything(store: Store) -> None:
+    put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
+    urn = put(
+        store,
+        model("run1"),
+        mlModelProperties={
+            "description": "first run",
+            "version": {"versionTag": "3"},
+            "type": "Lasso",
+            "mlFeatures": [feature("t", "b"), feature("t", "a")],
+            "groups": [group("churn"), group("never written")],
+        },
+    )
+    assert read(store, "mlModel", urn, MODEL) == {
+        "name": "run1",
+        "description": "first run",
+        "properties": {
+            "description": "first run",
+            "version": "3",
+            "type": "Lasso",
+            "mlFeatures": [feature("t", "b"), feature("t", "a")],
+            "groups": [
+                {"urn": group("churn"), "name": "churn"},
+                {"urn": group("never written"), "name": "never written"},
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize("lists", [{}, {"mlFeatures": [], "groups": []}])
+def test_a_model_with_nothing(store: Store, lists: dict[str, Any]) -> None:
+    urn = put(store, model("bare"), mlModelProperties=lists)
+    assert read(store, "mlModel", urn, MODEL) == {
+        "name": "bare",
+        "description": None,
+        "properties": {
+            "description": None,
+            "version": None,
+            "type": None,
+            "mlFeatures": None,
+            "groups": [],
+        },
+    }
+
+
+def test_a_feature_table_keeps_the_order_and_names_what_was_never_written(store: Store) -> None:
+    put(store, feature("customers", "b"), mlFeatureProperties={"description": "B"})
+    urn = put(
+        store,
+        table("customers"),
+        mlFeatureTableProperties={
+            "description": "all customers",
+            "mlFeatures": [feature("customers", name) for name in ("c", "b", "a")],
+        },
+    )
+    assert read(store, "mlFeatureTable", urn, TABLE) == {
+        "name": "customers",
+        "description": "all customers",
+        "platform": {"name": "feast"},
+        "properties": {
+            "description": "all customers",
+            "mlFeatures": [{"name": "c"}, {"name": "b"}, {"name": "a"}],
+        },
+    }
+    stub = "properties { mlFeatures { urn exists description properties { dataType } } }"
+    assert read(store, "mlFeatureTable", urn, stub)["properties"]["mlFeatures"][:2] == [
+        {
+            "urn": feature("customers", "c"),
+            "exists": False,
+            "description": None,
+            "properties": None,
+        },
+        {
+            "urn": feature("customers", "b"),
+            "exists": True,
+            "description": "B",
+            "properties": {"dataType": None},
+        },
+    ]
+
+
+def test_an_unset_feature_table(store: Store) -> None:
+    urn = put(store, table("t"), mlFeatureTableProperties={})
+    assert read(store, "mlFeatureTable", urn, TABLE) == {
+        "name": "t",
+        "description": None,
+        "platform": {"name": "feast"},
+        "properties": {"description": None, "mlFeatures": None},
+    }
+
+
+def test_a_model_group(store: Store) -> None:
+    urn = put(store, group("g"), mlModelGroupProperties={"description": "all runs"})
+    assert read(store, "mlModelGroup", urn, GROUP) == {
+        "name": "g",
+        "description": "all runs",
+        "platform": {"name": "mlflow"},
+        "properties": {"description": "all runs"},
+    }
+
+
+def test_a_feature(store: Store) -> None:
+    urn = put(
+        store,
+        feature("customers", "flags"),
+        mlFeatureProperties={"dataType": "SEQUENCE", "version": {"versionTag": "v2"}},
+    )
+    assert read(store, "mlFeature", urn, FEATURE) == {
+        "name": "flags",
+        "featureNamespace": "customers",
+        "description": None,
+        "properties": {
+            "description": None,
+            "dataType": "SEQUENCE",
+            "version": {"versionTag": "v2"},
+        },
+    }
+
+
+def test_an_unset_version_is_null(store: Store) -> None:
+    urn = put(store, feature("t", "f"), mlFeatureProperties={})
+    assert read(store, "mlFeature", urn, "properties { version { versionTag } dataType }") == {
+        "properties": {"version": None, "dataType": None}
+    }
+
+
+@pytest.mark.parametrize(
+    ("root", "urn"),
+    [
+        ("mlModel", model("no")),
+        ("mlModelGroup", group("no")),
+        ("mlFeature", feature("no", "no")),
+        ("mlFeatureTable", table("no")),
+        ("entity", model("no")),
+        ("entity", "urn:li:dataHubExecutionRequest:no"),
+    ],
+)
+def test_an_unknown_urn_is_null_without_an_error(store: Store, root: str, urn: str) -> None:
+    assert read(store, root, urn, "urn") is None
+
+
+def test_an_entity_without_its_properties_has_none(store: Store) -> None:
+    urn = put(store, model("m"), status={"removed": True})
+    assert read(store, "mlModel", urn, "name properties { type } status { removed }") == {
+        "name": "m",
+        "properties": None,
+        "status": {"removed": True},
+    }
+
+
+def test_names_are_the_part_of_the_urn_verbatim(store: Store) -> None:
+    urn = put(store, feature("a%2Cb", "1%2C%28x%29 ü"), mlFeatureProperties={})
+    assert read(store, "mlFeature", urn, "name featureNamespace") == {
+        "name": "1%2C%28x%29 ü",
+        "featureNamespace": "a%2Cb",
+    }
+
+
+@pytest.mark.parametrize(
+    ("root", "urn", "says"),
+    [
+        ("mlModel", feature("t", "f"), "is a URN of mlFeature, not of mlModel"),
+        ("mlFeature", "junk", "is not a URN"),
+        ("mlModel", "urn:li:mlModel:(a,b)", "does not have 3 parts"),
+        ("entity", "", "is not a URN"),
+        ("entity", "urn:li:", "is not a URN"),
+    ],
+)
+def test_a_urn_that_cannot_be_meant_is_an_error_with_a_code(
+    store: Store, root: str, urn: str, says: str
+) -> None:
+    query = f"query ($urn: String!) {{ {root}(urn: $urn) {{ urn }} }}"
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {"urn": urn}))
+    assert reply["data"] == {root: None}
+    (error,) = reply["errors"]
+    assert says in error["message"]
+    assert error["extensions"]["code"] == 400
+    assert error["path"] == [root]
+    assert reply["extensions"] == {}
+
+
+def test_entities_in_the_order_asked_for(store: Store) -> None:
+    put(store, model("m"), mlModelProperties={})
+    put(store, feature("t", "f"), mlFeatureProperties={})
+    put(store, "urn:li:dataHubExecutionRequest:x", dataHubExecutionRequestInput={"task": "t"})
+    urns = [
+        feature("t", "f"),
+        "urn:li:dataHubExecutionRequest:x",
+        model("no"),
+        model("m"),
+        model("m"),
+    ]
+    query = (
+        "query ($urns: [String!]!) { entities(urns: $urns) "
+        "{ type ... on MLFeature { featureNamespace } ... on MLModel { name } } }"
+    )
+    assert ask(store, query, urns=urns)["entities"] == [
+        {"type": "MLFEATURE", "featureNamespace": "t"},
+        {"type": "EXECUTION_REQUEST"},
+        None,
+        {"type": "MLMODEL", "name": "m"},
+        {"type": "MLMODEL", "name": "m"},
+    ]
+
+
+def test_existence(store: Store) -> None:
+    put(store, model("m"), mlModelKey={"platform": "urn:li:dataPlatform:mlflow", "name": "m",
+        "origin": "PROD"})  # fmt: skip
+    query = "query ($urn: String!) { mlModel(urn: $urn) { exists } }"
+    assert ask(store, query, urn=model("m")) == {"mlModel": {"exists": True}}
+    assert ask(store, query, urn=model("n")) == {"mlModel": None}

@@ -1,0 +1,426 @@
+"""Documents, limits and the shape of replies."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from graphql import GraphQLError, get_introspection_query, parse
+
+from mlcat_ingest.catalog.errors import BusyError, QueryTooComplexError
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.graphql import execution, queries, schema
+from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.queries import Documents, check_complexity
+from mlcat_ingest.catalog.web.graphql.resolvers import plain
+from support.asgi import Answer, call
+from support.catalog_store import feature, group, model, put, table
+
+TYPENAME = "{ __typename }"
+
+
+def ask(store: Store, query: str, limits: Limits = DEFAULT_LIMITS, **variables: Any) -> Any:
+    return GraphQLEndpoint(store, limits).answer(Request(query, variables))
+
+
+def post(store: Store, body: bytes, path: str = "/api/graphql") -> Answer:
+    return call(create_app(store), "POST", path, body)
+
+
+# --- over HTTP -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/api/graphql", "/api/v2/graphql", "/gms/api/graphql"])
+def test_a_success_has_data_and_empty_extensions_and_nothing_else(store: Store, path: str) -> None:
+    answer = post(store, b'{"query": "{ __typename }"}', path)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"data": {"__typename": "Query"}, "extensions": {}}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "JSON"),
+        (b"{", "JSON"),
+        (b"[]", "must be a JSON object"),
+        (b"{}", "query: the parameter is missing"),
+        (b'{"query": ""}', "query: the parameter is missing"),
+        (b'{"query": 1}', "query: expected a string"),
+        (b'{"query": "{a}", "variables": []}', "variables must be a JSON object"),
+        (b'{"query": "{a}", "operationName": 1}', "operationName: expected a string"),
+        (b'{"query": "' + b"a" * 200_001 + b'"}', "longer than 200000 bytes"),
+        (b"\xff", "JSON"),
+    ],
+)
+def test_a_body_that_is_no_request_is_a_400(store: Store, body: bytes, says: str) -> None:
+    answer = post(store, body)
+    assert answer.status == 400
+    assert answer.json()["status"] == 400
+    assert says in answer.json()["message"]
+
+
+def test_empty_members_of_the_body_are_as_if_not_there(store: Store) -> None:
+    body = b'{"query": "{ __typename }", "variables": null, "operationName": ""}'
+    assert post(store, body).json()["data"] == {"__typename": "Query"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "{",
+        "{ nothing }",
+        "subscription { x }",
+        "mutation { x }",
+        "query ($a: Nope) { __typename }",
+        '{ mlModel(urn: "\\\\uD800") { name } }',
+    ],
+)
+def test_a_query_that_cannot_run_is_200_with_errors(store: Store, query: str) -> None:
+    answer = post(store, b'{"query": "' + query.replace('"', '\\"').encode() + b'"}')
+    assert answer.status == 200
+    body = answer.json()
+    assert body["data"] is None
+    assert body["extensions"] == {}
+    assert body["errors"][0]["message"]
+    assert body["errors"][0]["extensions"]["code"] == 400
+
+
+# --- the language --------------------------------------------------------------------------------
+
+
+def test_fragments_aliases_variables_and_operation_names(store: Store) -> None:
+    put(store, model("m"), mlModelProperties={"description": "d"})
+    put(store, group("g"), mlModelGroupProperties={"description": "e"})
+    query = """
+        query Other { __typename }
+        query Both($m: String!, $g: String!, $deep: Boolean = false) {
+          first: entity(urn: $m) { ...named }
+          second: entity(urn: $g) { ...named }
+        }
+        fragment named on Entity {
+          kind: __typename urn
+          ... on MLModel { description }
+          ... on MLModelGroup { description properties @include(if: $deep) { name } }
+        }"""
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
+        Request(query, {"m": model("m"), "g": group("g")}, "Both")
+    )
+    assert reply["data"] == {
+        "first": {"kind": "MLModel", "urn": model("m"), "description": "d"},
+        "second": {"kind": "MLModelGroup", "urn": group("g"), "description": "e"},
+    }
+
+
+@pytest.mark.parametrize("name", [None, "Nope"])
+def test_which_operation_is_meant_has_to_be_clear(store: Store, name: str | None) -> None:
+    query = "query A { __typename } query B { __typename }"
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}, name))
+    assert reply["data"] is None
+    assert reply["errors"]
+
+
+def test_a_missing_variable_is_reported(store: Store) -> None:
+    reply = ask(store, "query ($urn: String!) { mlModel(urn: $urn) { name } }")
+    assert "$urn" in reply["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "fits"),
+    [
+        ("Int", "5", True),
+        ("Int!", 5, True),
+        ("Int", "five", False),
+        ("Int", [5], False),
+    ],
+)
+def test_whole_numbers_may_come_as_text(
+    store: Store,
+    declared: str,
+    value: object,
+    fits: bool,  # noqa: FBT001
+) -> None:
+    query = f"""query ($urn: String!, $n: {declared}) {{ entity(urn: $urn) {{
+        relationships(input: {{types: [], direction: INCOMING, count: $n}}) {{ total }} }} }}"""
+    reply = ask(store, query, urn=model("m"), n=value, unused="1")
+    assert ("errors" not in reply) is fits
+
+
+def test_whole_numbers_inside_inputs_and_lists(store: Store) -> None:
+    query = """query ($urns: [String!]!, $inputs: RelationshipsInput!) {
+        entities(urns: $urns) { relationships(input: $inputs) { total } } }"""
+    inputs = {"types": ["MemberOf"], "direction": "INCOMING", "start": "0", "count": "2"}
+    put(store, model("m"), mlModelProperties={})
+    reply = ask(store, query, urns=[model("m")], inputs=inputs)
+    assert reply["data"]["entities"] == [{"relationships": {"total": 0}}]
+    reply = ask(store, query, urns=[model("m")], inputs={**inputs, "surplus": "1"})
+    assert "surplus" in reply["errors"][0]["message"]
+
+
+def test_introspection_as_clients_send_it(store: Store) -> None:
+    full = get_introspection_query(input_value_deprecation=True, specified_by_url=True)
+    reply = ask(store, full, replace(DEFAULT_LIMITS, query_depth=3))
+    assert "errors" not in reply
+    names = {each["name"] for each in reply["data"]["__schema"]["types"]}
+    assert {"MLModel", "MLModelGroup", "MLFeature", "MLFeatureTable", "Long"} <= names
+    reply = ask(store, '{ __type(name: "RelationshipsInput") { inputFields { name } } }')
+    assert {"name": "start"} in reply["data"]["__type"]["inputFields"]
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+DEEP = "{ properties { groups " * 27 + "{ urn }" + " } }" * 27
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        (f'{{ mlModel(urn: "u") {DEEP} }}', "nested deeper than 50"),
+        ("{ " + " ".join(f"a{n}: __typename" for n in range(101)) + " }", "more than 100 aliases"),
+        ("{ " + "__typename " * 5_001 + " }", "more than 5000 fields"),
+        ("{ " + "__typename " * 700 + " }", "the same fields too often"),
+        ("{ " + "...a " * 5_001 + "} fragment a on Query { __typename }", "more than 5000"),
+        (
+            "{ ...f0 } "
+            + " ".join(f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(40))
+            + " fragment f40 on Query { __typename }",
+            "more than 5000 times",
+        ),
+        ("{ __typename } fragment unused on Query { " + "__typename " * 5_001 + "}", "5000 fields"),
+        (
+            "{ "
+            + "... on Query { ...s } " * 300
+            + "} fragment s on Query { "
+            + "__typename " * 400
+            + "}",
+            "repeats its fragments too often",
+        ),
+        ("{ ... on Query { ... on Query { " + "__typename " * 5_001 + "} } }", "5000 fields"),
+        (
+            "{ __schema { types { " + "fields { type { " * 4 + "name" + " } }" * 4 + " } } }",
+            "circles",
+        ),
+        (
+            "{ __schema { types { ...t } } } fragment t on __Type { ofType { ...t } }",
+            "circles",
+        ),
+    ],
+)
+def test_what_asks_for_too_much_is_refused(store: Store, query: str, says: str) -> None:
+    reply = ask(store, query)
+    assert reply["data"] is None
+    assert says in reply["errors"][0]["message"]
+    assert reply["errors"][0]["extensions"] == {"code": 400, "type": "QUERY_TOO_COMPLEX"}
+
+
+def test_nesting_that_no_parser_can_follow(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = ask(store, "{a" * 5_000)
+    assert "too deeply" in reply["errors"][0]["message"]
+    assert reply["errors"][0]["extensions"]["code"] == 400
+
+    def recursing(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    # Older releases of graphql-core do not guard themselves.
+    monkeypatch.setattr(queries, "parse", recursing)
+    reply = ask(store, "{a" * 5_000)
+    assert "too deeply" in reply["errors"][0]["message"]
+
+
+def test_circles_of_fragments_are_reported_by_validation(store: Store) -> None:
+    query = "{ ...a } fragment a on Query { ...b ...nope } fragment b on Query { ...a }"
+    messages = [error["message"] for error in ask(store, query)["errors"]]
+    assert any("Cannot spread fragment" in message for message in messages)
+
+
+def test_queries_are_answered_that_a_datahub_server_takes(store: Store) -> None:
+    """A DataHub server takes 2,000 fields, and 50 levels."""
+    put(store, model("m"), mlModelProperties={"groups": [group("g")]})
+    put(store, group("g"), mlModelGroupProperties={})
+    hop = """relationships(input: {types: ["MemberOf"], direction: %s, count: 1}) {
+        relationships { entity { """
+    hops = "".join(hop % ("INCOMING" if at % 2 else "OUTGOING") for at in range(16))
+    deep = f'{{ entity(urn: "{model("m")}") {{ {hops} urn {"} } } " * 16} }} }}'
+    reply = ask(store, deep)
+    assert "errors" not in reply, reply["errors"][:1]
+    node = reply["data"]["entity"]
+    for _ in range(16):
+        node = node["relationships"]["relationships"][0]["entity"]
+    assert node == {"urn": model("m")}
+    kinds = ["MLModel", "MLModelGroup", "MLFeatureTable", "Dataset", "Container"]
+    fragments = " ".join(f"... on {kind} {{ urn type __typename }}" for kind in kinds * 60)
+    wide = ask(store, f'{{ entity(urn: "{model("m")}") {{ {fragments} }} }}')
+    assert "errors" not in wide
+    shared = "fragment shared on Entity { " + "urn " * 150 + "}"
+    fragments = " ".join(f"... on {kind} {{ ...shared }}" for kind in kinds * 10)
+    repeated = ask(store, f'{{ entity(urn: "{model("m")}") {{ {fragments} }} }} {shared}')
+    assert repeated["data"] == {"entity": {"urn": model("m")}}
+
+
+def test_the_check_says_nothing_of_a_fair_query() -> None:
+    check_complexity(parse(TYPENAME), DEFAULT_LIMITS)
+    with pytest.raises(QueryTooComplexError):
+        check_complexity(parse("{ a { b } }"), replace(DEFAULT_LIMITS, query_depth=1))
+
+
+def test_the_size_of_an_answer_is_limited(store: Store) -> None:
+    urns = [feature("t", f"f{index}") for index in range(100)]
+    put(store, table("t"), mlFeatureTableProperties={"mlFeatures": urns})
+    query = (
+        f'{{ mlFeatureTable(urn: "{table("t")}") {{ properties {{ mlFeatures {{ name }} }} }} }}'
+    )
+    assert "errors" not in ask(store, query)
+    reply = ask(store, query, replace(DEFAULT_LIMITS, query_values=50))
+    assert reply["data"] is None
+    assert reply["errors"][0]["message"] == "the answer has more than 50 values"
+
+
+def test_the_time_of_a_query_is_limited(store: Store) -> None:
+    urns = [feature("t", f"f{index}") for index in range(600)]
+    put(store, table("t"), mlFeatureTableProperties={"mlFeatures": urns})
+    query = (
+        f'{{ mlFeatureTable(urn: "{table("t")}") {{ properties {{ mlFeatures {{ name }} }} }} }}'
+    )
+    reply = ask(store, query, replace(DEFAULT_LIMITS, query_seconds=-1))
+    assert "took longer than" in reply["errors"][0]["message"]
+
+
+def test_a_list_of_urns_is_limited(store: Store) -> None:
+    query = "query ($urns: [String!]!) { entities(urns: $urns) { urn } }"
+    reply = ask(store, query, replace(DEFAULT_LIMITS, page_size=1), urns=[model("a"), model("b")])
+    assert reply["errors"][0]["message"] == "urns: more than 1"
+
+
+# --- the cache -----------------------------------------------------------------------------------
+
+
+def test_a_query_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Documents(DEFAULT_LIMITS)
+    assert cache.prepare(TYPENAME) is cache.prepare(TYPENAME)
+    refused = cache.prepare("{ nothing }")
+    assert refused is cache.prepare("{ nothing }")
+    assert refused.document is None
+    monkeypatch.setattr(queries, "CACHED_BYTES", 30)
+    kept = cache.prepare("{ a: __typename }")
+    assert cache.prepare("{ a: __typename }") is kept
+    cache.prepare("{ b: __typename }")
+    assert cache.prepare("{ a: __typename }") is not kept
+    long = "{ " + "__typename " * 9 + "}"
+    assert cache.prepare(long) is not cache.prepare(long)
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+def test_what_nobody_foresaw_is_logged_and_not_shown(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(store, model("m"), mlModelProperties={})
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret inner words")
+
+    monkeypatch.setattr(store, "get_many", broken)
+    reply = ask(store, f'{{ mlModel(urn: "{model("m")}") {{ name }} }}')
+    assert reply["data"] == {"mlModel": None}
+    (error,) = reply["errors"]
+    assert error["message"] == "the server could not read this field"
+    assert error["extensions"]["code"] == 500
+    assert "secret inner words" in caplog.text
+
+
+def test_an_error_of_the_catalog_keeps_its_words(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise BusyError("somebody else writes")
+
+    monkeypatch.setattr(store, "get_many", busy)
+    reply = ask(store, f'{{ mlModel(urn: "{model("m")}") {{ name }} }}')
+    assert reply["errors"][0]["message"] == "somebody else writes"
+
+
+def test_an_asynchronous_resolver_is_a_mistake(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "execute", lambda *_, **__: object())
+    with pytest.raises(TypeError, match="asynchronous"):
+        ask(store, TYPENAME)
+
+
+# --- the schema ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(5, 5), (5.0, 5), ("7", 7), (-(2**63), -(2**63))],
+)
+def test_long_numbers(value: object, expected: int) -> None:
+    assert schema._long(value) == expected
+
+
+@pytest.mark.parametrize("value", [2**63, True, "x", 0.5, None, [1]])
+def test_what_is_no_long(value: object) -> None:
+    with pytest.raises(GraphQLError, match="Long cannot represent"):
+        schema._long(value)
+
+
+def test_long_literals() -> None:
+    from graphql import IntValueNode, StringValueNode
+
+    assert schema._long_literal(IntValueNode(value="12")) == 12
+    with pytest.raises(GraphQLError, match="literal"):
+        schema._long_literal(StringValueNode(value="12"))
+
+
+def test_a_table_that_does_not_fit_the_schema_is_noticed() -> None:
+    from graphql import GraphQLObjectType, build_schema
+
+    made = build_schema(
+        "interface Entity { urn: String } type A implements Entity { urn: String odd: Int }"
+        " type Query { a: A }"
+    )
+    kind = made.type_map["A"]
+    assert isinstance(kind, GraphQLObjectType)
+    with pytest.raises(TypeError, match=r"no resolver for A\.odd"):
+        schema._complete(kind)
+    with pytest.raises(TypeError, match="not in the schema"):
+        schema._attach(kind, {"nope": plain})
+    with pytest.raises(TypeError, match="no object type"):
+        schema._object_type(made, "Entity")
+    with pytest.raises(TypeError, match="no scalar"):
+        schema._make_long(kind)
+
+
+def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
+    from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader
+    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Node
+
+    node = Node("urn:li:mlModel:(p,n,mars)", KINDS["mlModel"], Cohort(Loader(store), []))
+    made = schema.executable_schema()
+    model_type = made.type_map["MLModel"]
+    assert model_type.fields["origin"].resolve(node, None) is None  # type: ignore[attr-defined]
+
+
+def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:
+    from mlcat_ingest.catalog.web.graphql.governance import RECORDS
+    from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader
+    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Node, Record, node_of
+
+    cohort = Cohort(Loader(store), [model("m")])
+    node = Node("urn:li:mlModel:(open", KINDS["mlModel"], cohort)
+    assert node.part(1) == "urn:li:mlModel:(open"
+    assert node_of("junk", cohort) is None
+    assert node.references("a", "b", lambda _value: [], ["junk"]) == []
+    assert RECORDS["TagAssociation"]["tag"](Record(node, {"tag": None}), None) is None
+    assert RECORDS["TagAssociation"]["tag"](Record(node, {"tag": "junk"}), None) is None
+
+
+def test_a_resolver_works_in_a_request_only() -> None:
+    from types import SimpleNamespace
+
+    from mlcat_ingest.catalog.web.graphql.resolvers import context_of
+
+    with pytest.raises(TypeError, match="the context is a NoneType"):
+        context_of(SimpleNamespace(context=None))  # type: ignore[arg-type]

@@ -1,0 +1,303 @@
+"""Events of timeseries aspects, runs and references, through Rest.li."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.catalog.schema.values import Write
+from support.catalog_store import group, model, put
+from support.rest_client import RestClient
+
+VALUES = "/aspects?action=getTimeseriesAspectValues"
+COUNT = "/aspects?action=getCount"
+DELETE = "/entities?action=delete"
+REFERENCES = "/entities?action=deleteReferences"
+JOB = "urn:li:dataJob:(urn:li:dataFlow:(datahub,p,PROD),j)"
+CHECKPOINT = "datahubIngestionCheckpoint"
+TRUNCATE = "/operations?action=truncateTimeseriesAspect"
+
+
+def checkpoint(at_ms: int, pipeline: str = "p", **more: Any) -> dict[str, Any]:
+    return {
+        "timestampMillis": at_ms,
+        "pipelineName": pipeline,
+        "platformInstanceId": "",
+        "config": "",
+        "state": {"formatVersion": "1", "serde": "utf-8", "payload": "x"},
+        "runId": f"run-{at_ms}",
+        **more,
+    }
+
+
+@pytest.fixture
+def client(client: RestClient) -> RestClient:
+    events = [checkpoint(at, "even" if at % 2 == 0 else "odd") for at in range(1, 6)]
+    client.store.write([Write(JOB, CHECKPOINT, event) for event in events])
+    return client
+
+
+def times(client: RestClient, **params: Any) -> list[int]:
+    asked = {"urn": JOB, "entity": "dataJob", "aspect": CHECKPOINT, **params}
+    value = client.ok("POST", VALUES, asked)["value"]
+    return [json.loads(one["aspect"]["value"])["timestampMillis"] for one in value["values"]]
+
+
+def test_events_come_newest_first(client: RestClient) -> None:
+    assert times(client) == [5, 4, 3, 2, 1]
+    assert times(client, limit=2) == [5, 4]
+    assert times(client, latestValue=True) == [5]
+    assert times(client, startTimeMillis=2, endTimeMillis=4) == [4, 3, 2]
+    assert times(client, urn=JOB.replace(",j", ",gone")) == []
+    asked = {"urn": JOB, "aspect": CHECKPOINT, "latestValue": True}
+    [value] = client.ok("POST", VALUES, asked)["value"]["values"]
+    assert value["aspect"]["contentType"] == "application/json"
+    assert {"name", "type", "version"} <= set(value["aspect"])
+
+
+@pytest.mark.parametrize(
+    ("criterion", "found"),
+    [
+        ({"field": "pipelineName", "values": ["even"], "condition": "EQUAL"}, [4, 2]),
+        ({"field": "pipelineName.keyword", "values": ["even"]}, [4, 2]),
+        ({"field": "pipelineName", "values": ["even"], "negated": True}, [5, 3, 1]),
+        ({"field": "pipelineName", "value": "EVEN", "condition": "IEQUAL"}, [4, 2]),
+        ({"field": "pipelineName", "value": "ve", "condition": "CONTAIN"}, [4, 2]),
+        ({"field": "runId", "value": "run-", "condition": "START_WITH"}, [5, 4, 3, 2, 1]),
+        ({"field": "runId", "value": "-3", "condition": "END_WITH"}, [3]),
+        ({"field": "timestampMillis", "value": "3", "condition": "GREATER_THAN"}, [5, 4]),
+        ({"field": "timestampMillis", "value": "x", "condition": "LESS_THAN"}, []),
+        ({"field": "timestampMillis", "values": ["2", "3"], "condition": "IN"}, [3, 2]),
+        ({"field": "state.serde", "value": "utf-8"}, [5, 4, 3, 2, 1]),
+        ({"field": "state", "value": "utf-8"}, []),
+        ({"field": "nothing", "condition": "EXISTS"}, []),
+        ({"field": "nothing", "condition": "EXISTS", "negated": True}, [5, 4, 3, 2, 1]),
+    ],
+)
+def test_events_are_filtered_by_their_fields(
+    client: RestClient, criterion: Any, found: list[int]
+) -> None:
+    assert times(client, filter={"or": [{"and": [criterion]}]}) == found
+    # However few are asked for, those that match are looked for among all.
+    limited = times(client, filter={"or": [{"and": [criterion]}]}, limit=1)
+    assert limited == found[:1]
+
+
+def test_alternatives_of_a_filter(client: RestClient) -> None:
+    odd = {"field": "pipelineName", "values": ["odd"]}
+    last = {"field": "runId", "values": ["run-5", "run-4"]}
+    assert times(client, filter={"or": [{"and": [odd, last]}, {"and": []}]}) == [5, 4, 3, 2, 1]
+    assert times(client, filter={"or": [{"and": [odd, last]}]}) == [5]
+    assert times(client, filter={"or": [{"and": [odd]}, {"and": [last]}]}) == [5, 4, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, "urn: the parameter is missing"),
+        ({"urn": JOB}, "aspect: the parameter is missing"),
+        ({"urn": "x", "aspect": "y"}, "'x' is not a URN"),
+        ({"urn": JOB, "aspect": CHECKPOINT, "limit": "x"}, "limit: expected a whole number"),
+        ({"urn": JOB, "aspect": CHECKPOINT, "startTimeMillis": []}, "startTimeMillis: expected"),
+        ({"urn": JOB, "aspect": CHECKPOINT, "latestValue": 1}, "latestValue: expected true"),
+        ({"urn": JOB, "aspect": CHECKPOINT, "filter": 3}, "filter must be a JSON object"),
+        (
+            {
+                "urn": JOB,
+                "aspect": CHECKPOINT,
+                "filter": {"criteria": [{"field": "runId", "condition": "RELATED_INCL"}]},
+            },
+            "events cannot be compared by RELATED_INCL",
+        ),
+    ],
+)
+def test_parameters_are_named(client: RestClient, params: Any, message: str) -> None:
+    assert message in client.refused("POST", VALUES, params)
+
+
+def test_aspects_are_counted(client: RestClient) -> None:
+    put(client.store, model("a"), status={"removed": False})
+    put(client.store, model("b"), status={"removed": False}, subTypes={"typeNames": ["x"]})
+
+    def count(**params: Any) -> Any:
+        return client.ok("POST", COUNT, params)["value"]
+
+    assert count(aspect="status") == 2
+    assert count(aspect="subTypes") == 1
+    assert count(aspect="nothing") == 0
+    assert count(aspect="status", urnLike="%,b,%") == 1
+    assert count(aspect="mlModelKey") == 2
+    assert count(aspect="mlModelKey", urnLike="%,b,%") == 1
+    assert "aspect: the parameter" in client.refused("POST", COUNT, {})
+    long = {"aspect": "status", "urnLike": "%a" * 30_000}
+    assert "urnLike: has more than 1000" in client.refused("POST", COUNT, long)
+
+
+def test_events_are_deleted_within_a_range(client: RestClient) -> None:
+    asked = {"urn": JOB, "aspectName": CHECKPOINT, "startTimeMillis": 2, "endTimeMillis": 3}
+    value = client.ok("POST", DELETE, asked)["value"]
+    assert value == {"urn": JOB, "rows": 0, "timeseriesRows": 2}
+    assert times(client) == [5, 4, 1]
+    assert "aspectName: expected" in client.refused("POST", DELETE, {"urn": JOB, "aspectName": 3})
+    assert "endTimeMillis" in client.refused("POST", DELETE, {**asked, "endTimeMillis": "x"})
+    assert client.ok("POST", DELETE, {"urn": JOB})["value"]["timeseriesRows"] == 3
+    assert client.ok("POST", DELETE, {"urn": JOB})["value"]["rows"] == 0
+
+
+def test_old_events_are_deleted_by_a_task(client: RestClient) -> None:
+    asked = {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 3}
+    reported = client.ok("POST", TRUNCATE, asked)["value"]
+    assert reported == (
+        "Delete 3 out of 5 rows (60.00%). Reindexing the aspect without the deleted records. "
+        "This was a dry run. Run with dryRun = false to execute."
+    )
+    few = client.ok("POST", TRUNCATE, {**asked, "endTimeMillis": 1})["value"]
+    assert few.startswith("Delete 1 out of 5 rows (20.00%). Issuing a delete by query request. ")
+    other = {"entityType": "DATAPROCESSINSTANCE", "aspect": "dataProcessInstanceRunEvent"}
+    none = client.ok("POST", TRUNCATE, {**asked, **other})["value"]
+    assert none.startswith("Delete 0 out of 0 rows (0.00%). ")
+    forced = {**asked, "endTimeMillis": 1, "forceReindex": True}
+    assert "Reindexing" in client.ok("POST", TRUNCATE, forced)["value"]
+    both = {**forced, "forceDeleteByQuery": True}
+    assert "please only set" in client.ok("POST", TRUNCATE, both)["value"]
+    assert times(client) == [5, 4, 3, 2, 1]
+
+    task = client.ok("POST", TRUNCATE, {**asked, "dryRun": False})["value"]
+    client.tasks._threads.submit(lambda: None).result(20)
+    reported = client.ok("POST", "/operations?action=getEsTaskStatus", {"task": task})["value"]
+    status = json.loads(reported)
+    assert status["completed"] is True
+    assert status["status"]["total"] == status["status"]["deleted"] == 3
+    assert status["status"]["batches"] == 1
+    assert times(client) == [5, 4]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, "entityType: the parameter is missing"),
+        ({"entityType": "dataJob"}, "aspect: the parameter is missing"),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT},
+            "endTimeMillis: the parameter is missing",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": "y"},
+            "endTimeMillis: expected a whole number",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "dryRun": "no"},
+            "dryRun: expected true or false",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "forceReindex": 1},
+            "forceReindex: expected true or false",
+        ),
+        (
+            {"entityType": "dataJop", "aspect": "x", "endTimeMillis": 1},
+            "entityType: 'dataJop' is not an entity type",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": "status", "endTimeMillis": 1},
+            "aspect: 'status' is not a timeseries aspect",
+        ),
+        (
+            {"entityType": "mlModel", "aspect": "mlModelPropertys", "endTimeMillis": 1},
+            "'mlModelPropertys' is not an aspect of mlModel; did you mean 'mlModelProperties'?",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": "x; drop", "endTimeMillis": 1},
+            "'x; drop' is not ",
+        ),
+        (
+            {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "batchSize": -1},
+            "batchSize: expected a whole number",
+        ),
+    ],
+)
+def test_a_truncation_needs_its_parameters(client: RestClient, params: Any, message: str) -> None:
+    assert message in client.refused("POST", TRUNCATE, params)
+
+
+def test_references_are_shown_and_taken_out(client: RestClient) -> None:
+    tag = "urn:li:tag:x"
+    for name in ("a", "b"):
+        put(client.store, model(name), globalTags={"tags": [{"tag": tag}]})
+
+    def references(**params: Any) -> Any:
+        return client.ok("POST", REFERENCES, {"urn": tag, **params})["value"]
+
+    found = references(dryRun=True)
+    assert found["total"] == 2
+    assert found["relatedAspects"][0] == {
+        "entity": model("a"),
+        "relationship": "TaggedWith",
+        "aspect": "globalTags",
+    }
+    assert references() == found
+    assert references() == {"total": 0, "relatedAspects": []}
+    assert client.store.get_many([model("a")], ["globalTags"])[model("a")]["globalTags"].value == {
+        "tags": []
+    }
+    assert "urn: the parameter" in client.refused("POST", REFERENCES, {})
+    assert "is not a URN" in client.refused("POST", REFERENCES, {"urn": "x"})
+    assert "dryRun: expected" in client.refused("POST", REFERENCES, {"urn": tag, "dryRun": 3})
+
+
+def run(client: RestClient, run_id: str, urn: str, aspect: str, value: Any) -> None:
+    client.store.write([Write(urn, aspect, value, system_metadata={"runId": run_id})])
+
+
+def test_runs_are_listed_described_and_taken_back(client: RestClient) -> None:
+    run(client, "one", model("a"), "status", {"removed": False})
+    run(client, "two", model("a"), "status", {"removed": True})
+    run(client, "two", group("g"), "status", {"removed": False})
+
+    def act(name: str, **params: Any) -> Any:
+        return client.ok("POST", f"/runs?action={name}", params)["value"]
+
+    listed = act("list", pageOffset=0, pageSize=100, includeSoft=True)
+    assert {one["runId"]: one["rows"] for one in listed} == {"one": 1, "two": 2}
+    assert all(one["timestamp"] > 0 for one in listed)
+    assert len(act("list", pageOffset=1, pageSize=1, includeSoft=True)) == 1
+    rows = act("describe", runId="two", start=0, count=100, includeSoft=True, includeAspect=True)
+    assert {(row["urn"], row["aspectName"]) for row in rows} == {
+        (model("a"), "status"),
+        (group("g"), "status"),
+    }
+    assert {"removed": True} in [row["aspect"]["value"] for row in rows]
+    [overwritten] = act("describe", runId="one", includeSoft=True, includeAspect=True)
+    assert "aspect" not in overwritten
+    assert act("describe", runId="nothing") == []
+
+    plan = act("rollback", runId="two", dryRun=True, safe=True)
+    assert client.store.exists([group("g")])
+    outcome = act("rollback", runId="two", dryRun=False, safe=True)
+    assert outcome == plan
+    assert outcome["entitiesAffected"] == 1
+    assert outcome["aspectsReverted"] == 2
+    assert {row["runId"] for row in outcome["aspectRowSummaries"]} == {"two"}
+    assert not client.store.exists([group("g")])
+    found = client.store.get_many([model("a")], ["status"])[model("a")]["status"]
+    assert found.value == {"removed": False}
+    assert act("rollback", runId="two")["aspectRowSummaries"] == []
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "message"),
+    [
+        ("list", [], "the body must be a JSON object"),
+        ("list", {"pageSize": "x"}, "pageSize: expected a whole number"),
+        ("list", {"includeSoft": "x"}, "includeSoft: expected true or false"),
+        ("describe", {}, "runId: the parameter is missing"),
+        ("describe", {"runId": "r", "includeAspect": 1}, "includeAspect: expected true or false"),
+        ("rollback", {}, "runId: the parameter is missing"),
+        ("rollback", {"runId": "no-run-id-provided"}, "names no run"),
+        ("rollback", {"runId": "r", "dryRun": "yes"}, "dryRun: expected true or false"),
+        ("undo", {}, "'undo' is not an action of /runs; it has describe, list, rollback"),
+    ],
+)
+def test_what_a_run_needs_is_named(
+    client: RestClient, action: str, body: Any, message: str
+) -> None:
+    assert message in client.refused("POST", f"/runs?action={action}", body)

@@ -1,0 +1,237 @@
+"""Writing through Rest.li: proposals of every change type, conditions, and snapshots."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.catalog.limits import Limits
+from support.catalog_store import counts, model, put
+from support.rest_client import RestClient, rest_client
+
+SINGLE = "/aspects?action=ingestProposal"
+BATCH = "/aspects?action=ingestProposalBatch"
+INGEST = "/entities?action=ingest"
+INGEST_MANY = "/entities?action=batchIngest"
+M = model("m")
+ADD = {"op": "add", "path": "/customProperties/a", "value": "1"}
+
+
+def proposal(value: Any, urn: str = M, **more: Any) -> dict[str, Any]:
+    patching = more.get("changeType") == "PATCH"
+    content_type = "application/json-patch+json" if patching else "application/json"
+    return {
+        "entityType": urn.split(":")[2],
+        "entityUrn": urn,
+        "changeType": "UPSERT",
+        "aspectName": "mlModelProperties",
+        "aspect": {"value": json.dumps(value), "contentType": content_type},
+        **more,
+    }
+
+
+def stored(client: RestClient, aspect: str = "mlModelProperties") -> Any:
+    found = client.store.get_many([M], [aspect]).get(M, {}).get(aspect)
+    return None if found is None else found.value
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize("asynchronous", ["true", "false", None])
+def test_a_proposal_is_stored_whatever_async_says(
+    client: RestClient, slash: str, asynchronous: str | None
+) -> None:
+    target = SINGLE.replace("?", f"{slash}?")
+    answer = client.ok("POST", target, {"proposal": proposal({}), "async": asynchronous})
+    assert answer == {"value": M}
+    assert stored(client) is not None
+
+
+def test_a_patch_edits_and_a_deletion_takes_away(client: RestClient) -> None:
+    client.ok("POST", SINGLE, {"proposal": proposal([ADD], changeType="PATCH")})
+    assert stored(client)["customProperties"] == {"a": "1"}
+    more = {**ADD, "path": "/customProperties/b"}
+    batch = [proposal({"patch": [more]}, changeType="PATCH"), proposal({}, changeType="DELETE")]
+    client.ok("POST", BATCH, {"proposals": batch[:1]})
+    assert stored(client)["customProperties"] == {"a": "1", "b": "1"}
+    client.ok("POST", BATCH, {"proposals": batch[1:]})
+    assert stored(client) is None
+    assert client.store.exists([M])
+    key = proposal({}, changeType="DELETE", aspectName="mlModelKey", aspect=None)
+    client.ok("POST", SINGLE, {"proposal": key})
+    assert not client.store.exists([M])
+
+
+def test_a_restatement_needs_no_version(client: RestClient) -> None:
+    put(client.store, M, status={"removed": False})
+    restated = proposal({"removed": True}, changeType="RESTATE", aspectName="status")
+    restated["headers"] = {"If-Version-Match": "99"}
+    client.ok("POST", SINGLE, {"proposal": restated})
+    assert stored(client, "status") == {"removed": True}
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ([{"op": "remove", "path": "/trainingMetrics/0"}], "trainingMetrics"),
+        ([{"op": "add", "path": "/customProperties", "value": 3}], "customProperties"),
+        ({"patch": 3}, "patch"),
+        ({"patch": [], "arrayPrimaryKeys": 3}, "arrayPrimaryKeys"),
+    ],
+)
+def test_a_patch_that_cannot_be_applied_names_the_proposal(
+    client: RestClient, patch: Any, message: str
+) -> None:
+    bad = proposal(patch, changeType="PATCH")
+    assert message in client.refused("POST", SINGLE, {"proposal": bad}, 422)
+    reported = client.refused("POST", BATCH, {"proposals": [proposal({}, model("n")), bad]}, 422)
+    assert reported.startswith("proposals[1]: ")
+    assert message in reported
+    assert client.store.read(counts) == {}
+
+
+def test_a_rule_of_version_sets_is_refused_as_a_validator_does(client: RestClient) -> None:
+    version = {"versionSet": "urn:li:versionSet:(s,dataset)", "version": {"versionTag": "1"}}
+    bad = proposal({**version, "sortId": "1"}, aspectName="versionProperties")
+    reported = client.refused("POST", BATCH, {"proposals": [proposal({}, model("n")), bad]}, 422)
+    assert reported == (
+        "Failed to validate MCP due to: ValidationExceptionCollection{EntityAspect:("
+        f"{M},versionProperties) Exceptions: [AspectValidationException(subType=VALIDATION, "
+        "msg=Version Set specified entity type does not match, expected type: dataset)]}"
+    )
+    assert client.store.read(counts) == {}
+
+
+def test_conditions_by_version_and_by_time(client: RestClient) -> None:
+    def write(value: Any, status: int = 200, **headers: str) -> Any:
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        sent = {"proposal": proposal(value, aspectName="status", headers=named)}
+        answer = client.send("POST", SINGLE, sent)
+        assert answer.status == status, answer.text
+        return answer.json().get("message")
+
+    write({"removed": True}, If_Version_Match="-1")
+    reported = write({"removed": False}, 422, If_Version_Match="-1")
+    assert reported == (
+        "Failed to validate MCP due to: ValidationExceptionCollection{EntityAspect:("
+        f"{M},status) Exceptions: [AspectValidationException(subType=PRECONDITION, "
+        "msg=Expected version -1, actual version 1)]}"
+    )
+    past, future = "2001-01-01T00:00:00Z", "2101-01-01T00:00:00+02:00"
+    write({"removed": False}, 422, If_Unmodified_Since=past)
+    write({"removed": False}, 422, If_Modified_Since=future)
+    assert stored(client, "status") == {"removed": True}
+    write({"removed": False}, If_Unmodified_Since=future, If_Modified_Since=past)
+    assert stored(client, "status") == {"removed": False}
+    assert "has to be an instant" in write({}, 422, If_Modified_Since="yesterday")
+    assert "has to be an instant" in write({}, 422, If_Modified_Since="2001-01-01T00:00:00+99:00")
+
+
+def test_what_the_client_did_to_a_single_proposal_is_undone(client: RestClient) -> None:
+    metadata = {"runId": "n\\u00e4chtlich", "properties": {"clientId": "acryl-datahub"}}
+    name = "gr\\u00f6\\u00dfe"
+    sent = proposal({"description": "é"}, model(name), systemMetadata=metadata)
+    assert client.ok("POST", SINGLE, {"proposal": sent}) == {"value": model("größe")}
+    [found] = client.store.get_many([model("größe")], ["mlModelProperties"])[
+        model("größe")
+    ].values()
+    assert found.system_metadata["runId"] == "nächtlich"
+    assert found.value["description"] == "é"
+    # Batches come as they are.
+    client.ok("POST", BATCH, {"proposals": [sent]})
+    assert client.store.exists([model(name)])
+
+
+def snapshot(urn: Any = M, *aspects: Any) -> dict[str, Any]:
+    value = {"com.linkedin.metadata.snapshot.MLModelSnapshot": {"urn": urn, "aspects": aspects}}
+    return {"value": value}
+
+
+PROPERTIES = {"com.linkedin.ml.metadata.MLModelProperties": {"description": "d"}}
+STATUS = {"com.linkedin.common.Status": {"removed": False}}
+
+
+def test_a_snapshot_writes_all_its_aspects(client: RestClient) -> None:
+    body = {"entity": snapshot(M, PROPERTIES, STATUS), "systemMetadata": {"runId": "r"}}
+    assert client.ok("POST", INGEST, body) == {}
+    assert stored(client)["description"] == "d"
+    assert stored(client, "status") == {"removed": False}
+    found = client.store.get_many([M], ["status"])[M]["status"]
+    assert found.system_metadata == {"runId": "r"}
+
+
+def test_snapshots_come_in_batches(client: RestClient) -> None:
+    entities = [snapshot(M, STATUS), snapshot(model("n"))]
+    client.ok("POST", INGEST_MANY, {"entities": entities, "systemMetadata": [{"runId": "r"}]})
+    assert client.store.exists([M, model("n")]) == {M, model("n")}
+    assert client.ok("POST", INGEST_MANY, {"entities": []}) == {}
+
+
+def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
+    client: RestClient,
+) -> None:
+    urn = "urn:li:chart:(looker,x)"
+    chart = {"com.linkedin.chart.ChartInfo": {"title": "t", "description": "d"}}
+    value = {"com.linkedin.metadata.snapshot.ChartSnapshot": {"urn": urn, "aspects": [chart]}}
+    client.ok("POST", INGEST, {"entity": {"value": value}})
+    assert client.store.get_many([urn], ["chartInfo"])[urn]["chartInfo"].value["title"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("entity", "message"),
+    [
+        (3, "entity: expected an object"),
+        ({}, "entity.value: expected an object, not null"),
+        ({"value": {}}, "entity.value: expected one snapshot"),
+        ({"value": {"x": {}}}, "entity.value: expected one snapshot"),
+        ({"value": {"com.linkedin.metadata.snapshot.X": 3}}, "snapshot.X: expected an object"),
+        (snapshot(3), "urn: expected a string"),
+        (snapshot("x"), "urn: 'x' is not a URN"),
+        (
+            {"value": {"com.linkedin.metadata.snapshot.X": {"urn": M, "aspects": 3}}},
+            "aspects: expected a list",
+        ),
+        (snapshot(M, 3), "aspects[0]: expected an object"),
+        (snapshot(M, STATUS, {}), "aspects[1]: expected one record, not 0"),
+        (snapshot(M, {"com.linkedin.common.Status": 3}), "expected an object, not a number"),
+        (snapshot(M, {"com.linkedin.common.Nothing": {}}), "'nothing' is not an aspect"),
+        (snapshot(M, {"com.linkedin.common.Status": {"removed": "x"}}), "removed"),
+    ],
+    ids=repr,
+)
+def test_a_snapshot_that_is_none_is_refused(client: RestClient, entity: Any, message: str) -> None:
+    assert message in client.refused("POST", INGEST, {"entity": entity}, 422)
+    several = {"entities": [snapshot(model("n"), STATUS, STATUS), entity]}
+    reported = client.refused("POST", INGEST_MANY, several, 422)
+    assert reported.startswith("entities[1]: ")
+    assert message in reported
+    assert client.store.read(counts) == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "message"),
+    [
+        (INGEST, {}, "entity: the parameter is missing"),
+        (INGEST, [], "the body must be a JSON object"),
+        (INGEST_MANY, {}, "entities: the parameter is missing"),
+        (INGEST_MANY, {"entities": {}}, "entities must be a list"),
+        (
+            INGEST_MANY,
+            {"entities": [], "systemMetadata": [{}]},
+            "systemMetadata has 1 items, more than the limit of 0",
+        ),
+        (INGEST_MANY, {"entities": [], "systemMetadata": 3}, "systemMetadata must be a list"),
+    ],
+)
+def test_parameters_are_named(client: RestClient, target: str, body: Any, message: str) -> None:
+    assert message in client.refused("POST", target, body)
+
+
+def test_snapshots_have_so_many_aspects_in_all(tmp_path: Path) -> None:
+    aspects: list[dict[str, Any]] = [{f"com.linkedin.post.A{n}": {}} for n in range(4)]
+    snapshot = {"urn": "urn:li:post:p", "aspects": aspects}
+    entity = {"value": {"com.linkedin.metadata.snapshot.PostSnapshot": snapshot}}
+    with rest_client(tmp_path / "c.db", Limits(proposals=3)) as client:
+        for target, body in ((INGEST, {"entity": entity}), (INGEST_MANY, {"entities": [entity]})):
+            refused = client.refused("POST", target, body)
+            assert "has 4 aspects, more than the limit of 3" in refused

@@ -1,0 +1,186 @@
+"""Permissions of the writing token, of the reading token, and of tokens that nearly match."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from mlcat_ingest.catalog.errors import TooManyRequestsError
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, WRONG_TOKENS, WRONG_TOKENS_SECONDS
+from mlcat_ingest.catalog.server.serve import serve
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.auth import WrongTokens, client_address
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
+from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
+from mlcat_ingest.errors import RecipeError
+from support.asgi import Answer, call
+from support.catalog_store import model, put
+
+TOKEN, READ_TOKEN = "write-token", "read-token"
+READING_POSTS = {
+    "/aspects?action=getTimeseriesAspectValues",
+    "/aspects?action=getCount",
+    "/entities?action=search",
+    "/entities?action=listUrns",
+    "/runs?action=list",
+    "/runs?action=describe",
+    "/operations?action=getEsTaskStatus",
+    "/test?action=evaluate",
+    "/test?action=batchEvaluate",
+    "/openapi/v3/entity/{entityType}/batchGet",
+    "/openapi/v3/entity/scroll",
+    "/openapi/v3/relationship/scroll",
+    "/openapi/v3/lineage/scroll",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "c.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def app(store: Store) -> Iterator[Starlette]:
+    served = create_app(store, token=TOKEN, read_token=READ_TOKEN)
+    yield served
+    served.state.tasks.close()
+
+
+def send(app: Starlette, method: str, target: str, body: Any = None, token: str = "") -> Answer:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return call(app, method, target, b"" if body is None else json.dumps(body).encode(), headers)
+
+
+def target_of(endpoint: Endpoint) -> str:
+    return endpoint.path + (f"?action={endpoint.action}" if endpoint.action else "")
+
+
+def test_the_reading_token_reads_and_does_not_write(store: Store, app: Starlette) -> None:
+    with closing(Tasks(store)) as tasks:
+        endpoints = rest_endpoints(store, tasks, DEFAULT_LIMITS)
+    for endpoint in endpoints:
+        name = target_of(endpoint)
+        target = name.replace("{entityType}", "tag").replace("{aspectName}", "status")
+        target = target.replace("{urn}", "urn:li:tag:x")
+        reads = endpoint.method in {"GET", "HEAD"} or name in READING_POSTS
+        for prefix in ("", "/gms"):
+            answer = send(app, endpoint.method, prefix + target, token=READ_TOKEN)
+            assert (answer.status != 403) is reads, f"{endpoint.method} {name}: {answer.status}"
+            assert answer.status != 401
+            assert reads or "this token only allows reading" in answer.text
+        if not reads:
+            assert send(app, endpoint.method, target, token=TOKEN).status not in {401, 403}
+
+
+def test_the_reading_token_evaluates_and_does_not_push(store: Store, app: Starlette) -> None:
+    urn = put(store, model("m"), mlModelProperties={})
+    for action, what in (("evaluate", {"urn": urn}), ("batchEvaluate", {"urns": [urn]})):
+        target = f"/test?action={action}"
+        assert send(app, "POST", target, what, READ_TOKEN).status == 200
+        for push in ("shouldPush", "push"):
+            assert send(app, "POST", target, {**what, push: True}, READ_TOKEN).status == 403
+            assert send(app, "POST", target, {**what, push: True}, TOKEN).status == 200
+
+
+@pytest.mark.parametrize("path", ["/api/graphql", "/api/v2/graphql"])
+def test_the_reading_token_queries_and_does_not_mutate(
+    store: Store, app: Starlette, path: str
+) -> None:
+    put(store, model("m"), mlModelProperties={})
+    write = 'createTag(input: {id: "gold", name: "Gold"})'
+    read = f'mlModel(urn: "{model("m")}") {{ urn }}'
+    both = f"query read {{ {read} }} mutation write {{ {write} }}"
+    for body, allowed in (
+        ({"query": f"{{ {read} }}"}, True),
+        ({"query": both, "operationName": "read"}, True),
+        ({"query": both, "operationName": "write"}, False),
+        ({"query": f"mutation {{ {write} }}"}, False),
+    ):
+        answer = send(app, "POST", path, body, READ_TOKEN)
+        assert answer.status == (200 if allowed else 403)
+        assert not store.exists(["urn:li:tag:gold"])
+    assert "errors" in send(app, "POST", path, {"query": both}, READ_TOKEN).json()
+    written = send(app, "POST", path, {"query": both, "operationName": "write"}, TOKEN)
+    assert written.json()["data"] == {"createTag": "urn:li:tag:gold"}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/config/../openapi.json", "//config", "/config//", "/./config", "/config/x", "/Config",
+        "/config%2f..%2fopenapi.json", "/%2fconfig", "/config%00", "/gms//config", "/gms/../config",
+        "/static/../openapi.json", "/static/style.css/../../metrics", "/login/../metrics",
+        "/login/", "/health/..", "/api/config", "/metrics", "/openapi.json", "/nowhere",
+    ],
+)  # fmt: skip
+def test_nothing_gets_past_the_check_by_a_crooked_path(app: Starlette, target: str) -> None:
+    assert send(app, "GET", target).status == 401
+    assert send(app, "POST", target, {}).status == 401
+
+
+@pytest.mark.parametrize("path", ["/config", "/health", "/con%66ig", "/gms/config", "/health/"])
+def test_the_open_paths_are_open(app: Starlette, path: str) -> None:
+    assert send(app, "GET", path).status == 200
+
+
+@pytest.mark.parametrize("token", [TOKEN, READ_TOKEN])
+def test_a_token_that_is_nearly_right_is_wrong(app: Starlette, token: str) -> None:
+    for wrong in (token[:-1], token[1:], f"{token}x", f"x{token}", token.upper(), f"{token} x"):
+        assert send(app, "GET", "/openapi.json", token=wrong).status == 401
+    for value in (f"Basic {token}", token, "Bearer", f"Bearer,{token}"):
+        headers = {"authorization": value}
+        assert call(app, "GET", "/openapi.json", headers=headers).status == 401
+    assert send(app, "GET", "/openapi.json", token=token).status == 200
+
+
+def test_without_a_reading_token_there_is_only_one(store: Store) -> None:
+    app = create_app(store, token=TOKEN)
+    assert send(app, "GET", "/openapi.json", token=READ_TOKEN).status == 401
+    assert call(app, "GET", "/openapi.json", headers={"authorization": "Bearer "}).status == 401
+    app.state.tasks.close()
+
+
+def test_tokens_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="needs a writing token"):
+        serve(tmp_path / "c.db", read_token="x")
+    with pytest.raises(RecipeError, match="equals the writing token"):
+        serve(tmp_path / "c.db", token="x", read_token="x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_tokens_are_counted_for_a_while_and_for_so_many_addresses() -> None:
+    now_s = 0.0
+    wrong = WrongTokens(lambda: now_s)
+    for number in range(WRONG_TOKENS):
+        wrong.check("a")
+        wrong.add("a", b"%d" % number)
+    wrong.check("b")
+    now_s = WRONG_TOKENS_SECONDS - 1.5
+    with pytest.raises(TooManyRequestsError, match="try again in 2 s") as caught:
+        wrong.check("a")
+    assert caught.value.retry_after_s == 2
+    now_s = WRONG_TOKENS_SECONDS
+    wrong.check("a")
+    wrong.add("a", b"once more")
+    wrong.check("a")
+    for number in range(3_000):
+        wrong.add(f"other{number}", b"x")
+    assert len(wrong._windows) == 1_000
+
+
+def test_the_addresses_of_one_network_are_one() -> None:
+    def address(host: str | None) -> str:
+        return client_address({"client": None if host is None else (host, 1)})
+
+    assert address("192.0.2.1") == "192.0.2.1"
+    assert address("2001:db8::1") == address("2001:db8::ffff:1") == "2001:db8::/64"
+    assert address("2001:db8:0:1::1") != address("2001:db8::1")
+    assert address("localhost") == "localhost"
+    assert address(None) == ""

@@ -1,0 +1,99 @@
+"""The search page and what it offers while somebody types."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.applications import Starlette
+
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
+from support.asgi import Answer, call
+from support.catalog_store import group, model, put
+
+JANE = "urn:li:corpuser:jane"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "c.db")) as opened:
+        put(opened, JANE, corpUserInfo={"active": True, "displayName": "Jane D."})
+        put(opened, group("churn"), mlModelGroupProperties={"name": "Churn"})
+        for at in range(60):
+            put(
+                opened,
+                model(f"m{at}"),
+                mlModelProperties={
+                    "name": f"churn-{at}",
+                    "description": f"{'x ' * 100} who leaves & <why> {'y ' * 200}",
+                    "trainingMetrics": [{"name": "auc", "value": str(at / 100)}],
+                },
+                globalTags={"tags": [{"tag": "urn:li:tag:gold"}] if at < 5 else []},
+                ownership={"owners": [{"owner": JANE, "type": "DATAOWNER"}] if at < 3 else []},
+            )
+        yield opened
+
+
+def get(store: Store, target: str) -> Answer:
+    return call(Starlette(routes=ui_routes(store, Renderer())), "GET", target)
+
+
+def test_the_best_hit_is_first_and_hits_are_marked(store: Store) -> None:
+    found = get(store, "/search?q=churn").text
+    assert 'Search <span class="count">61</span>' in found
+    first = found.index("<bdi><mark>Churn</mark></bdi>")
+    assert first < found.index("<bdi><mark>churn</mark>-0</bdi>")
+    assert "1 to 50 of 61" in found
+    assert "/search?q=churn&amp;start=50" in found
+
+
+def test_the_part_of_a_text_that_was_hit_is_shown(store: Store) -> None:
+    found = get(store, "/search?q=leaves+metrics.auc%3D0.07").text
+    assert "Description: <bdi>…" in found
+    assert "x who <mark>leaves</mark> &amp; &lt;why&gt; y" in found
+    assert "…</bdi>" in found
+
+
+def test_choices_narrow_and_widen(store: Store) -> None:
+    found = get(store, "/search?q=churn").text
+    assert '<bdi>Models</bdi> <span class="count">60</span>' in found
+    assert '<bdi>Jane D.</bdi> <span class="count">3</span>' in found
+    gold = f"/search?q=churn&amp;tag={quote('urn:li:tag:gold', safe='')}"
+    assert f'<a href="{gold}"><bdi>gold</bdi> <span class="count">5</span>' in found
+    narrowed = get(store, gold.replace("&amp;", "&")).text
+    assert 'Search <span class="count">5</span>' in narrowed
+    assert '<a href="/search?q=churn" aria-current="true"><bdi>gold</bdi>' in narrowed
+    assert f"{gold}&amp;owner={quote(JANE, safe='')}" in narrowed
+
+
+@pytest.mark.parametrize("text", ["%", "nothing", "<script>", '"', "a:b>c", "\x00", "tag:"])
+def test_whatever_is_typed_has_a_page(store: Store, text: str) -> None:
+    answer = get(store, f"/search?q={quote(text)}&type=%00&platform=<b>&start=x")
+    assert answer.status == 200
+    assert "Nothing found." in answer.text
+    assert "<b>" not in answer.text
+
+
+def test_suggestions_are_few_and_the_best(store: Store) -> None:
+    answer = get(store, "/search/suggest?q=chu")
+    assert answer.headers["content-type"] == "application/json"
+    found = json.loads(answer.text)
+    assert len(found) == 8
+    assert found[0] == {
+        "name": "Churn",
+        "kind": "Model group",
+        "href": f"/entity/{quote(group('churn'), safe='')}",
+    }
+    assert json.loads(get(store, "/search/suggest?q=").text) == []
+    assert json.loads(get(store, "/search/suggest").text) == []
+
+
+def test_the_script_is_served_and_needs_nothing_from_elsewhere(store: Store) -> None:
+    answer = get(store, "/static/search.js")
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["content-security-policy"].startswith("default-src 'self'")
+    for unsafe in (b"http:", b"https:", b"innerHTML", b"eval(", b"document.write"):
+        assert unsafe not in answer.body

@@ -1,0 +1,25 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli import Invoke
+
+
+def test_without_its_extra_the_demo_begins_nothing(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    reported = invoke("demo", "--dir", str(tmp_path / "demo"))
+    assert (reported.code, reported.out) == (2, "")
+    assert "pip install 'mlcat-ingest[demo]'" in reported.err
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_reported(invoke: Invoke, tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    pytest.importorskip("sklearn")
+    (tmp_path / "file").write_text("")
+    reported = invoke("demo", "--dir", str(tmp_path / "file" / "demo"))
+    assert reported.code == 2
+    assert f"{tmp_path / 'file' / 'demo'} cannot be made: Not a directory" in reported.err

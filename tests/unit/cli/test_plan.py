@@ -1,0 +1,126 @@
+"""`mlcat-ingest plan` and `run --dry-run`: what they print, and how they end."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mlcat_ingest.cli import plan as plan_module
+from mlcat_ingest.errors import SourceUnavailableError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.secrets import SECRETS
+from mlcat_ingest.workflows.resolve import ResolvedRecipe
+from support.cli import Invoke
+from support.fakes import FakeSink, FakeSource, model_urn
+
+
+@dataclass
+class Sides:
+    """What the recipe of a test resolves to."""
+
+    source: FakeSource = field(default_factory=lambda: FakeSource([[model("r1")]]))
+    sink: FakeSink = field(default_factory=FakeSink)
+    limits: str = ""
+
+    def resolved(self, path: str) -> ResolvedRecipe:
+        assert path == "recipe.yml"
+        recipe = Recipe.parse(f"{{name: test, sources: [{{type: mlflow}}]{self.limits}}}")
+        source, sink = Built(lambda **_: self.source), Built(lambda **_: self.sink)
+        return ResolvedRecipe(recipe, (source,), sink)  # type: ignore[arg-type]
+
+
+@dataclass
+class Built:
+    build: Callable[..., object]
+    type: str = "fake"
+
+
+def model(name: str, description: str = "") -> Entity:
+    message = {"name": name, **({"description": description} if description else {})}
+    return Entity(model_urn(name), {"mlModelProperties": message})
+
+
+@pytest.fixture
+def sides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sides:
+    monkeypatch.chdir(tmp_path)
+    made = Sides()
+    monkeypatch.setattr("mlcat_ingest.workflows.resolve.load_resolved", made.resolved)
+    return made
+
+
+@pytest.mark.parametrize("words", [("plan", "recipe.yml"), ("recipe.yml", "--dry-run")])
+def test_a_plan_shows_what_a_run_would_write(
+    invoke: Invoke, sides: Sides, words: tuple[str, ...]
+) -> None:
+    result = invoke(*words)
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "test: plan, nothing was written",
+        f"+ create {model_urn('r1')} r1",
+        "    mlModelProperties (new)",
+        "      + name: r1",
+        "  records      1 read → a fake catalog",
+        "  mlModel      1 to create, 0 unchanged",
+        "  requests     1 to the source, 1 to the catalog; writing takes 1 more for 1 proposal",
+    ]
+    assert "comparing with a fake catalog" in result.err
+    assert sides.sink.writes == []
+
+
+def test_the_first_entities_are_shown_and_the_others_counted(invoke: Invoke, sides: Sides) -> None:
+    sides.source = FakeSource([[model(f"r{n:03}") for n in range(plan_module.SHOWN + 312)]])
+    out = invoke("plan", "recipe.yml").out
+    assert out.count("+ create") == plan_module.SHOWN
+    assert "… and 312 more entities, see --json" in out
+    assert "332 to create" in out
+
+
+def test_json_is_an_object_a_line_and_a_summary_at_the_end(invoke: Invoke, sides: Sides) -> None:
+    sides.source = FakeSource([[model(f"r{n:03}") for n in range(30)]])
+    result = invoke("plan", "recipe.yml", "--json")
+    *entities, last = [json.loads(line) for line in result.out.splitlines()]
+    assert [one["kind"] for one in entities] == ["entity"] * 30
+    assert entities[0]["aspects"]["mlModelProperties"]["fields"]["name"] == {"new": "r000"}
+    assert last["kind"] == "summary"
+    assert last["entities"]["mlModel"]["create"] == 30
+
+
+def test_exit_code_tells_whether_there_is_something_to_write(invoke: Invoke, sides: Sides) -> None:
+    assert invoke("plan", "recipe.yml").code == 0
+    assert invoke("plan", "recipe.yml", "--exit-code").code == 5
+    assert invoke("recipe.yml").code == 0
+    sides.source = FakeSource([[model("r1")]])
+    result = invoke("plan", "recipe.yml", "--exit-code")
+    assert result.code == 0
+    assert "1 unchanged" in result.out
+
+
+def test_what_would_stop_a_run_stops_its_plan(invoke: Invoke, sides: Sides) -> None:
+    sides.limits = ", limits: {max_new_entities: 0}"
+    result = invoke("plan", "recipe.yml", "--exit-code")
+    assert result.code == 2
+    assert "a run would end here: more than 0 entities would be new" in result.err
+    sides.source = FakeSource(error=SourceUnavailableError("MLflow is gone", hint="start it"))
+    result = invoke("plan", "recipe.yml", "--json")
+    assert result.code == 1
+    assert "a run would end here: MLflow is gone (start it)" in result.err
+    assert json.loads(result.out)["failure"] == "MLflow is gone (start it)"
+
+
+def test_secrets_are_not_shown(invoke: Invoke, sides: Sides) -> None:
+    SECRETS.add("hunter2-hunter2")
+    sides.source = FakeSource([[model("r1", "it is hunter2-hunter2")]])
+    for words in (("plan", "recipe.yml"), ("plan", "recipe.yml", "--json")):
+        result = invoke(*words)
+        assert "it is ***" in result.out
+        assert "hunter2" not in result.out
+
+
+def test_a_dry_run_makes_no_report(invoke: Invoke, sides: Sides) -> None:
+    result = invoke("recipe.yml", "--dry-run", "--report", "report.json")
+    assert result.code == 2
+    assert "goes with a run; --dry-run makes a plan only" in result.err
+    assert sides.sink.reads == []

@@ -1,0 +1,130 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.client.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
+from mlcat_ingest.client.connection import http_options
+from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.validate import validate_config
+
+ORIGIN = Origin("r.yml", Path("/the/recipes"))
+
+
+def rest(**raw: Any) -> RestSinkConfig:
+    config, problems = validate_config(RestSinkConfig, raw, (), ORIGIN)
+    assert problems == []
+    assert config is not None
+    return config
+
+
+def trust_of(config: RestSinkConfig) -> Trust:
+    return http_options(config, peer="the service", connections=1).trust
+
+
+def sentence(raw: dict[str, Any]) -> str:
+    config, [problem] = validate_config(RestSinkConfig, raw, (), ORIGIN)
+    assert config is None
+    return problem.render()
+
+
+def test_defaults_leave_server_and_token_to_the_environment() -> None:
+    config = rest()
+    trust = trust_of(config)
+    assert (config.server, config.token, trust.verify, trust.cert) == (None, None, True, None)
+    assert (config.batch_size, config.batch_bytes) == (200, 15 * 1024 * 1024)
+
+
+def test_the_words_of_datahub_mean_the_same() -> None:
+    config = rest(
+        server="http://h/gms/",
+        token="tok",
+        extra_headers={"X": "y"},
+        timeout_sec=7,
+        max_threads=3,
+        max_per_batch=50,
+        ca_certificate_path="ca.pem",
+        client_certificate_path="c.pem",
+        client_key_path="k.pem",
+        retry_max_times=9,
+    )
+    assert config.server == "http://h/gms"
+    assert config.token is not None
+    assert config.token.get_secret_value() == "tok"
+    assert config.headers["X"].get_secret_value() == "y"
+    assert (config.timeout_s, config.connections, config.batch_size) == (7, 3, 50)
+    assert config.retries == 9
+    assert config.ca_bundle == Path("/the/recipes/ca.pem")
+    assert config.client_cert == Path("/the/recipes/c.pem")
+    assert config.client_key == Path("/the/recipes/k.pem")
+    assert trust_of(rest(disable_ssl_verification=True)).verify is False
+
+
+def test_tls() -> None:
+    assert trust_of(rest(tls="insecure")).verify is False
+    assert trust_of(rest(client_cert=__file__)).cert == __file__
+
+
+def test_empty_is_none() -> None:
+    config = rest(server="", token="")
+    assert (config.server, config.token) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (
+            {"server": "http://u:pw@h"},
+            "server: must not hold a user name or a password; the service takes a `token`",
+        ),
+        ({"server": "http://h/?a=b"}, "server: must not end in a query or a fragment"),
+        ({"batch_size": 201}, "batch_size: has to be 200 or less"),
+        ({"client_key": "k.pem"}, "`client_key` is of use with `client_cert` only"),
+        (
+            {"headers": {"X": "a\nb"}},
+            "headers.X: has a line break or another control character in it",
+        ),
+        (
+            {"mode": "SYNC"},
+            "mode: is not needed: writes are always durable when they are acknowledged; delete it",
+        ),
+        (
+            {"endpoint": "restli"},
+            "endpoint: is not needed: the service is asked what it takes; delete it",
+        ),
+        ({"max_attempts": 0}, "max_attempts: has to be 1 or more"),
+        ({"tokn": "x"}, "tokn: is not a known key; did you mean `token`?"),
+    ],
+)
+def test_what_is_refused(raw: dict[str, Any], problem: str) -> None:
+    assert sentence(raw) == problem
+
+
+def test_nothing_secret_is_printed() -> None:
+    config = rest(token="sesame", headers={"X": "open"})
+    for shown in (repr(config), config.model_dump_json()):
+        assert "sesame" not in shown
+        assert "open" not in shown
+
+
+def test_files_and_databases_start_at_the_recipes_folder() -> None:
+    file, _ = validate_config(FileSinkConfig, {"filename": "out.jsonl"}, (), ORIGIN)
+    assert file is not None
+    assert file.path == Path("/the/recipes/out.jsonl")
+    embedded, _ = validate_config(EmbeddedSinkConfig, {}, (), ORIGIN)
+    assert embedded is not None
+    assert embedded.db == "sqlite:////the/recipes/mlcat-catalog.db"
+
+
+def test_a_file_needs_a_path() -> None:
+    _, problems = validate_config(FileSinkConfig, {}, ("sink", "config"), ORIGIN)
+    assert [problem.render() for problem in problems] == ["sink.config.path: is required"]
+
+
+def test_the_table_names_a_configuration_and_a_class_each() -> None:
+    assert set(SINKS) == {"rest", "file", "embedded"}
+    for config, target in SINKS.values():
+        module, _, name = target.partition(":")
+        assert module.startswith("mlcat_ingest.client.")
+        assert config.__name__ == name.replace("Catalog", "SinkConfig")

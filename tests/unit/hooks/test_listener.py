@@ -1,0 +1,181 @@
+"""What the listener does to a store and its registry, whatever these turn out to be."""
+
+import errno
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlcat_ingest import hooks
+from mlcat_ingest.hooks import listener as listener_module
+from mlcat_ingest.hooks.listener import Listener, SingleWarning, attach, listen, run_guarded
+from mlcat_ingest.hooks.plugin import NoRunContext
+from mlcat_ingest.hooks.settings import HookSettings
+
+
+class Store:
+    """A store as MLflow's are, as far as a listener looks at it."""
+
+    def __init__(self, status: str = "FINISHED") -> None:
+        self.status = status
+
+    def update_run_info(self, run_id: str, *args: object, **options: object) -> Any:
+        del args, options
+        return SimpleNamespace(run_id=run_id, status=self.status)
+
+
+class Registry:
+    def __init__(self, store: object) -> None:
+        self.store = store
+
+    def get_store(self, store_uri: str | None = None, artifact_uri: str | None = None) -> object:
+        del store_uri, artifact_uri
+        return self.store
+
+
+@pytest.fixture(autouse=True)
+def warn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "_warn_of_errors", SingleWarning())
+
+
+def test_each_end_of_a_run_is_reported_once_however_often_the_store_is_asked_for() -> None:
+    reported: list[tuple[str, ...]] = []
+    registry = Registry(Store())
+    for _ in range(2):
+        assert listen(
+            registry, lambda *args: reported.append(args), lambda given: given or "default"
+        )
+    store: Any = registry.get_store("http://mlflow:5000")
+    assert registry.get_store("http://mlflow:5000") is store
+    assert isinstance(store, Store)
+    assert store.update_run_info("r1", 3, end_time=5, run_name=None).run_id == "r1"
+    assert reported == [("r1", "FINISHED", "http://mlflow:5000")]
+
+
+@pytest.mark.parametrize(("status", "events"), [("RUNNING", 0), ("SCHEDULED", 0), ("KILLED", 1)])
+def test_only_ends_are_reported(status: str, events: int) -> None:
+    reported: list[str] = []
+    store = Store(status)
+    attach(store, lambda run_id, *_: reported.append(run_id), lambda: "")
+    store.update_run_info("r1")
+    assert len(reported) == events
+
+
+def test_an_error_of_the_store_is_the_callers_and_nothing_is_reported() -> None:
+    reported: list[str] = []
+
+    class Broken(Store):
+        def update_run_info(self, run_id: str, *args: object, **options: object) -> Any:
+            raise LookupError(run_id, args, options)
+
+    store = Broken()
+    attach(store, lambda run_id, *_: reported.append(run_id), lambda: "")
+    with pytest.raises(LookupError, match="r1"):
+        store.update_run_info("r1")
+    assert reported == []
+
+
+@pytest.mark.parametrize("registry", [None, object(), SimpleNamespace(get_store=3)])
+def test_what_is_no_registry_is_left_alone(registry: object) -> None:
+    assert not listen(registry, lambda *_: None, str)
+
+
+@pytest.mark.parametrize("store", [None, 3, object(), SimpleNamespace(update_run_info=None)])
+def test_what_is_no_store_is_given_as_it_is(store: object) -> None:
+    registry = Registry(store)
+    assert listen(registry, lambda *_: None, str)
+    assert registry.get_store() is store
+
+
+def test_errors_of_ours_are_reported_once_and_stop_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    store = Store()
+    attach(store, broken, lambda: "")
+    for _ in range(3):
+        assert store.update_run_info("r").run_id == "r"
+    assert [record.message for record in caplog.records] == [
+        "mlcat-ingest: the catalog hears of runs by its scheduled run only: ZeroDivisionError: ours"
+    ]
+
+
+def test_ctrl_c_is_not_swallowed() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_guarded(interrupted)
+
+
+def test_a_spool_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    listener = Listener(HookSettings(tmp_path / "file" / "spool", server="http://c", sends=False))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            listener("r", "FINISHED", "http://mlflow")
+    [record] = caplog.records
+    assert os.strerror(errno.ENOTDIR) in record.message
+
+
+def test_a_recipe_that_is_not_there_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Listener(HookSettings(tmp_path / "spool", recipe=str(tmp_path / "none.yml")))
+    [record] = caplog.records
+    assert f"there is no recipe {tmp_path / 'none.yml'}" in record.message
+    assert callable(listener)
+
+
+def test_credentials_never_reach_the_spool(tmp_path: Path) -> None:
+    listener = Listener(HookSettings(tmp_path, server="http://c", token="s3cret", sends=False))
+    listener("r", "FINISHED", "http://user:s3cret@mlflow:5000/x?key=s3cret")
+    [path] = (tmp_path / "new").iterdir()
+    assert b"s3cret" not in path.read_bytes()
+    assert b"http://mlflow:5000/x" in path.read_bytes()
+
+
+def loaded_by(script: str) -> set[str]:
+    """Return the modules that `script` loads in a Python without installed packages."""
+    before = f"import sys; sys.path[:0] = {sys.path!r}; before = set(sys.modules)"
+    after = "print(' '.join(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"{before}\n{script}\n{after}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_what_mlflow_loads_of_us_at_its_import_is_next_to_nothing() -> None:
+    loaded = loaded_by("from mlcat_ingest.hooks.plugin import NoRunContext; NoRunContext()")
+    ours = {name for name in loaded if name.startswith("mlcat_ingest")}
+    assert ours == {"mlcat_ingest", "mlcat_ingest.hooks", "mlcat_ingest.hooks.plugin"}
+    assert "subprocess" not in loaded
+
+
+def test_what_listens_is_the_standard_library_alone() -> None:
+    loaded = loaded_by(
+        "from mlcat_ingest.hooks import enable; import mlcat_ingest.hooks.background"
+    )
+    tops = {name.partition(".")[0] for name in loaded}
+    assert tops - set(sys.stdlib_module_names) == {"mlcat_ingest"}
+
+
+def test_the_plugin_never_applies_and_has_no_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLCAT_HOOK", raising=False)
+    assert not NoRunContext().in_context()
+    assert NoRunContext().tags() == {}
+
+
+def test_the_package_has_no_other_name() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = hooks.nothing

@@ -1,0 +1,503 @@
+import base64
+import socket
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from requests.auth import HTTPBasicAuth
+
+from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.core.resources import start_thread
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    ProtocolMismatchError,
+    RateLimitedError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.net import session as http_session
+from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.session import HttpOptions
+from support.flaky_server import Answer, FlakyServer, Request, flaky, page
+from support.ports import free_port
+
+SECRET = "hunter2"
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+
+
+def client(url: str, **options: Any) -> Http:
+    backoff_s = options.pop("backoff_s", 0)
+    given = HttpOptions(**{"retries": 2, "read_timeout_s": 5.0, **options})
+    unavailable = SourceUnavailableError
+    return Http(
+        url, peer="the service", unavailable=unavailable, options=given, backoff_s=backoff_s
+    )
+
+
+def sent(server: FlakyServer) -> list[tuple[str, str, bytes]]:
+    return [(one.method, one.path, one.body) for one in server.requests]
+
+
+def test_a_reply_is_given_as_it_came() -> None:
+    with flaky([Answer(422, b'{"a": 1}')]) as server, client(server.url + "/base/") as http:
+        reply = http.request("POST", "/x%2Fy", params=[("q", "1"), ("q", "é")], body=b"{}")
+        assert (reply.status, reply.ok, reply.json()) == (422, False, {"a": 1})
+        assert sent(server) == [("POST", "/base/x%2Fy?q=1&q=%C3%A9", b"{}")]
+        assert server.requests[0].headers["Content-Type"] == "application/json"
+        assert reply.url == f"{server.url}/base/x%2Fy"
+        assert http.requests_made == 1
+
+
+@pytest.mark.parametrize("status", sorted(http_session.RETRIED_STATUSES))
+def test_a_post_is_sent_again_after_a_passing_fault(status: int) -> None:
+    with flaky([Answer(status), Answer(status), Answer(200)]) as server:
+        http = client(server.url)
+        assert http.request("POST", "/", body=b"{}").status == 200
+        assert sent(server) == [("POST", "/", b"{}")] * 3
+        assert http.requests_made == 3
+
+
+def test_too_many_requests_to_the_end_is_its_own_error() -> None:
+    with flaky([Answer(429)]) as server:
+        http = client(server.url)
+        with pytest.raises(RateLimitedError, match=r"fewer requests"):
+            http.request("POST", "/", body=b"{}")
+        assert len(server.requests) == http.requests_made == 3
+
+
+def test_other_faults_to_the_end_are_for_the_caller_to_judge() -> None:
+    with flaky([Answer(503, b'{"message": "no"}')]) as server:
+        reply = client(server.url).request("GET", "/")
+        assert (reply.status, len(server.requests)) == (503, 3)
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("1", 1), ("90", 90), ("7200", 120)])
+def test_a_server_may_ask_to_wait_but_not_for_ever(
+    asked: str, waited: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naps: list[float] = []
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", naps.append)
+    with flaky([Answer(429, headers={"Retry-After": asked}), Answer()]) as server:
+        assert client(server.url).request("POST", "/", body=b"{}").ok
+    assert naps == [waited]
+
+
+@pytest.mark.parametrize(("asked", "sentence"), [("1", False), ("7200", True)])
+def test_a_long_wait_that_a_server_asks_for_is_reported(
+    asked: str,
+    sentence: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", lambda _: None)
+    with flaky([Answer(503, headers={"Retry-After": asked}), Answer()]) as server:
+        assert client(server.url).request("POST", "/", body=b"{}").ok
+    expected = ["the service answers 503 and asks to be left alone for 120 s"] if sentence else []
+    assert [one.message for one in caplog.records if one.name.startswith("mlcat")] == expected
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Answer(body=b"[1, 2, 3]", cut=4),
+        Answer(body=b"[1, 2, 3]", cut=4, stall=True),
+        Answer(body=b"not gzip", headers={"Content-Encoding": "gzip"}),
+        Answer(hang_up=True),
+    ],
+    ids=["broken off", "stalled", "garbled", "hung up"],
+)
+def test_a_broken_body_is_one_more_attempt(broken: Answer) -> None:
+    with flaky([broken, Answer(body=b"[4]")]) as server:
+        http = client(server.url, read_timeout_s=0.2)
+        assert http.request("POST", "/", body=b"{}").json() == [4]
+        assert len(server.requests) == http.requests_made == 2
+
+
+def test_broken_bodies_and_faults_share_one_budget() -> None:
+    script = [Answer(503), Answer(body=b"[1]", cut=1), Answer(503), Answer(body=b"[1]", cut=1)]
+    with flaky(script) as server:
+        http = client(server.url, retries=3)
+        with pytest.raises(SourceUnavailableError, match=r"the service at .* does not answer"):
+            http.request("GET", "/")
+        assert len(server.requests) == http.requests_made == 4
+
+
+def test_a_server_that_never_answers_is_unavailable() -> None:
+    with flaky([Answer(hang_up=True)]) as server:
+        http = client(server.url, retries=1)
+        with pytest.raises(SourceUnavailableError, match=r"without response"):
+            http.request("POST", "/", body=b"{}")
+        assert len(server.requests) == http.requests_made == 2
+
+
+def test_an_unknown_host_and_a_closed_port_are_one_sentence_each() -> None:
+    for url, why in (
+        (f"http://user:{SECRET}@nowhere.invalid", "there is no host of that name"),
+        (f"http://user:{SECRET}@127.0.0.1:{free_port()}", "refused"),
+    ):
+        with pytest.raises(SourceUnavailableError, match=why) as reported:
+            client(url, retries=0).request("GET", "/")
+        assert "\n" not in str(reported.value)
+        assert "object at" not in str(reported.value)
+        assert SECRET not in f"{reported.value!s} {reported.value!r} {reported.value.context}"
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_a_login_page_is_a_failure_to_sign_in(status: int) -> None:
+    with (
+        flaky([page(status=status)]) as server,
+        pytest.raises(AuthenticationError, match=r"a web page instead of JSON"),
+    ):
+        client(server.url).request("GET", "/")
+
+
+def test_pages_of_other_statuses_and_plain_text_called_html_are_replies() -> None:
+    plain = Answer(body=b"3.17.2", headers={"Content-Type": "text/html"})
+    with flaky([page(status=404), plain]) as server:
+        http = client(server.url)
+        assert http.request("GET", "/").is_page
+        assert http.request("GET", "/version").content == b"3.17.2"
+
+
+def test_401_is_a_failure_to_sign_in_and_403_is_for_the_caller() -> None:
+    with flaky([Answer(401), Answer(403, b'{"m": 1}')]) as server:
+        http = client(server.url)
+        with pytest.raises(
+            AuthenticationError, match=r"refused the credentials \(401\)"
+        ) as reported:
+            http.request("GET", "/")
+        assert reported.value.context == {"status": 401}
+        assert http.request("GET", "/").json() == {"m": 1}
+        assert len(server.requests) == 2
+
+
+def test_what_is_not_json_says_so() -> None:
+    with flaky([Answer(body=b"hello <\xff")]) as server:
+        reply = client(server.url).request("GET", "/")
+        with pytest.raises(ProtocolMismatchError, match=r"not JSON at .*: 'hello <"):
+            reply.json()
+
+
+# --- redirects -----------------------------------------------------------------------------------
+
+
+def redirecting(target: str) -> Callable[[Request], Answer]:
+    def answer(request: Request) -> Answer:
+        if request.path == "/old":
+            return Answer(302, headers={"Location": target})
+        return Answer(body=b'{"here": true}')
+
+    return answer
+
+
+def test_a_get_follows_a_redirect_and_both_count() -> None:
+    with flaky(redirecting("/new")) as server:
+        http = client(server.url)
+        assert http.request("GET", "/old").json() == {"here": True}
+        assert http.requests_made == 2
+
+
+def test_a_post_follows_none() -> None:
+    with flaky(redirecting("/login?next=/old")) as server:
+        http = client(server.url)
+        with pytest.raises(AuthenticationError, match=r"redirects to .*/login \(") as reported:
+            http.request("POST", "/old", body=b"{}")
+        assert reported.value.context == {"status": 302}
+        assert len(server.requests) == 1
+    with flaky(redirecting("https://u:p@other.example/old/")) as server:
+        http = client(server.url)
+        with pytest.raises(ProtocolMismatchError, match=r"to https://other.example/old/ .use that"):
+            http.request("POST", "/old", body=b"{}")
+
+
+def test_credentials_do_not_follow_to_another_host_nor_come_from_netrc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"default login bob password {SECRET}\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    with flaky([Answer()]) as other, flaky(redirecting(f"{other.url}/x")) as server:
+        for auth in (None, HTTPBasicAuth("ada", "pw")):
+            client(server.url, auth=auth).request("GET", "/old")
+            own = server.requests[-1].headers.get("Authorization")
+            assert own == (None if auth is None else "Basic " + b64("ada:pw"))
+            assert "Authorization" not in other.requests[-1].headers
+    with flaky(redirecting("/new")) as server:
+        client(server.url, auth=HTTPBasicAuth("ada", "pw")).request("GET", "/old")
+        assert [one.headers["Authorization"] for one in server.requests] == [
+            "Basic " + b64("ada:pw")
+        ] * 2
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+# --- credentials and headers ---------------------------------------------------------------------
+
+
+def test_credentials_in_the_address_are_used_and_not_shown() -> None:
+    with flaky([Answer(), Answer(401)]) as server:
+        http = client(server.url.replace("//", f"//ada:p%C3%A4ss%20{SECRET}@"))
+        http.request("GET", "/")
+        assert server.requests[0].headers["Authorization"] == "Basic " + b64(f"ada:päss {SECRET}")
+        assert http.base_url == server.url
+        with pytest.raises(AuthenticationError) as reported:
+            http.request("GET", "/")
+        assert SECRET not in str(reported.value)
+
+
+def test_given_auth_and_headers_are_sent() -> None:
+    with flaky([Answer()]) as server:
+        http = client(
+            server.url.replace("//", "//x:y@"), auth=HTTPBasicAuth("a", "b"), headers={"X-A": "1"}
+        )
+        http.request("GET", "/", headers={"X-B": "2"})
+        got = server.requests[0].headers
+        assert (got["X-A"], got["X-B"]) == ("1", "2")
+        assert got["Authorization"] == "Basic " + b64("a:b")
+
+
+class Raw(requests.auth.AuthBase):
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
+        r.headers["Authorization"] = self.text
+        return r
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"X-Token": f"{SECRET}\n"}},
+        {"auth": Raw(f"Bearer {SECRET}\nX")},
+        {"auth": Raw(f"Bearer {SECRET}€")},
+    ],
+)
+def test_a_token_that_http_cannot_carry_is_reported_without_it(options: dict[str, Any]) -> None:
+    with flaky([Answer()]) as server:
+        with pytest.raises(RecipeError, match=r"characters that HTTP cannot carry") as reported:
+            client(server.url, **options).request("GET", "/")
+        assert SECRET not in str(reported.value)
+        assert reported.value.__suppress_context__
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("url", ["http://", "ftp://host", "host:5000", "http://[::1", "http://*x"])
+def test_an_address_that_cannot_be_used_is_a_mistake_of_the_recipe(url: str) -> None:
+    with pytest.raises(RecipeError, match=r"the address of the service cannot be used"):
+        client(url).request("GET", "/x")
+
+
+def test_a_fault_of_our_own_is_not_called_one_of_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(*_: object, **__: object) -> None:
+        raise ValueError("of our own")
+
+    http = client("http://127.0.0.1:1")
+    monkeypatch.setattr(http._session, "request", wrong)
+    with pytest.raises(ValueError, match=r"of our own"):
+        http.request("GET", "/")
+
+
+def test_a_request_without_an_answer_is_reported_while_it_lasts() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        http = client(url.replace("//", f"//u:{SECRET}@"), retries=1, read_timeout_s=0.5)
+        assert http.pending_request() is None
+        asking = start_thread(lambda: http.request("GET", "/x?q=1"), "ask")
+        seen = []
+        while not asking.done():
+            seen.append(http.pending_request())
+            time.sleep(0.05)
+    first, *_, last = [one for one in seen if one is not None]
+    assert (first.address, first.is_retried) == (f"{url}/x", False)
+    assert (last.address, last.is_retried) == (f"{url}/x", True)
+    assert first.seconds < last.seconds
+    assert str(last) == f"no answer from {url}/x for {last.seconds:.0f} s, retrying"
+    assert http.pending_request() is None
+
+
+# --- TLS -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-keyout", str(key), "-out", str(cert), "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    both.write_text(key.read_text() + cert.read_text())
+    return both
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(certificate: Path) -> None:
+    with flaky([Answer()], certificate=certificate) as server:
+        http = client(server.url, retries=5)
+        with pytest.raises(SourceUnavailableError, match=r"certificate verify failed") as reported:
+            http.request("GET", "/")
+        assert reported.value.hint is not None
+        assert reported.value.hint.endswith("signed the certificate as `ca_bundle`")
+        assert http.requests_made == 1
+        assert server.requests == []
+
+
+def test_https_that_is_spoken_to_a_port_of_http_is_reported_at_once() -> None:
+    with flaky([Answer()]) as server:
+        http = client(server.url.replace("http:", "https:"), retries=5)
+        with pytest.raises(SourceUnavailableError, match=r"does not speak https") as reported:
+            http.request("GET", "/")
+        assert http.requests_made == 1
+    assert reported.value.hint == "write http:// in the address, or name another port"
+
+
+def test_http_that_is_spoken_to_a_port_of_https_is_reported(certificate: Path) -> None:
+    with flaky([Answer()], certificate=certificate) as server:
+        http = client(server.url.replace("https:", "http:"), retries=1)
+        with pytest.raises(SourceUnavailableError, match=r"does not speak http:") as reported:
+            http.request("GET", "/")
+    assert reported.value.hint == "write https:// in the address, or name another port"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The plain HTTP request was sent to HTTPS port",
+        "Client sent an HTTP request to an HTTPS server.",
+    ],
+)
+def test_a_server_that_says_itself_that_it_speaks_https_is_believed(words: str) -> None:
+    with (
+        flaky([Answer(400, words.encode())]) as server,
+        pytest.raises(ProtocolMismatchError, match=r"does not speak http .write https://"),
+    ):
+        client(server.url).request("GET", "/")
+
+
+def test_a_server_that_hangs_up_is_not_taken_for_one_of_https() -> None:
+    with (
+        flaky([Answer(hang_up=True)]) as server,
+        pytest.raises(SourceUnavailableError, match=r"does not answer") as reported,
+    ):
+        client(server.url, retries=0).request("GET", "/")
+    assert reported.value.hint == "is it running, and is the address right?"
+
+
+def test_a_redirect_in_a_circle_is_reported() -> None:
+    with (
+        flaky([Answer(302, headers={"Location": "/x"})]) as server,
+        pytest.raises(SourceUnavailableError, match=r"redirects in a circle") as reported,
+    ):
+        client(server.url).request("GET", "/x")
+    assert reported.value.hint == "is it the address of the service itself?"
+
+
+def test_an_authority_of_our_own_is_believed(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with flaky([Answer()], certificate=certificate) as server:
+        assert client(server.url, trust=Trust(str(certificate))).request("GET", "/").ok
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        assert client(server.url).request("GET", "/").ok
+
+
+def test_checking_can_be_switched_off_whatever_the_environment_says(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
+    with flaky([Answer()], certificate=certificate) as server, warnings.catch_warnings():
+        assert client(server.url, trust=Trust(verify=False)).request("GET", "/").ok
+    assert "is not checked" in caplog.text
+
+
+# --- proxies -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyServer]:
+    with flaky([Answer(body=b'"by the proxy"')]) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.url)
+        monkeypatch.setenv("http_proxy", server.url)
+        yield server
+
+
+def test_a_proxy_of_the_environment_is_used(proxy: FlakyServer) -> None:
+    assert client("http://mlflow.example:5000").request("GET", "/x").json() == "by the proxy"
+    assert proxy.requests[0].path == "http://mlflow.example:5000/x"
+
+
+@pytest.mark.parametrize(("scheme", "variable"), [("http", "HTTP_PROXY"), ("https", "ALL_PROXY")])
+def test_a_dead_proxy_is_named_by_its_variable(
+    scheme: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = f"http://u:{SECRET}@127.0.0.1:{free_port()}"
+    monkeypatch.setenv(variable, dead)
+    with pytest.raises(SourceUnavailableError) as reported:
+        client(f"{scheme}://mlflow.example:5000", retries=0).request("GET", "/x")
+    where = dead.replace(f"u:{SECRET}@", "")
+    words = f"cannot be reached through the proxy {where} of {variable}: "
+    assert words in str(reported.value)
+    assert reported.value.hint == f"correct {variable}, or add the host to NO_PROXY"
+    assert SECRET not in str(reported.value)
+
+
+def test_no_proxy_is_honoured(proxy: FlakyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "mlflow.invalid")
+    monkeypatch.setenv("no_proxy", "mlflow.invalid")
+    with pytest.raises(SourceUnavailableError):
+        client("http://mlflow.invalid:5000", retries=0).request("GET", "/x")
+    assert proxy.requests == []
+
+
+def test_loopback_addresses_need_no_proxy(proxy: FlakyServer) -> None:
+    with flaky([Answer(body=b'"direct"')]) as server:
+        for host in ("127.0.0.1", "localhost"):
+            http = client(f"http://{host}:{server.port}")
+            assert http.request("GET", "/").json() == "direct"
+    assert proxy.requests == []
+
+
+# --- connections ---------------------------------------------------------------------------------
+
+
+def test_connections_are_kept_and_made_anew_when_the_server_closed_them() -> None:
+    closing = Answer(headers={"Connection": "close"})
+    with flaky([Answer(), closing, Answer(), Answer()]) as server, client(server.url) as http:
+        for _ in range(4):
+            assert http.request("POST", "/", body=b"{}").ok
+        http.close()
+        assert http.request("GET", "/").ok
+
+
+def test_a_stopped_server_is_unavailable_not_a_hang() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        http = client(f"http://127.0.0.1:{port}", retries=1, read_timeout_s=0.1)
+        with pytest.raises(SourceUnavailableError, match=r"timed out"):
+            http.request("GET", "/")
+        assert http.requests_made == 2
+
+
+def test_a_reply_has_no_credentials_in_its_repr() -> None:
+    assert SECRET not in repr(Reply(200, {}, b"", "p", redact_url(f"http://a:{SECRET}@h/")))

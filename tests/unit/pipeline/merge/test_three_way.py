@@ -1,0 +1,419 @@
+"""The three-way merge, sentence by sentence: whose entry is whose, and what goes."""
+
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
+from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.recipe.rules import Policy
+from support.fakes import group_urn
+from support.merging import HOME, Shelf
+
+A, B, C, D = map(group_urn, "abcd")
+OTHER = MergeRules("other")
+
+
+def groups(*urns: str) -> dict[str, dict[str, Any]]:
+    return {HOME: {"groups": list(urns)}}
+
+
+def ruled(policy: Policy, *fields: str, aspect: str = HOME) -> MergeRules:
+    return MergeRules("prod", {aspect: dict.fromkeys(fields, policy)})
+
+
+# --- one writer ----------------------------------------------------------------------------------
+
+
+def test_what_the_source_drops_goes_and_what_others_put_there_stays() -> None:
+    shelf = Shelf()
+    shelf.ingest(groups(A, B))
+    shelf.edit(HOME, groups=[A, D, B])
+    shelf.ingest(groups(B, C))
+    assert shelf.field("groups") == [D, B, C]
+    assert shelf.base() == {HOME: {"groups": text_of_keys((B, C))}}
+
+
+def test_what_people_put_there_first_is_never_ours() -> None:
+    shelf = Shelf()
+    shelf.put(HOME, {"groups": [A]})
+    shelf.ingest(groups(A, B))
+    assert shelf.base() == {HOME: {"groups": text_of_keys((B,))}}
+    shelf.ingest(groups())
+    assert shelf.field("groups") == [A]
+
+
+def test_an_entry_that_a_person_took_away_comes_back_as_long_as_the_source_says_it() -> None:
+    shelf = Shelf()
+    shelf.ingest(groups(A, B))
+    shelf.edit(HOME, groups=[B])
+    shelf.ingest(groups(A, B))
+    assert shelf.field("groups") == [B, A]
+    shelf.edit(HOME, groups=[B])
+    shelf.ingest(groups(B))
+    assert shelf.field("groups") == [B]
+
+
+def test_a_field_that_was_not_read_is_left_alone_with_its_base() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"groups": [A], "name": "n"}, "globalTags": {"tags": [{"tag": "t"}]}})
+    before = shelf.base()
+    merged = shelf.ingest({HOME: {"name": "n"}})
+    assert merged.outcome == "unchanged"
+    shelf.ingest({HOME: {"name": "m"}})
+    assert (shelf.field("groups"), shelf.field("name")) == ([A], "m")
+    after = shelf.base()
+    assert after["globalTags"] == before["globalTags"]
+    assert after[HOME]["groups"] == before[HOME]["groups"]
+    shelf.ingest({"ownership": {"owners": [{"owner": "u", "type": "NONE"}]}})
+    assert shelf.base()[HOME] == after[HOME]
+
+
+def test_an_empty_list_is_written_when_nothing_is_left() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"groups": [A]}, "globalTags": {"tags": [{"tag": "t"}]}})
+    shelf.ingest({HOME: {"groups": None}, "globalTags": {"tags": []}})
+    assert shelf.aspects["globalTags"] == {"tags": []}
+    assert shelf.field("groups") == []
+    assert shelf.base() == {}
+
+
+def test_an_aspect_that_somebody_took_away_needs_no_taking_away() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"name": "n"}, "globalTags": {"tags": [{"tag": "t"}]}})
+    del shelf.aspects["globalTags"]
+    merged = shelf.ingest({HOME: {"name": "n"}, "globalTags": {"tags": []}})
+    assert [one.aspect_name for one in merged.proposals] == [HOME]
+    assert list(shelf.base()) == [HOME]
+
+
+def test_maps_lose_our_keys_only() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"customProperties": {"mlcat.source": "s", "a": "1", "b": "2"}}})
+    shelf.edit(HOME, customProperties={**shelf.field("customProperties"), "theirs": "x"})
+    shelf.ingest({HOME: {"customProperties": {"mlcat.source": "s", "b": "3"}}})
+    assert shelf.custom() == {"mlcat.source": "s", "b": "3", "theirs": "x"}
+    shelf.ingest({HOME: {"customProperties": None}})
+    assert shelf.custom() == {"mlcat.source": "s", "theirs": "x"}
+    assert shelf.base() == {}
+
+
+def test_our_own_keys_are_in_no_base_and_stay_even_if_a_base_names_them() -> None:
+    shelf = Shelf()
+    lie = encode({HOME: {"customProperties": text_of_keys(("mlcat.source", "gone"))}})
+    custom = {"mlcat.source": "s", "gone": "x", applied_key("prod"): lie}
+    shelf.put(HOME, {"customProperties": custom})
+    shelf.ingest({HOME: {"customProperties": {}}})
+    assert shelf.custom() == {"mlcat.source": "s"}
+
+
+def test_keyed_records_go_by_key_and_unknown_fields_of_them_stay() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"hyperParams": [{"name": "a", "value": "1"}, {"name": "b"}]}})
+    shelf.edit(HOME, hyperParams=[{"name": "x"}, *shelf.field("hyperParams")])
+    shelf.edit(HOME, hyperParams=[{**one, "unit": "s"} for one in shelf.field("hyperParams")])
+    shelf.ingest({HOME: {"hyperParams": [{"name": "a", "value": "2"}]}})
+    assert shelf.field("hyperParams") == [
+        {"name": "x", "unit": "s"},
+        {"name": "a", "value": "2", "unit": "s"},
+    ]
+
+
+def test_an_owner_is_ours_by_owner_type_and_attribution() -> None:
+    shelf = Shelf()
+    ours = {"owner": "u", "type": "DATAOWNER"}
+    shelf.ingest({HOME: {}, "ownership": {"owners": [ours]}})
+    theirs = {**ours, "attribution": {"source": "bot"}}
+    shelf.edit("ownership", owners=[ours, theirs, {"owner": "u", "type": "NONE"}])
+    shelf.ingest({HOME: {}, "ownership": {"owners": []}})
+    assert shelf.aspects["ownership"]["owners"] == [theirs, {"owner": "u", "type": "NONE"}]
+
+
+# --- scalars and records -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "ours", "theirs"),
+    [
+        ("description", "ours", "theirs"),
+        ("created", {"time": 1}, {"time": 2, "actor": "urn:li:corpuser:u"}),
+        ("date", 0, 1),
+    ],
+)
+def test_a_value_goes_only_if_it_is_still_the_one_we_wrote(
+    field: str, ours: object, theirs: object
+) -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {field: ours, "name": "n"}})
+    assert shelf.base()[HOME][field] == fingerprint(ours)
+    cleared = Shelf(aspects=dict(shelf.aspects))
+    cleared.ingest({HOME: {field: None, "name": "n"}})
+    assert field not in cleared.aspects[HOME]
+    assert field not in cleared.base()[HOME]
+    shelf.edit(HOME, **{field: theirs})
+    shelf.ingest({HOME: {field: None, "name": "n"}})
+    assert shelf.field(field) == theirs
+
+
+def test_a_value_that_the_source_has_is_ours_whoever_wrote_last() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"description": "ours"}})
+    shelf.edit(HOME, description="theirs")
+    shelf.ingest({HOME: {"description": "ours"}})
+    assert shelf.field("description") == "ours"
+
+
+def test_an_equal_value_that_stood_there_first_is_not_ours() -> None:
+    shelf = Shelf()
+    shelf.put(HOME, {"description": "same"})
+    shelf.ingest({HOME: {"description": "same"}})
+    assert shelf.base() == {}
+    shelf.ingest({HOME: {"description": None}})
+    assert shelf.field("description") == "same"
+
+
+def test_a_record_keeps_what_we_do_not_know_and_stays_while_it_has_it() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"version": {"versionTag": "1"}}})
+    shelf.edit(HOME, version={"versionTag": "1", "metadataAttribution": {"time": 1}})
+    merged = shelf.ingest({HOME: {"version": {"versionTag": "1"}}})
+    assert merged.outcome == "unchanged"
+    shelf.ingest({HOME: {"version": {"versionTag": "2"}}})
+    assert shelf.field("version") == {"versionTag": "2", "metadataAttribution": {"time": 1}}
+    shelf.ingest({HOME: {"version": None}})
+    assert shelf.field("version") == {"versionTag": "2", "metadataAttribution": {"time": 1}}
+
+
+def test_a_path_is_one_value() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "browsePathsV2": {"path": [{"id": "a"}]}})
+    shelf.ingest({HOME: {}, "browsePathsV2": {"path": [{"id": "b"}, {"id": "c"}]}})
+    assert shelf.aspects["browsePathsV2"] == {"path": [{"id": "b"}, {"id": "c"}]}
+    assert len(shelf.base()["browsePathsV2"]["path"]) == 8
+
+
+# --- several writers -----------------------------------------------------------------------------
+
+
+def test_an_entry_leaves_only_when_no_writer_claims_it() -> None:
+    shelf = Shelf()
+    shelf.ingest(groups(A, B))
+    shelf.ingest(groups(A, C), OTHER)
+    assert shelf.base("other") == {HOME: {"groups": text_of_keys((A, C))}}
+    shelf.ingest(groups(B))
+    assert shelf.field("groups") == [A, B, C]
+    shelf.ingest(groups(C), OTHER)
+    assert shelf.field("groups") == [B, C]
+
+
+def test_a_value_stays_while_another_writer_claims_it() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"description": "same"}})
+    shelf.ingest({HOME: {"description": "same"}}, OTHER)
+    assert shelf.base("other") == shelf.base()
+    shelf.ingest({HOME: {"description": None}})
+    assert shelf.field("description") == "same"
+    shelf.ingest({HOME: {"description": None}}, OTHER)
+    assert "description" not in shelf.aspects[HOME]
+
+
+# --- a lost base ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["stripped", "broken", "newer"])
+def test_without_a_base_nothing_goes_once_and_the_report_can_count_it(how: str) -> None:
+    shelf = Shelf()
+    assert not shelf.ingest(groups(A, B)).no_base
+    assert not shelf.ingest(groups(A)).no_base
+    if how == "stripped":
+        shelf.strip()
+    else:
+        text = {"broken": "1 {", "newer": "2 {}"}[how]
+        custom = {**shelf.field("customProperties"), applied_key("prod"): text}
+        shelf.edit(HOME, customProperties=custom)
+    merged = shelf.ingest(groups(C))
+    assert merged.no_base
+    assert shelf.field("groups") == [A, C]
+    assert not shelf.ingest(groups(C)).no_base
+    shelf.ingest(groups())
+    assert shelf.field("groups") == [A]
+
+
+def test_an_entity_of_others_has_no_base_and_gets_one() -> None:
+    shelf = Shelf()
+    shelf.put(HOME, {"groups": [A]})
+    merged = shelf.ingest(groups(A))
+    assert (merged.no_base, merged.outcome) == (True, "updated")
+    assert shelf.base() == {}
+    assert shelf.ingest(groups(A)).outcome == "unchanged"
+
+
+# --- policies ------------------------------------------------------------------------------------
+
+
+def test_union_takes_nothing_away_and_keeps_its_claims() -> None:
+    rules = ruled("union", "groups", "description", "customProperties")
+    shelf = Shelf()
+    message = {"groups": [A, B], "description": "d", "customProperties": {"k": "v"}}
+    shelf.ingest({HOME: message}, rules)
+    shelf.edit(HOME, groups=[A, D, B])
+    shelf.ingest({HOME: {"groups": [C], "description": None, "customProperties": {}}}, rules)
+    assert shelf.field("groups") == [A, D, B, C]
+    assert shelf.field("description") == "d"
+    assert shelf.custom() == {"k": "v"}
+    assert shelf.base()[HOME] == {
+        "groups": text_of_keys((A, B, C)),
+        "description": fingerprint("d"),
+        "customProperties": text_of_keys(("k",)),
+    }
+    shelf.edit(HOME, groups=[])
+    shelf.drop(HOME, "groups")
+    shelf.ingest({HOME: {"groups": [D]}}, rules)
+    assert shelf.base()[HOME]["groups"] == text_of_keys((A, B, C, D))
+
+
+def test_ours_lets_the_source_alone_decide() -> None:
+    rules = ruled("ours", "groups", "description", "customProperties", "hyperParams", "created")
+    shelf = Shelf()
+    custom = {"theirs": "x", "mlcat.source": "s", applied_key("other"): "1 {}"}
+    shelf.put(
+        HOME,
+        {
+            "groups": [B, A],
+            "description": "theirs",
+            "customProperties": custom,
+            "hyperParams": [{"name": "a", "unit": "s"}],
+            "created": {"time": 1, "actor": "u"},
+            "name": "kept",
+        },
+    )
+    message = {
+        "groups": [A, C],
+        "description": None,
+        "customProperties": {"k": "v"},
+        "hyperParams": [{"name": "a"}],
+        "created": {"time": 1},
+    }
+    shelf.ingest({HOME: message}, rules)
+    assert shelf.field("groups") == [A, C]
+    assert "description" not in shelf.aspects[HOME]
+    assert shelf.custom() == {"mlcat.source": "s", "k": "v"}
+    assert applied_key("other") in shelf.field("customProperties")
+    assert shelf.field("hyperParams") == [{"name": "a"}]
+    assert shelf.field("created") == {"time": 1}
+    assert shelf.field("name") == "kept"
+    assert shelf.base()[HOME]["groups"] == text_of_keys((A, C))
+    assert shelf.ingest({HOME: message}, rules).outcome == "unchanged"
+
+
+def test_a_writer_without_a_name_adds_and_keeps_no_base() -> None:
+    shelf = Shelf()
+    shelf.ingest(groups(A, B))
+    merged = shelf.ingest({HOME: {"groups": [C], "description": "d"}}, MergeRules(None))
+    assert not merged.no_base
+    assert shelf.field("groups") == [A, B, C]
+    assert list(shelf.field("customProperties")) == [applied_key("prod")]
+    assert shelf.ingest({HOME: {"groups": []}}, MergeRules(None)).outcome == "unchanged"
+    fresh = Shelf()
+    assert len(fresh.ingest({"ownership": {"owners": []}}, MergeRules(None)).proposals) == 0
+    assert len(fresh.ingest({HOME: {"name": "n"}}, MergeRules(None)).proposals) == 1
+    assert fresh.aspects == {HOME: {"name": "n"}}
+
+
+# --- aspects that cannot be empty ----------------------------------------------------------------
+
+VERSION = {
+    "versionSet": "urn:li:versionSet:(x,mlModel)",
+    "version": {"versionTag": "1"},
+    "sortId": "0001",
+    "aliases": [{"versionTag": "champion"}],
+    "comment": "note",
+}
+NO_VERSION: dict[str, Any] = {
+    **dict.fromkeys(("versionSet", "version", "sortId", "comment")),
+    "aliases": [],
+}
+
+
+def test_an_aspect_that_cannot_be_empty_and_is_wholly_ours_is_deleted() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "versionProperties": VERSION})
+    shelf.edit("versionProperties", isLatest=True)  # the service's own
+    merged = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
+    assert [one.change_type for one in merged.proposals] == ["DELETE", "UPSERT"]
+    assert merged.kept == ()
+    assert "versionProperties" not in shelf.aspects
+    assert shelf.base() == {}
+    assert shelf.ingest({HOME: {}, "versionProperties": NO_VERSION}).outcome == "unchanged"
+
+
+def test_what_the_service_computes_is_never_sent_back() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "versionProperties": VERSION})
+    shelf.edit("versionProperties", isLatest=True)
+    assert shelf.ingest({HOME: {}, "versionProperties": VERSION}).outcome == "unchanged"
+    merged = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": "other"}})
+    sent = [one.aspect for one in merged.proposals if one.aspect_name == "versionProperties"]
+    assert sent == [{**VERSION, "comment": "other", "isLatest": True}], "as it is to be"
+    [patch] = [one for one in merged.proposals if one.aspect_name == "versionProperties"]
+    assert patch.headers == {"If-Version-Match": "2"}
+    assert loads(patch.wire()["aspect"]["value"]) == [
+        {"op": "add", "path": "/comment", "value": "other"}
+    ]
+    gone = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": None}})
+    [patch] = [one for one in gone.proposals if one.aspect_name == "versionProperties"]
+    assert loads(patch.wire()["aspect"]["value"]) == [{"op": "remove", "path": "/comment"}]
+    left = {field: value for field, value in VERSION.items() if field != "comment"}
+    assert shelf.aspects["versionProperties"] == {**left, "isLatest": True}
+
+
+def test_a_stored_version_without_a_computed_field_is_replaced() -> None:
+    shelf = Shelf()
+    first = shelf.ingest({HOME: {}, "versionProperties": VERSION})
+    second = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": "other"}})
+    for merged in (first, second):
+        assert {one.change_type for one in merged.proposals} == {"UPSERT"}
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [{"comment": "mine"}, {"aliases": [{"versionTag": "champion"}, {"versionTag": "theirs"}]}],
+)
+def test_an_aspect_that_cannot_be_empty_is_kept_while_others_have_entries_in_it(
+    theirs: dict[str, Any],
+) -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "versionProperties": VERSION})
+    shelf.edit("versionProperties", **theirs)
+    merged = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
+    assert merged.kept == ("versionProperties",)
+    left = shelf.aspects["versionProperties"]
+    assert left["versionSet"] == VERSION["versionSet"]
+    assert [one["versionTag"] for one in left["aliases"]] == (
+        ["theirs"] if "aliases" in theirs else []
+    )
+    again = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
+    assert (again.outcome, again.kept) == ("unchanged", ("versionProperties",))
+    shelf.edit("versionProperties", aliases=[])
+    if "comment" in theirs:
+        shelf.drop("versionProperties", "comment")
+    shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
+    assert "versionProperties" not in shelf.aspects
+
+
+def test_a_foreign_aspect_that_cannot_be_empty_stays_whole() -> None:
+    shelf = Shelf()
+    shelf.put("versionProperties", VERSION)
+    merged = shelf.ingest({HOME: {"name": "n"}, "versionProperties": NO_VERSION})
+    assert shelf.aspects["versionProperties"] == VERSION
+    assert merged.kept == ()
+
+
+def test_ours_clears_what_cannot_be_empty_only_with_the_aspect() -> None:
+    rules = ruled("ours", "versionSet", "version", "sortId", aspect="versionProperties")
+    shelf = Shelf()
+    shelf.put("versionProperties", VERSION)
+    merged = shelf.ingest({HOME: {"name": "n"}, "versionProperties": NO_VERSION}, rules)
+    assert merged.kept == ("versionProperties",)
+    assert shelf.aspects["versionProperties"] == VERSION

@@ -1,0 +1,98 @@
+"""Pages of records: what a run over named runs reads, and chunks that are worth a request."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar
+
+import pytest
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.read.pages import Chunker, request_for
+from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.sources.base import (
+    Capability,
+    Changes,
+    Everything,
+    FeaturesOnly,
+    Finished,
+    NullState,
+    Page,
+    ReadRequest,
+    ReadScope,
+    Rest,
+    Runs,
+    Shards,
+)
+from support.fakes import FakeRecord, FakeSink, FakeSource
+from support.recipes import a_recipe
+
+
+class Store(FakeSource):
+    capabilities: ClassVar = frozenset({Capability.FEATURES})
+
+
+@dataclass
+class Tracking(FakeSource):
+    """Finds some of the runs it is asked for."""
+
+    capabilities: ClassVar = frozenset({Capability.RUNS})
+    holds: frozenset[str] = frozenset()
+    scopes: list[ReadScope] = field(default_factory=list)
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        self.scopes.append(request.scope)
+        assert isinstance(request.scope, Runs)
+        yield Finished(found_ids=self.holds.intersection(request.scope.ids))
+
+
+def test_of_a_feature_store_only_the_index_is_read() -> None:
+    state = NullState()
+    assert request_for(Store(), Runs(["r1"]), state) == ReadRequest(FeaturesOnly(), state)
+    assert request_for(Store(), Changes(), state) == ReadRequest(Changes(), state)
+    assert request_for(Tracking(), Runs(["r1"]), state) == ReadRequest(Runs(["r1"]), state)
+
+
+def test_a_run_tells_which_ids_its_sources_found() -> None:
+    sources = [Tracking(holds=frozenset({"r1", "r4"})), Tracking(holds=frozenset({"r2"}))]
+    run = PipelineRun(
+        sources, FakeSink(), RunOptions(a_recipe("r"), scope=Runs(["r1", "r2", "r3"]))
+    )
+    assert run.execute().exit_code == 0
+    assert run.found_ids == {"r1", "r2"}
+    assert [one.scopes for one in sources] == [[Runs(["r1", "r2", "r3"])]] * 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "needs"),
+    [(Shards(["1"]), "SHARDS"), (Rest(), "SHARDS"), (Runs(["r"]), "RUNS")],
+)
+def test_a_scope_that_a_source_does_not_declare_ends_the_run(scope: Any, needs: str) -> None:
+    source = FakeSource(pages=[["never read"]])
+    report = PipelineRun([source], FakeSink(), RunOptions(a_recipe("r"), scope=scope)).execute()
+    assert (report.exit_code, source.requests) == (2, 0)
+    message = f"FakeSource cannot read {type(scope).__name__} (its `capabilities` lack Capability."
+    assert report.failure is not None
+    assert f"{message}{needs})" in str(report.failure)
+    with pytest.raises(RecipeError):
+        request_for(source, FeaturesOnly(), NullState())
+    for read in (Changes(), Everything()):
+        assert request_for(source, read, NullState()).scope == read
+
+
+def view(number: int) -> list[Entity]:
+    """Return a table of 20 features, as a source of features yields it."""
+    features = [Entity(f"urn:li:mlFeature:(p.v{number},f{at})", {}) for at in range(20)]
+    table = f"urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,p.v{number})"
+    return [*features, Entity(table, {})]
+
+
+def test_tables_among_their_features_fill_chunks_of_their_own() -> None:
+    chunker = Chunker(Tally("any"))
+    entities = chain.from_iterable(map(view, range(250)))
+    chunks = [*chunker.chunks(entities), *chunker.rest()]
+    sizes = [len(one.entities) for one in chunks if one.entity_type == "mlFeatureTable"]
+    assert sizes == [200, 50]
+    assert [len(one.entities) for one in chunks if one.entity_type == "mlFeature"] == [200] * 25

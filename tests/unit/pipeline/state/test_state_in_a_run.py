@@ -1,0 +1,509 @@
+"""What a run remembers: what did not change is passed over, what was refused comes again."""
+
+import logging
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.client.base import Evaluation
+from mlcat_ingest.errors import (
+    RecipeError,
+    RecipeLockedError,
+    RecordError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state import records
+from mlcat_ingest.pipeline.state import session as session_module
+from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.inspection import PartitionSummary, summary
+from mlcat_ingest.pipeline.state.partitions import PartitionKey
+from mlcat_ingest.pipeline.state.results import failing_tests
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
+
+PLACE = "fake://catalog"
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A thing with a name and a value; `digest` is None where the entities tell it."""
+
+    name: str
+    value: str = "1"
+    digest: str | None = ""
+    mark: str = ""
+    joined: str = ""
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        if not self.name:
+            return None
+        digest = self.value if self.digest == "" else self.digest
+        return RecordVersion("thing", self.name, digest, self.mark, self.joined)
+
+
+@dataclass
+class Remembering(FakeSource):
+    """Reads `records` of one part, and remembers each under its name."""
+
+    records: Sequence[Record] = ()
+    key: str = "fake:1:default"
+    instance: str = ""
+    identity: Mapping[str, str] = field(default_factory=lambda: {"thing": model_urn("0")})
+    settings: str = ""
+    complete: bool = True
+    checkpoints: list[Any] = field(default_factory=list)
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        partition = request.state.partition(
+            Partition(self.key, self.instance, self.identity, self.settings)
+        )
+        self.checkpoints.append(partition.checkpoint)
+        yield Page([FakeRecord(one, one.record_version) for one in self.records], partition)
+        if self.error is not None:
+            raise self.error
+        yield Finished(partition, {"read": len(self.records)}, complete=self.complete)
+
+    def map(self, record: FakeRecord) -> list[Entity]:
+        thing = record.value
+        if thing.value == "bad":
+            raise RecordError("cannot be used", record_ref=thing.name)
+        return [Entity(model_urn(thing.name), {"mlModelProperties": {"name": thing.value}})]
+
+
+@dataclass
+class World:
+    """One recipe, its state and its catalog."""
+
+    url: str
+    sink: FakeSink = field(default_factory=lambda: FakeSink(place=PLACE))
+
+    def run(self, *sources: Remembering, evaluate: bool = False, **options: Any) -> Report:
+        state = StateSession(self.url, StateOptions("r", **options))
+        run_options = RunOptions(
+            a_recipe("r", evaluate={"enabled": evaluate}), mask=lambda text: text, state=state
+        )
+        return PipelineRun(list(sources), self.sink, run_options).execute()
+
+    def ingest(self, *records: Record, **options: Any) -> Report:
+        return self.run(Remembering(records=records), **options)
+
+    def part(self) -> PartitionSummary:
+        (part,) = summary(self.url, "r").parts
+        return part
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(f"sqlite:///{tmp_path}/state.db")
+
+
+def things(count: int, value: str = "1") -> list[Record]:
+    return [Record(f"t{n}", value) for n in range(count)]
+
+
+def test_what_did_not_change_is_neither_read_nor_written(world: World) -> None:
+    assert world.ingest(*things(450)).entities == {"mlModel": EntityCounts(450, created=450)}
+    world.sink.reads.clear()
+    world.sink.writes.clear()
+    report = world.ingest(*things(449), Record("t449", "2"))
+    assert report.entities == {"mlModel": EntityCounts(450, updated=1, unchanged=449)}
+    assert report.records == 450
+    sampled, changed, read_back = world.sink.reads
+    assert (len(sampled), changed) == (session_module.SAMPLE, [model_urn("t449")])
+    assert read_back == changed
+    # The first write of a run is also sent under a condition that cannot hold.
+    assert [len(batch) for batch in world.sink.writes] == [1, 1]
+
+
+def test_a_digest_may_be_taken_from_the_entities(world: World) -> None:
+    reported = [Record("a", digest=None), Record("b", digest=None)]
+    world.ingest(*reported)
+    world.sink.reads.clear()
+    report = world.ingest(reported[0], Record("b", "2", digest=None))
+    assert report.entities == {"mlModel": EntityCounts(2, updated=1, unchanged=1)}
+    # To be merged, and to see that it is stored.
+    assert world.sink.reads[1:] == [[model_urn("b")]] * 2
+
+
+@pytest.mark.parametrize("changed", [Record("a", mark="open"), Record("a", joined="versions")])
+def test_a_changed_mark_or_join_is_a_change(world: World, changed: Record) -> None:
+    world.ingest(Record("a"))
+    world.sink.reads.clear()
+    world.ingest(changed)
+    assert [model_urn("a")] in world.sink.reads[1:]
+    world.sink.reads.clear()
+    world.ingest(changed)
+    assert len(world.sink.reads) == 1
+
+
+def test_unchanged_entities_are_evaluated_where_the_scope_is_all(world: World) -> None:
+    world.ingest(Record("a"))
+    source = Remembering(records=[Record("a")])
+    state = StateSession(world.url, StateOptions("r"))
+    options = RunOptions(a_recipe("r", evaluate={"scope": "all"}), state=state)
+    PipelineRun([source], world.sink, options).execute()
+    assert world.sink.evaluations == [[model_urn("a")]]
+
+
+@pytest.mark.parametrize("left", ["nothing", "one batch"])
+def test_what_a_run_that_broke_off_did_not_evaluate_is_evaluated_by_the_next(
+    world: World, left: str
+) -> None:
+    class Dying(FakeSink):
+        def evaluate_batch(
+            self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
+        ) -> Evaluation:
+            if self.evaluations or left == "nothing":
+                raise KeyboardInterrupt
+            return super().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
+
+    world.sink = Dying(place=PLACE)
+    assert world.run(Remembering(records=things(250)), evaluate=True).interrupted
+    done = {urn for batch in world.sink.evaluations for urn in batch}
+    assert len(done) == (0 if left == "nothing" else 200)
+    alive = world.sink = FakeSink(stored=world.sink.stored, place=PLACE)
+    again = world.run(Remembering(records=things(250)), evaluate=True)
+    counts = again.entities["mlModel"]
+    assert (counts.read, counts.created + counts.unchanged) == (250, 250)
+    late = [urn for batch in alive.evaluations for urn in batch]
+    assert sorted(late) == sorted({model_urn(f"t{n}") for n in range(250)} - done)
+    alive.evaluations.clear()
+    world.run(Remembering(records=things(250)), evaluate=True, full=True)
+    assert alive.evaluations == []
+
+
+def test_full_compares_everything_with_the_catalog_and_repairs_it(world: World) -> None:
+    world.ingest(*things(3))
+    world.sink.stored[model_urn("t1")]["mlModelProperties"] = {"name": "wiped"}
+    assert world.ingest(*things(3)).entities["mlModel"].unchanged == 3
+    report = world.ingest(*things(3), full=True)
+    assert report.entities["mlModel"] == EntityCounts(3, updated=1, unchanged=2)
+
+
+def test_state_is_believed_for_so_long_only(world: World) -> None:
+    source = Remembering(records=things(1))
+    for every_s in (DAY_S, DAY_S, 0.0):
+        world.run(source, full_every_s=every_s)
+    assert source.checkpoints == [None, {"read": 1}, None]
+    with sqlite3.connect(world.url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE state_part SET full_at_ms = full_at_ms + 3600000")
+    connection.close()
+    world.run(source)
+    assert source.checkpoints[-1] is None, "the clock went back: nothing is known of how old it is"
+
+
+@pytest.mark.parametrize("what", ["source", "recipe"])
+def test_other_settings_are_a_full_pass_until_it_comes_to_its_end(world: World, what: str) -> None:
+    world.ingest(*things(2))
+    other = Remembering(records=things(2), settings="x" if what == "source" else "")
+    options: dict[str, Any] = {"settings": "x" if what == "recipe" else ""}
+    other.error = SourceUnavailableError("broke off")
+    assert world.run(other, **options).exit_code == 1
+    other.error = None
+    world.run(other, **options)
+    world.run(other, **options)
+    assert other.checkpoints == [None, None, {"read": 2}]
+
+
+def test_a_pass_that_breaks_off_keeps_what_was_acknowledged_and_no_checkpoint(
+    world: World,
+) -> None:
+    source = Remembering(records=things(2), error=SourceUnavailableError("broke off"))
+    assert world.run(source).exit_code == 1
+    assert world.part().records == {"thing": 2}
+    assert (world.part().checkpoint, world.part().passed_at_ms) == (None, None)
+    source.error = None
+    world.run(source)
+    assert source.checkpoints == [None, None]
+    assert world.part().checkpoint == {"read": 2}
+
+
+def test_an_incomplete_pass_is_no_full_one(world: World) -> None:
+    source = Remembering(records=things(1), complete=False)
+    world.run(source)
+    world.run(source)
+    assert source.checkpoints == [None, None]
+    assert world.part().full_at_ms is None
+
+
+def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
+    world.sink.refuse = [model_urn("t1")]
+    assert world.ingest(*things(3)).exit_code == 4
+    assert (world.part().records, world.part().dirty) == ({"thing": 3}, {"thing": 1})
+    source = Remembering(records=things(3))
+    assert world.run(source).exit_code == 4
+    engine = open_state(world.url)
+    part_id = PartitionKey("r", PLACE, source.key, source.instance).id
+    assert list(records.column_of(engine, part_id, "thing", "reason")) == ["t1"]
+    engine.dispose()
+    world.sink.refuse = []
+    assert world.ingest(*things(3)).entities["mlModel"] == EntityCounts(3, created=1, unchanged=2)
+    assert world.part().dirty == {}
+
+
+def test_what_cannot_be_mapped_is_dirty_with_its_reason_and_keeps_its_entities(
+    world: World,
+) -> None:
+    world.ingest(*things(2))
+    assert world.ingest(Record("t0"), Record("t1", "bad")).exit_code == 4
+    engine = open_state(world.url)
+    with engine.connect() as connection:
+        row = connection.exec_driver_sql(
+            "SELECT digest, urns, reason FROM state_record WHERE id = 't1'"
+        ).one()
+    engine.dispose()
+    assert tuple(row) == ("", model_urn("t1"), "cannot be used")
+    assert world.ingest(*things(2)).exit_code == 0
+
+
+def test_too_many_dirty_records_make_a_full_pass(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "DIRTY", 1)
+    source = Remembering(records=[Record("a", "bad"), Record("b", "bad")])
+    world.run(source)
+    world.run(source)
+    assert source.checkpoints == [None, None]
+
+
+def test_a_refused_reference_makes_the_next_pass_full(world: World) -> None:
+    tag = Entity("urn:li:tag:t", {"tagProperties": {"name": "t"}}, only_if_absent=True)
+
+    class Tagging(Remembering):
+        def map(self, record: FakeRecord) -> list[Entity]:
+            return [tag, *super().map(record)]
+
+    source = Tagging(records=things(1))
+    world.sink.refuse = [tag.urn]
+    assert world.run(source).exit_code == 4
+    assert world.run(source).exit_code == 4
+    world.sink.refuse = []
+    assert world.run(source).exit_code == 0
+    world.run(source)
+    assert source.checkpoints == [None, None, None, {"read": 1}]
+
+
+def test_a_refused_reference_makes_the_next_pass_full_also_after_one_over_changes(
+    world: World,
+) -> None:
+    tag = Entity("urn:li:tag:t", {"tagProperties": {"name": "t"}}, only_if_absent=True)
+
+    class Tagging(Remembering):
+        def map(self, record: FakeRecord) -> list[Entity]:
+            return [tag, *super().map(record)]
+
+    world.ingest(*things(1))
+    world.sink.refuse = [tag.urn]
+    source = Tagging(records=things(2))
+    assert world.run(source).exit_code == 4
+    assert world.run(source).exit_code == 4
+    world.sink.refuse = []
+    assert world.run(source).exit_code == 0
+    assert tag.urn in world.sink.stored
+    world.run(source)
+    assert source.checkpoints == [{"read": 1}, None, None, {"read": 2}]
+
+
+def test_a_record_with_many_entities_is_known_once_all_of_them_are_there(world: World) -> None:
+    class Twofold(Remembering):
+        def map(self, record: FakeRecord) -> list[Entity]:
+            return [
+                *super().map(record),
+                Entity(group_urn("g"), {"mlModelGroupProperties": {"name": "g"}}),
+            ]
+
+    world.sink.refuse = [group_urn("g")]
+    world.run(Twofold(records=[Record("a")]))
+    assert world.part().dirty == {"thing": 1}
+    world.sink.refuse = []
+    report = world.run(Twofold(records=[Record("a")]))
+    assert report.entities["mlModelGroup"].created == 1
+    assert world.run(Twofold(records=[Record("a")])).entities == {
+        "mlModel": EntityCounts(1, unchanged=1),
+        "mlModelGroup": EntityCounts(1, unchanged=1),
+    }
+
+
+def test_two_records_of_one_entity_are_never_passed_over_halfway(world: World) -> None:
+    class Shared(Remembering):
+        def map(self, record: FakeRecord) -> list[Entity]:
+            thing = record.value
+            return [Entity(model_urn("one"), {"mlModelProperties": {thing.name: thing.value}})]
+
+    pair = [Record("a"), Record("b")]
+    world.run(Shared(records=pair))
+    world.run(Shared(records=[Record("a", "2"), Record("b")]))
+    stored = world.sink.stored[model_urn("one")]["mlModelProperties"]
+    assert (stored["a"], stored["b"]) == ("2", "1")
+
+
+def test_records_without_a_trace_are_merged_every_time(world: World) -> None:
+    source = Remembering(records=[Record("", digest=None)])
+    source.mapping = None
+    world.run(source)
+    world.sink.reads.clear()
+    world.run(source)
+    assert world.sink.reads == [[model_urn("")]]
+
+
+def test_a_catalog_that_was_emptied_is_filled_again(world: World) -> None:
+    world.ingest(*things(150))
+    world.sink.stored.clear()
+    assert world.ingest(*things(150)).entities["mlModel"].created == 150
+
+
+def test_other_catalogs_are_remembered_apart(world: World) -> None:
+    world.ingest(*things(2))
+    world.sink = FakeSink(place="fake://other")
+    assert world.ingest(*things(2)).entities["mlModel"].created == 2
+    assert len(summary(world.url, "r").parts) == 2
+
+
+def test_two_sources_of_one_place_are_remembered_apart(world: World) -> None:
+    def run() -> Report:
+        return world.run(
+            Remembering(records=[Record("a")], settings="one"),
+            Remembering(records=[Record("b")], settings="two"),
+        )
+
+    run()
+    report = run()
+    assert report.entities["mlModel"] == EntityCounts(2, unchanged=2)
+    assert [part.source for part in summary(world.url, "r").parts] == [
+        "fake:1:default",
+        "fake:1:default#2",
+    ]
+
+
+def test_other_names_are_refused_with_the_number_of_new_urns_until_accepted(world: World) -> None:
+    world.ingest(*things(3))
+    renamed = Remembering(records=things(3), identity={"thing": model_urn("dev.0")})
+    report = world.run(renamed)
+    assert report.exit_code == 2
+    assert isinstance(report.error, RecipeError)
+    assert "dev.0,PROD) instead of" in report.error.message
+    assert "3 entities would stand in the catalog a second time" in report.error.message
+    assert "--accept-renaming" in str(report.error.hint)
+    assert len(world.sink.stored) == 3
+    assert world.run(renamed, accept_renaming=True).exit_code == 0
+    assert world.run(renamed).exit_code == 0
+    assert renamed.checkpoints == [None, {"read": 3}]
+
+
+def test_other_names_are_taken_where_nothing_has_the_first_ones(world: World) -> None:
+    """Else nobody could do what a clash of two servers asks for: set `instance`."""
+    assert world.run(Remembering(error=SourceUnavailableError("broke off"))).exit_code == 1
+    renamed = Remembering(records=things(3), identity={"thing": model_urn("dev.0")})
+    assert world.run(renamed).exit_code == 0
+    assert world.ingest(*things(3)).exit_code == 2
+
+
+def test_another_instance_is_another_name(world: World) -> None:
+    world.ingest(*things(3))
+    moved = Remembering(records=things(3), instance="eu", identity={"thing": model_urn("eu.0")})
+    assert world.run(moved).exit_code == 2
+    assert world.run(moved, accept_renaming=True).exit_code == 0
+    assert [part.instance for part in summary(world.url, "r").parts] == ["", "eu"]
+
+
+def test_last_outcomes_of_metadata_tests_are_kept(world: World) -> None:
+    world.sink.failing_tests = {model_urn("t1"): ("urn:li:test:owned",)}
+    world.ingest(*things(3), evaluate=True)
+    engine = open_state(world.url)
+    assert failing_tests(engine, "r", PLACE) == {model_urn("t1"): ("urn:li:test:owned",)}
+    engine.dispose()
+
+
+def test_two_runs_of_a_recipe_exclude_each_other(world: World) -> None:
+    first = StateSession(world.url, StateOptions("r"))
+    first.open(world.sink)
+    report = world.ingest(*things(1))
+    first.close()
+    assert isinstance(report.error, RecipeLockedError)
+    assert (report.exit_code, world.sink.stored) == (1, {})
+    assert world.ingest(*things(1)).exit_code == 0
+
+
+def test_a_sink_that_holds_nothing_keeps_no_state(world: World, tmp_path: Path) -> None:
+    world.sink.place = None
+    assert world.ingest(*things(1)).exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_state_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    world = World(f"sqlite:///{tmp_path}/file/state.db")
+    for _ in range(2):
+        caplog.clear()
+        assert world.ingest(*things(2)).exit_code == 0
+        warnings = [one.message for one in caplog.records if one.levelno == logging.WARNING]
+        assert len(warnings) == 1
+        assert "running without state, so reading everything" in warnings[0]
+
+
+def test_a_damaged_database_ends_the_run_before_it_begins(world: World, tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_text("no database, but a text of some length\n" * 99)
+    report = world.ingest(*things(1))
+    assert (report.exit_code, world.sink.stored) == (2, {})
+    assert "is damaged" in str(report.error)
+
+
+def test_a_database_that_fails_in_the_middle_costs_no_run(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def drop(_: object) -> None:
+        with sqlite3.connect(tmp_path / "state.db") as connection:
+            connection.execute("DROP TABLE IF EXISTS state_record")
+        connection.close()
+        world.sink.before_write = lambda _: None
+
+    world.sink.before_write = drop
+    report = world.ingest(*things(900))
+    assert (report.exit_code, len(world.sink.stored)) == (0, 900)
+    warnings = [one.message for one in caplog.records if "state database failed" in one.message]
+    assert len(warnings) == 1
+
+
+@dataclass
+class Unreachable(FakeSource):
+    """Is gone before it asks what is remembered of it."""
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        del request
+        raise SourceUnavailableError("gone")
+
+
+def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: World) -> None:
+    good = world.ingest(*things(3))
+    [read] = good.passes
+    assert read.current_at_ms is not None
+    assert good.started_at_ms <= read.current_at_ms <= good.finished_at_ms
+    broken = world.run(Remembering(records=things(3), error=SourceUnavailableError("half")))
+    assert [one.current_at_ms for one in broken.passes] == [read.current_at_ms]
+    # Also where the run never came as far, or lags would vanish when somebody needs them.
+    state = StateSession(world.url, StateOptions("r"))
+    gone = PipelineRun(
+        [Unreachable()], world.sink, RunOptions(a_recipe("r"), state=state)
+    ).execute()
+    assert gone.exit_code == 1
+    [unread] = gone.passes
+    assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
+    assert unread.why == "not read: the run ended before it"
+    state = StateSession(world.url, StateOptions("r"))
+    fresh = PipelineRun(
+        [Unreachable()], FakeSink(place="fake://other"), RunOptions(a_recipe("r"), state=state)
+    )
+    assert fresh.execute().passes == ()

@@ -1,0 +1,400 @@
+"""Writing over nobody's write: versions, conflicts, and entities of which a part is refused."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import CatalogUnavailableError
+from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.write.delivery import ROUNDS
+from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
+
+HOME = "mlModelProperties"
+A, B, C = map(group_urn, "abc")
+NEVER = {"If-Version-Match": "999999999"}
+
+# Where no versions are checked: one read to merge, one to see that the probe is stored, and this.
+AFTER_OUR_WRITE = 3
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.delivery.PAUSE_S", 0)
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.read_back.PAUSE_S", 0)
+
+
+def model(name: str, *groups: str, **aspects: Any) -> Entity:
+    return Entity(model_urn(name), {**aspects, HOME: {"groups": list(groups)}})
+
+
+def owned(name: str) -> Entity:
+    owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
+    return model(name, A, ownership={"owners": [owner]})
+
+
+def run(sink: FakeSink, *entities: Entity) -> Report:
+    return PipelineRun(
+        [FakeSource([list(entities)])], sink, RunOptions(a_recipe("test"), mask=str)
+    ).execute()
+
+
+def a_sink(**options: Any) -> FakeSink:
+    return FakeSink(place="fake://catalog", **options)
+
+
+def groups(sink: FakeSink, name: str) -> list[str]:
+    found: list[str] = sink.stored[model_urn(name)][HOME]["groups"]
+    return found
+
+
+def base(sink: FakeSink, name: str) -> Any:
+    return decode(sink.stored[model_urn(name)][HOME]["customProperties"]["mlcat.applied.test"])
+
+
+def headers(writes: Sequence[Proposal]) -> list[str | None]:
+    return [None if one.headers is None else one.headers["If-Version-Match"] for one in writes]
+
+
+def once(work: Callable[[], None], *, at: int) -> Callable[[object], None]:
+    """Return a hook that does `work` before the write, or the read, of that number."""
+    calls = iter(range(1, 1000))
+
+    def hook(_: object) -> None:
+        if next(calls) == at:
+            work()
+
+    return hook
+
+
+# --- where versions are checked ------------------------------------------------------------------
+
+
+def test_every_write_waits_for_the_version_that_was_read() -> None:
+    sink = a_sink()
+    run(sink, owned("r"))
+    probe, first = sink.writes
+    assert [one.headers for one in probe] == [NEVER]
+    assert headers(first) == ["-1", "-1"]
+    sink.writes.clear()
+    report = run(sink, model("r", B))
+    assert headers(sink.writes[1]) == ["1"]
+    assert groups(sink, "r") == [B]
+    assert (report.conflicts, report.unverified, report.exit_code) == (0, 0, 0)
+
+
+def test_the_probe_is_an_entity_that_one_proposal_is_all_of() -> None:
+    sink = a_sink()
+    run(sink, owned("r"), model("s", A))
+    [probe] = sink.writes[0]
+    assert (probe.entity_urn, probe.aspect_name) == (model_urn("s"), HOME)
+
+
+def test_nothing_is_probed_where_nothing_is_written_or_held() -> None:
+    sink = a_sink()
+    run(sink, model("r", A))
+    sink.writes.clear()
+    run(sink, model("r", A))
+    assert sink.writes == []
+    plain = FakeSink()
+    run(plain, model("r", A))
+    assert [headers(writes) for writes in plain.writes] == [[None]]
+
+
+def test_what_somebody_wrote_in_between_is_read_and_merged_again() -> None:
+    sink = a_sink()
+    run(sink, model("r", A), model("calm", A))
+    theirs = {**sink.stored[model_urn("r")][HOME], "groups": [C, A]}
+    sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=2)
+    report = run(sink, model("r", B), model("calm", B))
+    assert groups(sink, "r") == [C, B]
+    assert groups(sink, "calm") == [B]
+    assert base(sink, "r") == {HOME: {"groups": text_of_keys((B,))}}
+    assert report.entities == {"mlModel": EntityCounts(read=2, updated=2)}
+    assert (report.conflicts, report.exit_code) == (1, 0)
+
+
+def test_an_entity_that_never_keeps_still_is_given_up() -> None:
+    sink = a_sink()
+    run(sink, model("r", A), model("calm", A))
+    count = iter(range(1000))
+
+    def meddle(_: object) -> None:
+        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
+
+    sink.before_write = meddle
+    report = run(sink, model("r", B), model("calm", B))
+    assert report.entities == {"mlModel": EntityCounts(read=2, updated=1, rejected=1)}
+    assert report.exit_code == 4
+    assert "given up after" in report.rejected_examples[0].reason
+    assert report.conflicts == ROUNDS
+    assert groups(sink, "calm") == [B]
+    assert B not in groups(sink, "r")
+
+
+def test_a_request_that_was_sent_twice_meets_what_it_wrote_and_counts_once() -> None:
+    sink = a_sink()
+
+    class Lossy(FakeSink):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            # The reply to the first attempt is lost, and the client sends the same again.
+            if proposals[0].headers != NEVER:
+                super().write(proposals)
+            return super().write(proposals)
+
+    sink = Lossy(place="fake://catalog")
+    report = run(sink, owned("r"), owned("s"))
+    assert report.entities == {"mlModel": EntityCounts(read=2, created=2)}
+    assert (report.conflicts, report.exit_code) == (0, 0)
+    assert sink.versions == {
+        (model_urn(name), aspect): 1 for name in "rs" for aspect in (HOME, "ownership")
+    }
+
+
+def test_a_reference_that_somebody_else_made_first_is_left_to_them() -> None:
+    tag = Entity("urn:li:tag:t", {"tagProperties": {"name": "ours"}}, only_if_absent=True)
+    sink = a_sink()
+    sink.before_write = once(lambda: sink.put(tag.urn, "tagProperties", {"name": "theirs"}), at=2)
+    assert run(sink, tag).exit_code == 0
+    assert sink.stored[tag.urn]["tagProperties"] == {"name": "theirs"}
+
+
+def test_an_aspect_without_a_version_counts_as_the_first() -> None:
+    # DataHub: ConditionalWriteValidator compares it as 1.
+    sink = a_sink()
+    run(sink, model("r", A))
+    sink.tells_versions = False
+    report = run(sink, model("r", B))
+    assert headers(sink.writes[-1]) == ["1"]
+    assert groups(sink, "r") == [B]
+    assert (report.conflicts, report.unverified) == (0, 0)
+
+
+def test_pauses_between_conflicts_grow_until_a_replica_has_caught_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sink = a_sink()
+    run(sink, model("r", A))
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.delivery.PAUSE_S", 0.02)
+    pauses: list[float] = []
+    monkeypatch.setattr(Cancellation, "pause", lambda _, seconds: pauses.append(seconds))
+    count = iter(range(1000))
+
+    def meddle(_: object) -> None:
+        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
+
+    sink.before_write = meddle
+    assert run(sink, model("r", B)).exit_code == 4
+    assert len(pauses) == ROUNDS - 1
+    assert pauses[0] < 0.1
+    assert pauses == sorted(pauses)
+    assert 20 < sum(pauses) < 60
+
+
+# --- where versions are not checked --------------------------------------------------------------
+
+
+def test_a_write_that_is_taken_under_an_impossible_condition_shows_that_none_is_checked() -> None:
+    sink = a_sink(checks_versions=False)
+    report = run(sink, owned("r"), model("s", A))
+    probe, batch = sink.writes
+    assert headers(probe) == ["999999999"]
+    assert headers(batch) == [None, None, None]
+    assert report.entities == {"mlModel": EntityCounts(read=2, created=2)}
+    assert (report.conflicts, report.unverified) == (0, 0)
+    assert run(sink, owned("r"), model("s", A)).proposals_sent == 0
+
+
+def test_what_our_write_went_over_is_restored_from_the_history() -> None:
+    sink = a_sink(checks_versions=False)
+    run(sink, model("r", A), model("calm", A))
+    old = sink.stored[model_urn("r")][HOME]
+    theirs = {
+        **old,
+        "groups": [A, C],
+        "customProperties": {**old["customProperties"], "reviewed": "yes"},
+        "description": "theirs",
+    }
+    sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=2)
+    report = run(sink, model("calm", B), model("r", B))
+    stored = sink.stored[model_urn("r")][HOME]
+    assert sorted(stored["groups"]) == sorted([B, C])
+    assert stored["customProperties"]["reviewed"] == "yes"
+    assert stored["description"] == "theirs"
+    assert base(sink, "r") == {HOME: {"groups": text_of_keys((B,))}}
+    assert report.entities == {"mlModel": EntityCounts(read=2, updated=2)}
+    assert (report.conflicts, report.unverified, report.exit_code) == (1, 0, 0)
+
+
+def test_what_went_over_our_write_is_merged_with_it_again() -> None:
+    sink = a_sink(checks_versions=False)
+    run(sink, model("r", A))
+    theirs = {**sink.stored[model_urn("r")][HOME], "groups": [A, C]}
+    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=AFTER_OUR_WRITE)
+    report = run(sink, model("r", B))
+    assert groups(sink, "r") == [C, B]
+    assert report.conflicts == 1
+
+
+def test_what_others_took_away_stays_away() -> None:
+    sink = a_sink(checks_versions=False)
+    sink.put(model_urn("r"), HOME, {"groups": [C], "description": "d"})
+    run(sink, model("r", A))
+    old = sink.stored[model_urn("r")][HOME]
+    theirs = {"groups": [A], "customProperties": old["customProperties"]}
+    sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=1)
+    run(sink, model("r", B))
+    assert groups(sink, "r") == [B]
+    assert "description" not in sink.stored[model_urn("r")][HOME]
+
+
+def test_without_history_the_report_says_unverified() -> None:
+    sink = a_sink(checks_versions=False)
+    run(sink, model("r", A))
+    theirs = {**sink.stored[model_urn("r")][HOME], "groups": [A, C]}
+    sink.history = None
+    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=AFTER_OUR_WRITE)
+    report = run(sink, model("r", B))
+    assert groups(sink, "r") == [C, B]
+    assert report.unverified == 1
+
+
+@pytest.mark.parametrize("kept", [range(24, 40), range(1, 40)], ids=["some", "more than are read"])
+def test_of_versions_between_what_is_kept_is_restored_and_the_rest_unverified(
+    kept: range,
+) -> None:
+    sink = a_sink(checks_versions=False)
+    run(sink, model("r", A))
+    old = sink.stored[model_urn("r")][HOME]
+    many = [group_urn(f"g{n}") for n in range(30)]
+
+    def write_often() -> None:
+        for count in range(1, 31):
+            sink.put(model_urn("r"), HOME, {**old, "groups": [A, *many[:count]]})
+
+    sink.before_write = once(write_often, at=1)
+    get_aspect = sink.get_aspect
+    sink.get_aspect = lambda urn, aspect, version=0: (  # type: ignore[method-assign]
+        get_aspect(urn, aspect, version) if version in kept else None
+    )
+    report = run(sink, model("r", B))
+    assert {*groups(sink, "r")} == {B, *many}
+    assert (report.unverified, report.exit_code) == (1, 0)
+
+
+def test_where_no_versions_are_reported_either_the_report_says_unverified() -> None:
+    sink = a_sink(checks_versions=False, tells_versions=False)
+    assert run(sink, model("r", A), model("s", A)).unverified == 2
+    assert run(sink, model("r", B)).unverified == 1
+
+
+def test_what_cannot_be_read_back_costs_a_note() -> None:
+    sink = a_sink()
+    sink.before_read = once(_cannot_be_read, at=2)
+    report = run(sink, model("r", A))
+    assert (report.exit_code, report.dropped) == (0, {})
+    assert report.notes == {"not_read_back": 1}
+
+
+def _cannot_be_read() -> None:
+    raise CatalogUnavailableError("it is down")
+
+
+def test_a_urn_without_an_environment_is_read_back_too() -> None:
+    odd = Entity("urn:li:mlModel:odd", {HOME: {"groups": [A]}})
+    report = run(a_sink(), odd)
+    assert (report.exit_code, report.dropped) == (0, {})
+
+
+def test_an_aspect_that_is_gone_after_our_write_is_left_alone() -> None:
+    sink = a_sink(checks_versions=False)
+    sink.before_read = once(sink.stored.clear, at=AFTER_OUR_WRITE)
+    report = run(sink, model("r", A))
+    assert sink.stored == {}
+    assert report.dropped == {"mlModel in PROD: the entity": 1}
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_the_aspect_at_fault_stands_alone_and_is_in_no_base() -> None:
+    sink = a_sink(refuse={(model_urn("bad"), "ownership")})
+    report = run(sink, owned("good"), owned("bad"))
+    assert report.exit_code == 4
+    assert report.entities == {"mlModel": EntityCounts(read=2, created=1, rejected=1)}
+    [refused] = report.rejected_examples
+    assert (refused.reference, refused.reason) == (model_urn("bad"), "ownership: 422 not liked")
+    assert list(sink.stored[model_urn("bad")]) == [HOME]
+    assert base(sink, "bad") == {HOME: {"groups": text_of_keys((A,))}}
+    assert list(base(sink, "good")) == [HOME, "ownership"]
+    sink.refuse = ()
+    assert run(sink, owned("bad")).exit_code == 0
+    assert list(base(sink, "bad")) == [HOME, "ownership"]
+
+
+def test_without_its_properties_an_entity_has_no_base_and_is_refused_whole() -> None:
+    sink = a_sink(refuse={(model_urn("bad"), HOME)})
+    report = run(sink, owned("good"), owned("bad"))
+    assert report.entities == {"mlModel": EntityCounts(read=2, created=1, rejected=1)}
+    assert model_urn("bad") not in sink.stored
+
+
+def test_an_entity_whose_parts_all_arrive_one_by_one_has_arrived() -> None:
+    class TooMuchAtOnce(FakeSink):
+        def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
+            both = {one.aspect_name for one in entity} >= {"ownership", "globalTags"}
+            return "too much at once" if both else super()._problem(urn, entity)
+
+    sink = TooMuchAtOnce(place="fake://catalog")
+    entity = owned("r")
+    tagged = Entity(
+        entity.urn, {"globalTags": {"tags": [{"tag": "urn:li:tag:t"}]}, **entity.aspects}
+    )
+    report = run(sink, tagged)
+    assert report.entities == {"mlModel": EntityCounts(read=1, created=1)}
+    assert set(sink.stored[entity.urn]) == {HOME, "ownership", "globalTags"}
+    assert set(base(sink, "r")) == {HOME, "ownership", "globalTags"}
+
+
+def test_aspects_without_a_word_about_the_properties_are_tried_one_by_one_too() -> None:
+    sink = a_sink(refuse={(model_urn("r"), "ownership")})
+    tags = {"tags": [{"tag": "urn:li:tag:t"}]}
+    owners = owned("r").aspects["ownership"]
+    report = run(sink, Entity(model_urn("r"), {"ownership": owners, "globalTags": tags}))
+    assert report.exit_code == 4
+    assert sink.stored[model_urn("r")]["globalTags"] == tags
+    assert list(base(sink, "r")) == ["globalTags"]
+
+
+def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> None:
+    class ContentFirst(FakeSink):
+        def _has_moved(self, proposal: Proposal) -> bool:
+            return proposal.entity_urn not in self.refuse and super()._has_moved(proposal)
+
+    sink = ContentFirst(place="fake://catalog", refuse={model_urn("bad")})
+    pages = [[model("bad", A)], [model(f"r{n}", A) for n in range(200)]]
+    PipelineRun(
+        [FakeSource([page]) for page in pages], sink, RunOptions(a_recipe("test"), mask=str)
+    ).execute()
+    probes = [writes[0].entity_urn for writes in sink.writes if writes[0].headers == NEVER]
+    assert probes == [model_urn("bad"), model_urn("r0")]
+
+
+def test_a_deletion_is_no_probe() -> None:
+    version: dict[str, Any] = {
+        "versionSet": "urn:li:versionSet:(x,mlModel)",
+        "version": {"versionTag": "1"},
+        "sortId": "1",
+    }
+    sink = a_sink()
+    run(sink, model("r", A, versionProperties=version))
+    sink.writes.clear()
+    report = run(sink, model("r", A, versionProperties=dict.fromkeys(version)))
+    assert [one.change_type for one in sink.writes[-1]] == ["DELETE", "UPSERT"]
+    assert "versionProperties" not in sink.stored[model_urn("r")]
+    assert report.exit_code == 0

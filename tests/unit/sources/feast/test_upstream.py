@@ -1,0 +1,208 @@
+"""Each kind of data source, and the URN that the connector of its platform gives the data."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.sources.dataset_places import PLATFORMS
+from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
+from mlcat_ingest.sources.feast.upstream import query_digest
+from support.feast import table_of
+
+HEAD = "urn:li:dataset:(urn:li:dataPlatform:"
+SNOWFLAKE = {"snowflake": {"database": "ANALYTICS", "schema": "FEATURES"}}
+SECRET = "mssql+pyodbc://feast:hunter2@db/crm"
+
+
+def table(source: dict[str, Any], **options: Any) -> FeatureTable:
+    return table_of({"batch_source": {"name": "s", **source}}, options)
+
+
+def datasets(source: dict[str, Any], **options: Any) -> list[str]:
+    """Return platform and name of the datasets of a view, as their URNs spell them."""
+    named, found = Datasets(), []
+    for place in table(source, **options).sources:
+        assert isinstance(place, DatasetPlace)
+        found.append(str(named.urn(named.resolve(*place), "PROD")))
+    return [urn.removeprefix(HEAD).removesuffix(",PROD)") for urn in found]
+
+
+def notes(source: dict[str, Any], **options: Any) -> list[str]:
+    return [note.kind for note in table(source, **options).notes]
+
+
+def file(uri: str) -> dict[str, Any]:
+    return {"type": 1, "file_options": {"uri": uri}}
+
+
+def bigquery(name: str) -> dict[str, Any]:
+    return {"type": 2, "bigquery_options": {"table": name}}
+
+
+def redshift(**message: str) -> dict[str, Any]:
+    return {"type": 5, "redshift_options": message}
+
+
+def snowflake(**message: str) -> dict[str, Any]:
+    return {"type": 8, "snowflake_options": message}
+
+
+def spark(**message: str) -> dict[str, Any]:
+    return {"type": 11, "spark_options": message}
+
+
+def athena(**message: str) -> dict[str, Any]:
+    return {"type": 12, "athena_options": message}
+
+
+def custom(class_: str, type_: int = 6, **message: Any) -> dict[str, Any]:
+    return {
+        "type": type_,
+        "data_source_class_type": f"feast.contrib.{class_}",
+        "custom_options": {"configuration": json.dumps(message).encode()},
+    }
+
+
+TRINO = {"type": 10, "trino_options": {"table": "hive.rides.Surge"}}
+KAFKA = {"type": 3, "kafka_options": {"topic": "Rides.Positions"}, "batch_source": file("s3://b/k")}
+KINESIS = {"type": 4, "kinesis_options": {"region": "eu-west-1", "stream_name": "Events"}}
+ICEBERG = {"warehouse": "lake", "namespace": "rides", "table": "zones", "token_env_var": "T"}
+
+CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+    (file("s3://bucket/drivers.parquet"), {}, ["s3,bucket/drivers.parquet"]),
+    (file("s3a://bucket/drivers/"), {}, ["s3,bucket/drivers"]),
+    (file("gs://bucket/a/day=1/*.parquet"), {}, ["gcs,bucket/a"]),
+    (file("abfss://box@account.dfs.core.windows.net/a/b"), {}, ["abs,box/a/b"]),
+    (file("/data/drivers.parquet"), {}, ["file,data/drivers.parquet"]),
+    (file("file:///data/drivers.parquet"), {}, ["file,data/drivers.parquet"]),
+    (file("data/../x.parquet"), {"repo_path": "/repo"}, ["file,repo/x.parquet"]),
+    (bigquery("Rides.raw.Trips"), {}, ["bigquery,Rides.raw.Trips"]),
+    (bigquery("Rides:raw.Trips"), {}, ["bigquery,Rides.raw.Trips"]),
+    (bigquery("`Rides`.raw.Trips_20240131"), {}, ["bigquery,Rides.raw.Trips"]),
+    (bigquery("example.com:rides.raw.trips"), {}, ["bigquery,example.com:rides.raw.trips"]),
+    (bigquery("raw.t"), {"connections": {"bigquery": {"database": "p"}}}, ["bigquery,p.raw.t"]),
+    (KAFKA, {}, ["kafka,Rides.Positions", "s3,b/k"]),
+    (KINESIS, {}, ["kinesis,Events"]),
+    (KINESIS, {"kinesis_region": True}, ["kinesis,eu-west-1:Events"]),
+    (redshift(database="DWH", schema="R", table="T"), {}, ["redshift,dwh.r.t"]),
+    (redshift(database="DWH", table="T"), {}, ["redshift,dwh.public.t"]),
+    (snowflake(database="D", schema="S", table="T"), {}, ["snowflake,d.s.t"]),
+    (snowflake(database="D", table="T"), {}, ["snowflake,d.public.t"]),
+    (snowflake(table="T"), {"connections": SNOWFLAKE}, ["snowflake,analytics.features.t"]),
+    (
+        {"type": 9, "batch_source": {"name": "b", **snowflake(database="D", table="T")}},
+        {},
+        ["snowflake,d.public.t"],
+    ),
+    ({"type": 7, "request_data_options": {"schema": [{"name": "hour"}]}}, {}, []),
+    (TRINO, {}, ["trino,hive.rides.surge"]),
+    (spark(path="s3://bucket/x"), {}, ["s3,bucket/x"]),
+    (spark(table="Db.T"), {}, ["hive,db.t"]),
+    (spark(table="spark_catalog.db.t"), {}, ["hive,db.t"]),
+    (spark(table="c.s.T"), {"spark_platform": "databricks"}, ["databricks,c.s.t"]),
+    (athena(database="Lake", table="Trips"), {}, ["athena,lake.trips"]),
+    (custom("IcebergSource", 13, **ICEBERG), {}, ["iceberg,rides.zones"]),
+    (custom("UnityCatalogSource", 13, **ICEBERG), {}, ["databricks,lake.rides.zones"]),
+    (
+        custom("PostgreSQLSource", name="s", table="public.a", query=""),
+        {"connections": {"postgres": {"database": "db"}}},
+        ["postgres,db.public.a"],
+    ),
+    (
+        custom("PostgreSQLSource", table="a"),
+        {"connections": {"postgres": {"database": "db"}}},
+        ["postgres,db.public.a"],
+    ),
+    (custom("ClickhouseSource", table="db.t"), {}, ["clickhouse,db.t"]),
+    (
+        custom("MsSqlServerSource", table_ref="[crm].dbo.T", connection_string=SECRET),
+        {},
+        ["mssql,crm.dbo.T"],
+    ),
+    (custom("OracleSource", table_ref="APP.T"), {}, ["oracle,APP.T"]),
+    (
+        custom("CouchbaseColumnarSource", database="d", scope="s", collection="c"),
+        {},
+        ["couchbase,d.s.c"],
+    ),
+    (custom("ChrononSource", materialization_path="s3://b/m"), {}, ["s3,b/m"]),
+    (
+        custom("LanceSource", uri="gs://b/l.lance", storage_options={"k": "v"}),
+        {},
+        ["gcs,b/l.lance"],
+    ),
+    (custom("RaySource", reader_type="parquet", path="s3://b/r"), {}, ["s3,b/r"]),
+]
+
+
+@pytest.mark.parametrize(("source", "options", "wanted"), CASES)
+def test_a_source_is_the_dataset_of_its_platforms_connector(
+    source: dict[str, Any], options: dict[str, Any], wanted: list[str]
+) -> None:
+    assert datasets(source, **options) == wanted
+    assert {one.partition(",")[0] for one in wanted} <= PLATFORMS
+    assert notes(source, **options) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (file("data/x.parquet"), "source_without_place"),
+        (file("hf://models/x"), "source_without_place"),
+        (file(""), "source_without_place"),
+        (bigquery("trips"), "source_without_database"),
+        (snowflake(table="T"), "source_without_database"),
+        (redshift(table="T"), "source_without_database"),
+        (athena(table="T"), "source_without_database"),
+        (custom("PostgreSQLSource", table="public.a"), "source_without_database"),
+        (custom("MongoDBSource", feature_view="f"), "source_unknown"),
+        (custom("Mine", table="a.b.c"), "source_unknown"),
+        ({"type": 6}, "source_unknown"),
+        ({"type": 77}, "source_unknown"),
+        (custom("CouchbaseColumnarSource", database="d"), "source_without_place"),
+        (
+            {**custom("OracleSource"), "custom_options": {"configuration": b"{"}},
+            "source_unreadable",
+        ),
+        (
+            {**custom("OracleSource"), "custom_options": {"configuration": b"1"}},
+            "source_unreadable",
+        ),
+        ({"type": 2, "bigquery_options": {"query": "SELECT 1"}}, "source_is_query"),
+        (custom("PostgreSQLSource", query="SELECT 1"), "source_is_query"),
+    ],
+)
+def test_a_source_that_is_no_dataset_is_a_note_and_no_edge(
+    source: dict[str, Any], kind: str
+) -> None:
+    assert datasets(source) == []
+    assert notes(source) == [kind]
+
+
+def test_a_query_is_kept_as_a_digest_and_never_as_a_text() -> None:
+    found = table(snowflake(query="SELECT secret FROM t"))
+    assert found.properties["feast.query_sha256"] == query_digest("SELECT secret FROM t")
+    assert "secret" not in str(found)
+
+
+def test_what_a_source_keeps_for_itself_is_shown_nowhere() -> None:
+    source = custom("MsSqlServerSource", table_ref="t", connection_string=SECRET)
+    tagged = {**source, "tags": {"feast.connection-ref.name": "secret/db"}}
+    assert "hunter2" not in str(table(tagged))
+    assert "secret/db" not in str(table(tagged))
+
+
+def test_a_source_of_which_only_the_name_was_copied_is_the_registered_one() -> None:
+    whole = {"name": "s", "project": "p", **custom("OracleSource", table_ref="A.T")}
+    for copied in ({"name": "s"}, {**whole, "data_source_class_type": ""}):
+        found = table_of({"batch_source": copied}, data_sources=[whole])
+        assert found.sources == (DatasetPlace("oracle", "A.T"),)
+
+
+def test_a_source_below_itself_is_followed_once() -> None:
+    loop = {"name": "s", "project": "p", "type": 9, "batch_source": {"name": "s"}}
+    found = table_of({"batch_source": {"name": "s"}}, data_sources=[loop])
+    assert (found.sources, found.notes) == ((), ())
+    assert found.properties["feast.sources"] == "s"

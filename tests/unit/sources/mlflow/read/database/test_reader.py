@@ -1,0 +1,259 @@
+"""Which databases are read directly, and what is said of those that cannot be."""
+
+import logging
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+from mlcat_ingest.errors import (
+    MissingExtraError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter, SplitReader, open_reader
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS
+from mlcat_ingest.sql import readonly
+from support.fake_mlflow import FakeReader, FakeStore
+from support.mlflow_tables import make_database, reader_of
+
+SECRET = "hunter2"
+
+
+def opened(**config: Any) -> Any:
+    return open_reader(MlflowConfig.model_validate(config))
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_known_schema_is_read_directly(
+    revision: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri = make_database(tmp_path / "m.db", revision)
+    with caplog.at_level(logging.INFO):
+        reader = reader_of(uri)
+    assert caplog.messages == [f"reading the tables of MLflow {REVISIONS[revision]} in {uri}"]
+    for listing in (reader.experiments, reader.registered_models, reader.model_versions):
+        assert list(listing()) == []
+    assert list(reader.runs(["0"])) == []
+    assert list(reader.logged_models(["0"])) == []
+    reader.close()
+    reader.close()
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> str:
+    uri = make_database(tmp_path / "m.db")
+    with closing(sqlite3.connect(tmp_path / "m.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'abc'")
+    return uri
+
+
+def test_an_unknown_schema_is_left_to_mlflow_with_one_warning(
+    unknown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
+
+    assert isinstance(opened(tracking_uri=unknown), ClientReader)
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert warning.getMessage() == (
+        f"the database {unknown}, whose schema revision abc is not known, is read through"
+        " MlflowClient, which takes longer"
+    )
+
+
+def test_an_unknown_schema_without_mlflow_is_reported_with_the_cure(
+    unknown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtraError, match=r"revision abc is not known.*\[mlflow\]"):
+        opened(tracking_uri=unknown)
+
+
+def test_an_unknown_schema_is_an_error_where_the_recipe_insists(unknown: str) -> None:
+    with pytest.raises(ProtocolMismatchError, match=r"without `reader: database`"):
+        opened(tracking_uri=unknown, reader="database")
+
+
+def test_the_recipe_can_have_a_known_schema_read_by_mlflow(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
+
+    uri = make_database(tmp_path / "m.db")
+    assert isinstance(opened(tracking_uri=uri, reader="client"), ClientReader)
+    assert isinstance(opened(tracking_uri="http://h", reader="client"), ClientReader)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"tracking_uri": "sqlite:///m.db", "reader": "rest"}, "http or https address"),
+        (
+            {"tracking_uri": "http://h", "registry_uri": "sqlite:///m.db", "reader": "rest"},
+            "http or https address",
+        ),
+        ({"tracking_uri": "http://h", "reader": "database"}, "SQLite, PostgreSQL or MySQL"),
+        ({"tracking_uri": "mssql://h/db", "reader": "database"}, "SQLite, PostgreSQL or MySQL"),
+        ({"reader": "sql"}, "'client'"),
+    ],
+)
+def test_a_reader_that_cannot_be_is_a_mistake_of_the_recipe(
+    config: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        MlflowConfig.model_validate(config)
+
+
+def test_what_is_no_database_of_mlflow_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "junk.db").write_bytes(b"this is no database, only text" * 50)
+    for name, statements in {
+        "empty": (),
+        "others": ("CREATE TABLE alembic_version (version_num)",),
+        "broken_off": ("CREATE TABLE runs (a)", "CREATE TABLE alembic_version (version_num)"),
+    }.items():
+        with closing(sqlite3.connect(tmp_path / f"{name}.db")) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+    for name, error, sentence in (
+        ("junk", ProtocolMismatchError, "is no MLflow database: file is not a database"),
+        ("empty", ProtocolMismatchError, "is no MLflow database: no such table: runs"),
+        ("others", ProtocolMismatchError, "is no MLflow database: no such table: runs"),
+        ("broken_off", ProtocolMismatchError, "does not say its schema's revision"),
+        ("typo", RecipeError, "there is no database"),
+    ):
+        path = tmp_path / f"{name}.db"
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(MlcatError, match=sentence) as reported:
+            opened(tracking_uri=f"sqlite:///{path}")
+        assert type(reported.value) is error
+        assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_file_that_may_not_be_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = make_database(tmp_path / "m.db")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(NotAuthorizedError, match=r"m\.db may not be read"):
+        opened(tracking_uri=uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "missing", "error", "sentence"),
+    [
+        ("postgresql://u:{}@h/db", "psycopg", MissingExtraError, r"mlcat-ingest\[postgres\]"),
+        ("mysql://u:{}@h/db", "pymysql MySQLdb", RecipeError, r"pip install pymysql"),
+        ("mysql+mysqldb://u:{}@h/db", "pymysql MySQLdb", RecipeError, r"pip install mysqldb"),
+        ("postgresql+nodriver://u:{}@h/db", "", RecipeError, r"address of a database"),
+        ("mysql+pymysql://u:{}@127.0.0.1:x/db", "", RecipeError, r"address of a database"),
+        ("mysql+aiomysql://u:{}@h/db", "", RecipeError, r"No module named 'aiomysql'"),
+    ],
+)
+def test_a_driver_that_is_missing_is_named(
+    uri: str,
+    missing: str,
+    error: type[MlcatError],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    absent = {*missing.split(), "psycopg2"} if missing else set()
+    monkeypatch.setattr(readonly, "find_spec", lambda name: None if name in absent else object())
+    with pytest.raises(error, match=sentence) as reported:
+        opened(tracking_uri=uri.format(SECRET))
+    assert SECRET not in str(reported.value)
+
+
+@pytest.mark.parametrize(
+    ("named", "installed", "chosen"),
+    [
+        ("postgres", "psycopg psycopg2", "postgresql+psycopg"),
+        ("postgresql", "psycopg2", "postgresql+psycopg2"),
+        ("postgresql+psycopg2", "psycopg psycopg2", "postgresql+psycopg2"),
+        ("postgresql+psycopg2", "psycopg", "postgresql+psycopg"),
+        ("postgresql+pg8000", "psycopg", "postgresql+pg8000"),
+        ("mysql", "MySQLdb", "mysql+mysqldb"),
+        ("mysql+pymysql", "pymysql MySQLdb", "mysql+pymysql"),
+    ],
+)
+def test_a_driver_that_is_there_is_taken(
+    named: str, installed: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = installed.split()
+    monkeypatch.setattr(readonly, "find_spec", lambda name: object() if name in there else None)
+    url = make_url(f"{named}://h/db")
+    assert readonly._with_driver(url).drivername == chosen
+
+
+# --- a registry elsewhere -------------------------------------------------------------------------
+
+
+def test_a_registry_in_another_database_is_read_by_a_reader_of_its_own(tmp_path: Path) -> None:
+    tracking = make_database(
+        tmp_path / "tracking.db",
+        experiments=[{"experiment_id": 0, "name": "Default", "creation_time": 5}],
+        runs=[{"run_uuid": "r", "experiment_id": 0}],
+        registered_models=[{"name": "not here"}],
+    )
+    registry = make_database(
+        tmp_path / "registry.db",
+        registered_models=[{"name": "m"}],
+        model_versions=[{"name": "m", "version": 1, "current_stage": "None", "run_id": "r"}],
+    )
+    reader = opened(tracking_uri=tracking, registry_uri=registry)
+    assert isinstance(reader, SplitReader)
+    assert [one.name for page in reader.registered_models() for one in page] == ["m"]
+    assert [one.run_id for page in reader.model_versions() for one in page] == ["r"]
+    # Which runs have a version, the tracking database does not know.
+    only = RunFilter(select="registered")
+    assert [run.run_id for page in reader.runs(["0"], only=only) for run in page] == ["r"]
+    assert list(reader.logged_models(["0"])) == []
+    alone = reader_of(tracking)
+    assert (reader.server_id(), reader.workspaces()) == (alone.server_id(), ("default",))
+    assert reader.in_workspace("default").workspace == reader.workspace == "default"
+    assert list(reader.experiments()) == list(alone.experiments())
+    assert reader.requests_made() > alone.requests_made()
+    assert [finding.outcome for finding in reader.check()][-1] == "ok"
+    alone.close()
+    reader.close()
+
+
+def test_the_same_address_twice_is_one_database(tmp_path: Path) -> None:
+    uri = make_database(tmp_path / "m.db")
+    reader_of(uri, registry_uri=f"{uri}?timeout=3").close()
+
+
+def test_where_mlflow_has_to_read_one_side_it_reads_both(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
+
+    uri = make_database(tmp_path / "m.db")
+    assert isinstance(opened(tracking_uri=uri, registry_uri="databricks-uc"), ClientReader)
+    assert isinstance(opened(tracking_uri="databricks", registry_uri=uri), ClientReader)
+
+
+def test_a_registry_that_fails_is_a_finding_of_the_doctor() -> None:
+    class Failing(FakeReader):
+        def registered_models(self) -> Any:
+            raise SourceUnavailableError("the registry is down", hint="start it")
+
+    stores = {"default": FakeStore()}
+    findings = list(SplitReader(FakeReader(stores), Failing(stores)).check())
+    assert [(one.what, one.outcome, one.hint) for one in findings[1:]] == [
+        ("MLflow registry", "failed", "start it")
+    ]
+
+
+def test_a_server_with_a_registry_in_a_database_needs_no_mlflow(tmp_path: Path) -> None:
+    reader = opened(tracking_uri="http://h", registry_uri=make_database(tmp_path / "m.db"))
+    assert isinstance(reader, SplitReader)
+    reader.close()

@@ -1,0 +1,192 @@
+"""Which reader opens what, and what is seen of a store before MLflow touches it."""
+
+import logging
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MissingExtraError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read import client
+from mlcat_ingest.sources.mlflow.read.client import ClientReader, check_store
+from mlcat_ingest.sources.mlflow.read.reader import open_reader
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.values.uris import folder_of
+
+pytest.importorskip("mlflow", reason="what MlflowClient opens is tried with it")
+
+SECRET = "hunter2"
+
+
+def test_the_tracking_uri_chooses_the_reader() -> None:
+    assert isinstance(open_reader(MlflowConfig(tracking_uri="http://h")), RestReader)
+    for uri in ("mssql+pyodbc://h/db", "databricks", "./mlruns"):
+        assert isinstance(open_reader(MlflowConfig(tracking_uri=uri)), ClientReader)
+    both = MlflowConfig(tracking_uri="http://h", registry_uri="databricks-uc")
+    assert isinstance(open_reader(both), ClientReader)
+
+
+def test_without_mlflow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtraError, match=r"mlcat-ingest\[mlflow\]") as reported:
+        open_reader(MlflowConfig(tracking_uri=f"mssql+pyodbc://u:{SECRET}@h/db"))
+    assert SECRET not in str(reported.value)
+
+
+@pytest.mark.parametrize("uri", ["databricks", "databricks://profile", "http://h", "s3://b/x"])
+def test_addresses_of_servers_always_pass(uri: str) -> None:
+    check_store(uri)
+
+
+def test_folders_are_distinguished_from_other_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlruns").mkdir()
+    assert folder_of("mlruns") == Path("mlruns")
+    assert folder_of("./typo") == Path("./typo")
+    assert folder_of("file:///a%20b") == Path("/a b")
+    assert folder_of("databricks") is None
+    with pytest.raises(RecipeError, match=r"there is no folder typo"):
+        check_store("./typo")
+    with pytest.raises(ProtocolMismatchError, match=r"no MLflow store"):
+        check_store("mlruns")
+    (tmp_path / "mlruns" / "0").mkdir()
+    (tmp_path / "mlruns" / "0" / "meta.yaml").touch()
+    check_store("mlruns")
+
+
+@pytest.mark.parametrize(
+    ("uri", "error"),
+    [
+        ("sqlite:///{}/typo.db", RecipeError),
+        ("sqlite:///file:{}/typo.db?uri=true", RecipeError),
+        ("sqlite://", RecipeError),
+        ("sqlite:///{}", RecipeError),
+        (f"postgresql+nodriver://u:{SECRET}@h/db", RecipeError),
+        (f"mysql+pymysql://u:{SECRET}@127.0.0.1:x/db", RecipeError),
+        ("sqlite:///{}/junk.db", ProtocolMismatchError),
+        ("sqlite:///{}/other.db", ProtocolMismatchError),
+    ],
+)
+def test_a_database_that_mlflow_cannot_read_is_left_as_it_is(
+    uri: str, error: type[MlcatError], tmp_path: Path
+) -> None:
+    (tmp_path / "junk.db").write_bytes(b"this is no database, only text" * 50)
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
+        connection.execute("CREATE TABLE runs (id INTEGER)")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(MlcatError) as reported:
+        check_store(uri.format(tmp_path))
+    assert type(reported.value) is error
+    assert SECRET not in str(reported.value)
+    assert "\n" not in str(reported.value)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_database_of_another_version_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "m.db")) as connection, connection:
+        for table in ("experiments", "runs"):
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('abc')")
+    seen: list[str | None] = []
+    monkeypatch.setattr(client, "_check_revision", lambda _, revision: seen.append(revision))
+    check_store(f"sqlite:///{tmp_path / 'm.db'}")
+    assert seen == ["abc"]
+
+
+# --- MlflowClient's errors, with a client of our own ----------------------------------------------
+
+
+def reader_with(fake: Any) -> ClientReader:
+    reader = ClientReader(MlflowConfig(tracking_uri="databricks", server_id="mine"))
+    reader._client = fake
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("UNAUTHENTICATED", AuthenticationError),
+        ("PERMISSION_DENIED", NotAuthorizedError),
+        ("TEMPORARILY_UNAVAILABLE", SourceUnavailableError),
+        ("INVALID_STATE", ProtocolMismatchError),
+    ],
+)
+def test_mlflows_errors_become_ours(code: str, error: type[MlcatError]) -> None:
+    from mlflow.exceptions import MlflowException
+
+    def fails(**_: Any) -> None:
+        failure = MlflowException(f"line one\nat http://u:{SECRET}@h")
+        failure.error_code = code
+        raise failure
+
+    reader = reader_with(SimpleNamespace(search_experiments=fails, search_logged_models=fails))
+    with pytest.raises(error, match=r"cannot read databricks: line one at http://h") as reported:
+        list(reader.experiments())
+    assert SECRET not in str(reported.value)
+    with pytest.raises(error):
+        list(reader.logged_models(["1"]))
+
+
+def test_faults_below_mlflow_are_unavailability() -> None:
+    def fails(**_: Any) -> None:
+        raise ConnectionResetError("cut off")
+
+    reader = reader_with(SimpleNamespace(search_experiments=fails))
+    with pytest.raises(SourceUnavailableError, match=r"cut off"):
+        list(reader.experiments())
+
+
+def test_a_store_older_than_logged_models_has_none() -> None:
+    from mlflow.exceptions import MlflowException
+
+    def fails(**_: Any) -> None:
+        failure = MlflowException("no")
+        failure.error_code = "ENDPOINT_NOT_FOUND"
+        raise failure
+
+    assert list(reader_with(SimpleNamespace(search_logged_models=fails)).logged_models(["1"])) == []
+
+
+def test_the_client_has_one_workspace() -> None:
+    reader = reader_with(None)
+    assert reader.workspaces() == ("default",)
+    assert reader.in_workspace(reader.workspace) is reader
+    assert reader.server_id() == "mine"
+    with pytest.raises(ProtocolMismatchError, match=r"workspace 'b' cannot be read"):
+        reader.in_workspace("b")
+
+
+def test_the_doctor_tells_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    reader = ClientReader(MlflowConfig(tracking_uri=f"sqlite:///{tmp_path / 'typo.db'}"))
+    (finding,) = reader.check()
+    assert (finding.what, finding.outcome) == ("MLflow store", "failed")
+
+
+@pytest.mark.parametrize(("version", "message"), [("3.9.1", 1), ("2.22.0", 1), ("3.17.9", 0)])
+def test_an_mlflow_that_is_not_tested_is_reported_once(
+    version: str, message: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    client._warn_if_untested.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        client._warn_if_untested(version)
+        client._warn_if_untested(version)
+    words = f"the installed mlflow {version} is not among the tested versions, 3.17"
+    assert [one.getMessage() for one in caplog.records] == [words] * message

@@ -1,0 +1,174 @@
+import math
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.values.records import (
+    DatasetInput,
+    Metric,
+    ModelOutput,
+    RegisteredModel,
+    Run,
+)
+
+
+def test_a_bare_run() -> None:
+    assert decode.run({"info": {"run_id": "r", "experiment_id": 7}}) == Run("r", "7")
+
+
+def test_a_full_run_with_integers_as_text() -> None:
+    run = decode.run(
+        {
+            "info": {
+                "run_uuid": "r",
+                "experiment_id": "7",
+                "run_name": "",
+                "user_id": "ada",
+                "status": "FINISHED",
+                "start_time": "1700000000000",
+                "end_time": 1700000001000,
+                "artifact_uri": "s3://a",
+                "lifecycle_stage": "deleted",
+            },
+            "data": {
+                "metrics": [
+                    {"key": "z", "value": "NaN", "timestamp": "5", "step": "3", "model_id": "m"},
+                    {"key": "b", "value": "-Infinity"},
+                    {"key": "a", "value": "Infinity", "dataset_name": "d", "dataset_digest": "x"},
+                    {"key": "c", "value": 2, "timestamp": 0, "step": -1},
+                    {"key": "d"},
+                ],
+                "params": [{"key": "p", "value": "1"}, {"key": "empty"}],
+                "tags": [{"key": "mlflow.runName", "value": "named by tag"}],
+            },
+            "inputs": {
+                "dataset_inputs": [
+                    {"dataset": {"name": "z"}},
+                    {
+                        "tags": [{"key": "mlflow.data.context", "value": "training"}],
+                        "dataset": {
+                            "name": "a",
+                            "digest": "1",
+                            "source_type": "s3",
+                            "source": "{}",
+                            "schema": "{}",
+                            "profile": "{}",
+                        },
+                    },
+                ],
+                "model_inputs": [{"model_id": "m-2"}, {"model_id": "m-1"}],
+            },
+            "outputs": {"model_outputs": [{"model_id": "m-4", "step": "2"}, {"model_id": "m-3"}]},
+        }
+    )
+    assert (run.name, run.start_time_ms, run.end_time_ms) == (
+        "named by tag",
+        1_700_000_000_000,
+        1_700_000_001_000,
+    )
+    assert run.metrics[0] == Metric("a", math.inf, None, 0, None, "d", "x")
+    assert run.metrics[1] == Metric("b", -math.inf, None, 0)
+    assert run.metrics[2] == Metric("c", 2.0, None, -1)
+    assert run.metrics[3].value == 0.0
+    assert math.isnan(run.metrics[4].value)
+    assert run.metrics[4][2:5] == (5, 3, "m")
+    assert run.params == {"p": "1", "empty": ""}
+    assert run.datasets == (
+        DatasetInput("a", "1", "s3", "{}", "{}", "{}", {"mlflow.data.context": "training"}),
+        DatasetInput("z", "", "", ""),
+    )
+    assert run.model_inputs == ("m-1", "m-2")
+    assert run.model_outputs == (ModelOutput("m-3", 0), ModelOutput("m-4", 2))
+
+
+WRONG_METRIC = {
+    "info": {"run_id": "r", "experiment_id": "1"},
+    "data": {"metrics": [{"key": "a", "value": "x"}]},
+}
+
+
+@pytest.mark.parametrize("item", [{}, {"info": {}}, {"info": None}, 3, "info", WRONG_METRIC])
+def test_an_item_of_an_unknown_shape_names_the_listing(item: Any) -> None:
+    with pytest.raises(ProtocolMismatchError, match=r"listing runs holds an item"):
+        decode.decode_page("runs", decode.run, [item])
+
+
+def test_aliases_come_from_the_registered_models() -> None:
+    model = decode.registered_model(
+        {
+            "name": "m",
+            "description": "",
+            "creation_timestamp": "1",
+            "tags": [{"key": "k", "value": "v"}],
+            "aliases": [{"alias": "b", "version": 2}, {"alias": "a", "version": "2"}],
+        }
+    )
+    assert model == RegisteredModel("m", None, 1, None, {"k": "v"}, {"b": "2", "a": "2"})
+    aliases = decode.Aliases([model, RegisteredModel("n")])
+    # Its own list is what SQL stores leave empty, and others out of date.
+    version = decode.model_version({"name": "m", "version": 2, "aliases": ["stale"]}, aliases)
+    assert version.aliases == ("a", "b")
+    assert decode.model_version({"name": "n", "version": "2"}, aliases).aliases == ()
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ({"source": f"models:/m-{'a' * 32}"}, f"m-{'a' * 32}"),
+        ({"source": f"models:/m-{'a' * 32}", "model_id": "m-1"}, "m-1"),
+        ({"source": "models:/churn/3"}, None),
+        ({"source": f"s3://bucket/models:/m-{'a' * 32}"}, None),
+        ({}, None),
+    ],
+)
+def test_the_logged_model_of_a_version(item: dict[str, Any], expected: str | None) -> None:
+    version = decode.model_version({"name": "m", "version": "1", **item}, decode.Aliases([]))
+    assert version.model_id == expected
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [("None", None), (None, None), ("", None), ("Production", "Production")],
+)
+def test_no_stage_is_spelled_in_three_ways(stage: str | None, expected: str | None) -> None:
+    item = {"name": "m", "version": "1", "current_stage": stage}
+    assert decode.model_version(item, decode.Aliases([])).stage == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("LOGGED_MODEL_READY", "READY"),
+        ("LOGGED_MODEL_UPLOAD_FAILED", "FAILED"),
+        ("LOGGED_MODEL_PENDING", "PENDING"),
+        (None, "UNSPECIFIED"),
+    ],
+)
+def test_a_logged_model(status: str | None, expected: str) -> None:
+    model = decode.logged_model(
+        {
+            "info": {
+                "model_id": "m-1",
+                "experiment_id": 3,
+                "status": status,
+                "tags": [{"key": "a", "value": "b"}],
+            },
+            "data": {"params": [{"key": "p", "value": "1"}], "metrics": [{"key": "x", "value": 1}]},
+        }
+    )
+    assert (model.experiment_id, model.name, model.status) == ("3", "", expected)
+    assert (model.tags, model.params, len(model.metrics)) == ({"a": "b"}, {"p": "1"}, 1)
+
+
+def test_an_experiment_with_only_its_name() -> None:
+    experiment = decode.experiment({"experiment_id": 0, "name": "Default"})
+    assert (experiment.experiment_id, experiment.lifecycle_stage) == ("0", "active")
+    assert experiment.created_at_ms is None
+
+
+@pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])
+def test_prompts_are_reported_by_a_tag(value: str, *, expected: bool) -> None:
+    assert decode.is_prompt({"mlflow.prompt.is_prompt": value}) is expected
+    assert not decode.is_prompt({})

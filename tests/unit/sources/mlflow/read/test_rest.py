@@ -1,0 +1,404 @@
+"""The REST reader against a server that answers as a script says."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.listing import FIRST_RUNS, PAGE_BYTES, SLICE_BYTES
+from mlcat_ingest.sources.mlflow.read.paging import offset_token
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from support.certificates import make_certificate
+from support.flaky_server import Answer, FlakyServer, Request, flaky, page
+
+PROMPT = [{"key": "mlflow.prompt.is_prompt", "value": "true"}]
+NOT_FOUND = page("<title>404 Not Found</title>", 404)
+
+
+def as_json(value: Any, status: int = 200) -> Answer:
+    return Answer(status, json.dumps(value).encode())
+
+
+def refusal(code: str, status: int, message: str = "because") -> Answer:
+    return as_json({"error_code": code, "message": message}, status)
+
+
+def mlflow(**listings: Any) -> Callable[[Request], Answer]:
+    """Return the script of an MLflow server; a listing is an answer, or a value for its page."""
+
+    def answer(request: Request) -> Answer:
+        name = urlsplit(request.path).path.rpartition("/mlflow/")[2].removesuffix("/search")
+        found = listings.get(name.replace("-", "_"), {} if request.path != "/version" else None)
+        if callable(found):
+            found = found(request)
+        return found if isinstance(found, Answer) else as_json(found)
+
+    return answer
+
+
+def experiment(number: int, **more: Any) -> dict[str, Any]:
+    return {"experiment_id": str(number), "name": f"e{number}", **more}
+
+
+def run(number: int, **more: Any) -> dict[str, Any]:
+    info = {"run_id": f"r{number}", "experiment_id": "1", "start_time": number, **more}
+    return {"info": info}
+
+
+def reader_of(server: FlakyServer, **config: Any) -> RestReader:
+    given = {"tracking_uri": server.url, "retries": 0, "timeout_s": 10, **config}
+    return RestReader(MlflowConfig.model_validate(given))
+
+
+def paths(server: FlakyServer) -> list[str]:
+    return [urlsplit(one.path).path for one in server.requests]
+
+
+def test_experiments_are_listed_once_and_kept() -> None:
+    pages = {
+        "": {"experiments": [experiment(0, creation_time=5)], "next_page_token": "a"},
+        "a": {"experiments": [experiment(0), experiment(1)]},
+    }
+
+    def listed(request: Request) -> Any:
+        query = parse_qs(urlsplit(request.path).query)
+        assert query["view_type"] == ["ALL"]
+        return pages[query.get("page_token", [""])[0]]
+
+    with flaky(mlflow(experiments=listed)) as server:
+        reader = reader_of(server)
+        for _ in range(2):
+            found = [[one.experiment_id for one in page] for page in reader.experiments()]
+            assert found == [["0"], ["1"]]
+        assert len(reader.server_id()) == 12
+        assert len(server.requests) == reader.requests_made() == 2
+
+
+def test_the_server_is_reported_by_its_first_experiment() -> None:
+    listing = {"experiments": [experiment(0, creation_time="1700000000000"), experiment(1)]}
+    with flaky(mlflow(experiments=listing)) as server:
+        reader = reader_of(server)
+        assert [reader.server_id() for _ in range(2)] == [sha("1700000000000")] * 2
+        assert len(server.requests) == 1
+        assert reader_of(server, server_id="mine").server_id() == "mine"
+    with flaky(mlflow(experiments={"experiments": [experiment(0)]})) as server:
+        assert reader_of(server).server_id() == sha(server.url)
+        assert reader_of(server, tracking_uri=server.url + "/").server_id() == sha(server.url)
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def test_versions_are_not_asked_for_without_registered_models() -> None:
+    prompt = {"registered_models": [{"name": "p", "tags": PROMPT}]}
+    for models in ({}, prompt):
+        with flaky(mlflow(registered_models=models)) as server:
+            reader = reader_of(server)
+            assert list(reader.model_versions()) == []
+            assert [one for page in reader.registered_models() for one in page] == []
+            assert len(server.requests) == 1
+
+
+def test_prompts_are_skipped_and_aliases_joined() -> None:
+    models = {
+        "registered_models": [
+            {"name": "m", "aliases": [{"alias": "champion", "version": "2"}]},
+            {"name": "p", "tags": PROMPT},
+        ]
+    }
+    versions = {
+        "model_versions": [
+            {"name": "m", "version": "2", "aliases": ["stale"]},
+            {"name": "p", "version": "1"},
+            {"name": "q", "version": "1", "tags": PROMPT},
+            {"name": "late", "version": "1"},
+        ]
+    }
+    with flaky(mlflow(registered_models=models, model_versions=versions)) as server:
+        found = [one for page in reader_of(server).model_versions() for one in page]
+        assert [(one.name, one.aliases) for one in found] == [("m", ("champion",)), ("late", ())]
+
+
+def test_a_registry_of_its_own_is_asked_for_models() -> None:
+    models = {"registered_models": [{"name": "m"}]}
+    with (
+        flaky(mlflow()) as tracking,
+        flaky(mlflow(registered_models=models)) as registry,
+    ):
+        reader = reader_of(tracking, registry_uri=registry.url)
+        assert [[one.name for one in page] for page in reader.registered_models()] == [["m"]]
+        list(reader.model_versions())
+        assert (len(tracking.requests), len(registry.requests)) == (0, 2)
+        assert reader.requests_made() == 2
+        reader.close()
+        reader.close()
+
+
+def test_runs_are_asked_for_with_all_experiments_at_once() -> None:
+    with flaky(mlflow(runs={"runs": [run(1), run(2)]})) as server:
+        only = RunFilter(since_ms=7, statuses=("FAILED",))
+        found = list(reader_of(server, page_size=10).runs(["1", "2"], only=only))
+        assert [[one.run_id for one in page] for page in found] == [["r1", "r2"]]
+        (request,) = server.requests
+        assert json.loads(request.body) == {
+            "experiment_ids": ["1", "2"],
+            "run_view_type": "ALL",
+            "max_results": 10,
+            "order_by": ["attributes.start_time ASC"],
+            "filter": "attributes.start_time >= 7 AND attributes.status = 'FAILED'",
+        }
+
+
+def test_of_large_runs_fewer_are_asked_for_at_a_time() -> None:
+    def wide(number: int) -> dict[str, Any]:
+        return {**run(number), "data": {"params": [{"key": "k", "value": "v" * 50_000}]}}
+
+    with flaky(mlflow(runs=paged_runs(400, wide))) as server:
+        pages = [len(page) for page in reader_of(server).runs(["1"])]
+        asked = [json.loads(request.body)["max_results"] for request in server.requests]
+    fitting, together = PAGE_BYTES // 50_100, SLICE_BYTES // 50_100
+    assert asked[0] == FIRST_RUNS
+    assert set(asked[1:]) <= {fitting, fitting + 1}
+    assert sum(pages) == 400
+    assert max(pages) <= together + 1
+
+
+def test_very_many_experiments_take_several_listings() -> None:
+    with flaky(mlflow()) as server:
+        list(reader_of(server).runs([str(number) for number in range(4_001)]))
+        asked = [len(json.loads(request.body)["experiment_ids"]) for request in server.requests]
+        assert asked == [2_000, 2_000, 1]
+
+
+def test_no_experiments_take_no_request() -> None:
+    with flaky(mlflow()) as server:
+        reader = reader_of(server)
+        assert list(reader.runs([])) == []
+        assert list(reader.logged_models([])) == []
+        assert server.requests == []
+
+
+def paged_runs(count: int, make: Callable[[int], dict[str, Any]] = run) -> Callable[[Request], Any]:
+    tokens = {offset_token(offset): offset for offset in range(count * 3)}
+
+    def listed(request: Request) -> Any:
+        body = json.loads(request.body)
+        start = tokens[body["page_token"]] if "page_token" in body else 0
+        end = start + body["max_results"]
+        found = {"runs": [make(number) for number in range(start, min(end, count))]}
+        return {**found, "next_page_token": offset_token(end)} if end < count else found
+
+    return listed
+
+
+def test_a_limit_asks_for_no_more_than_it_needs() -> None:
+    with flaky(mlflow(runs=paged_runs(100))) as server:
+        reader = reader_of(server, page_size=10)
+        for limit, requests in ((3, 1), (10, 1), (25, 3)):
+            server.requests.clear()
+            found = [
+                one for page in reader.runs(["1"], only=RunFilter(limit=limit)) for one in page
+            ]
+            assert (len(found), len(server.requests)) == (limit, requests)
+        assert json.loads(server.requests[0].body)["order_by"] == ["attributes.start_time DESC"]
+
+
+def test_several_statuses_are_picked_here() -> None:
+    runs = {"runs": [run(1, status="FAILED"), run(2, status="KILLED"), run(3, status="RUNNING")]}
+    with flaky(mlflow(runs=runs)) as server:
+        only = RunFilter(statuses=("RUNNING", "FAILED"))
+        found = [one.run_id for page in reader_of(server).runs(["1"], only=only) for one in page]
+        assert found == ["r1", "r3"]
+        assert "filter" not in json.loads(server.requests[0].body)
+
+
+def test_a_limit_holds_over_several_listings() -> None:
+    with flaky(mlflow(runs={"runs": [run(1), run(2)]})) as server:
+        ids = [str(number) for number in range(4_001)]
+        found = list(reader_of(server).runs(ids, only=RunFilter(limit=3)))
+        assert sum(map(len, found)) == 2
+        assert len(server.requests) == 3
+
+
+def test_a_page_token_that_comes_again_names_the_listing() -> None:
+    endless = {"runs": [run(1)], "next_page_token": "again"}
+    with flaky(mlflow(runs=endless)) as server:
+        with pytest.raises(ProtocolMismatchError, match=r"listing runs does not get on"):
+            list(reader_of(server).runs(["1"]))
+        assert len(server.requests) == 2
+
+
+def test_logged_models_are_paged_and_missing_before_mlflow_3() -> None:
+    def listed(request: Request) -> Any:
+        token = json.loads(request.body).get("page_token")
+        info = {"model_id": f"m-{token}", "experiment_id": "1"}
+        return {"models": [{"info": info}], **({} if token else {"next_page_token": "x"})}
+
+    with flaky(mlflow(logged_models=listed)) as server:
+        found = [one.model_id for page in reader_of(server).logged_models(["1"]) for one in page]
+        assert found == ["m-None", "m-x"]
+    for missing in (NOT_FOUND, refusal("ENDPOINT_NOT_FOUND", 404), Answer(405, b"")):
+        with flaky(mlflow(logged_models=missing)) as server:
+            assert list(reader_of(server).logged_models(["1"])) == [[]]
+    with (
+        flaky(mlflow(logged_models=refusal("RESOURCE_DOES_NOT_EXIST", 404))) as server,
+        pytest.raises(ProtocolMismatchError, match=r"refused to list logged-models"),
+    ):
+        list(reader_of(server).logged_models(["1"]))
+
+
+# --- workspaces ----------------------------------------------------------------------------------
+
+INFO = {"workspaces_enabled": True}
+NAMES = {"workspaces": [{"name": "b"}, {"name": "default"}, {"name": "a"}]}
+
+
+@pytest.mark.parametrize(
+    "info", [{"workspaces_enabled": False}, {}, NOT_FOUND, refusal("X", 403), Answer(500, b"")]
+)
+def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
+    with flaky(mlflow(server_info=info)) as server:
+        reader = reader_of(server)
+        assert reader.workspaces() == ("default",)
+        assert reader.in_workspace("default").workspace == "default"
+        list(reader.in_workspace("default").experiments())
+        assert paths(server)[0] == "/api/3.0/mlflow/server-info"
+        assert "X-MLFLOW-WORKSPACE" not in server.requests[-1].headers
+        assert len(server.requests) == 2
+
+
+def test_each_request_names_its_workspace() -> None:
+    with flaky(mlflow(server_info=INFO, workspaces=NAMES)) as server:
+        reader = reader_of(server)
+        assert reader.workspaces() == ("default", "a", "b")
+        here = reader.in_workspace("a")
+        assert here.workspace == "a"
+        list(here.experiments())
+        list(here.runs(["1"]))
+        assert [one.headers["X-MLFLOW-WORKSPACE"] for one in server.requests[2:]] == ["a", "a"]
+        here.server_id()
+        assert server.requests[-1].headers["X-MLFLOW-WORKSPACE"] == "default"
+        assert here.requests_made() == len(server.requests) == 5
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "sentence"),
+    [
+        (
+            refusal("PERMISSION_DENIED", 403),
+            NotAuthorizedError,
+            "permit to list experiments: because",
+        ),
+        (refusal("INTERNAL_ERROR", 500, "a\n b"), SourceUnavailableError, "failed with 500: a b"),
+        (Answer(503, b"busy"), SourceUnavailableError, "failed with 503"),
+        (NOT_FOUND, ProtocolMismatchError, "is no MLflow server: 404"),
+        (Answer(404, b"[]"), ProtocolMismatchError, "is no MLflow server: 404"),
+        (refusal("INVALID_PARAMETER_VALUE", 400), ProtocolMismatchError, "refused .* 400: because"),
+        (as_json({"error_code": "X", "message": 3}, 418), ProtocolMismatchError, "with 418"),
+        (as_json([1]), ProtocolMismatchError, "JSON that is no object"),
+        (as_json({"jobs": []}), ProtocolMismatchError, "no listing of MLflow"),
+        (as_json({"experiments": 3}), ProtocolMismatchError, "no listing of MLflow"),
+        (as_json({"experiments": [{}]}), ProtocolMismatchError, "an item of an unknown shape"),
+        (Answer(200, b"pong"), ProtocolMismatchError, "not JSON"),
+        (page(), AuthenticationError, "a web page instead of JSON"),
+        (Answer(401), AuthenticationError, "refused the credentials"),
+        (
+            Answer(302, headers={"Location": "http://sso.invalid/login"}),
+            SourceUnavailableError,
+            "at http://sso.invalid/login does not answer",
+        ),
+    ],
+)
+def test_every_failure_is_one_clear_sentence(
+    answer: Answer, error: type[MlcatError], sentence: str
+) -> None:
+    with flaky(mlflow(experiments=answer)) as server:
+        url = server.url.replace("//", "//ada:hunter2@")
+        with pytest.raises(error, match=sentence) as reported:
+            list(reader_of(server, tracking_uri=url).experiments())
+        assert "\n" not in str(reported.value)
+        assert "hunter2" not in str(reported.value)
+
+
+# --- the doctor ----------------------------------------------------------------------------------
+
+
+def outcomes(reader: RestReader) -> dict[str, tuple[str, str]]:
+    return {found.what: (found.outcome, found.detail) for found in reader.check()}
+
+
+def test_the_doctor_of_a_server_in_order() -> None:
+    script = mlflow(
+        **{"/version": Answer(200, b"3.17.2", {"Content-Type": "text/html"})},
+        experiments={"experiments": [experiment(0, creation_time=1), experiment(1)]},
+        runs={"runs": [run(1)]},
+    )
+    with flaky(script) as server:
+        found = outcomes(reader_of(server, experiments={"deny": ["e0"]}, token="t"))
+        assert {outcome for outcome, _ in found.values()} == {"ok"}
+        assert found["MLflow version"][1] == "3.17.2"
+        assert found["MLflow permission: read experiments"][1] == "1 of 2 are read"
+        assert found["MLflow credentials"][1] == "accepted: the recipe's token"
+        assert found["MLflow server id"][1] == sha("1")
+        assert found["MLflow links"][1] == server.url
+
+
+def test_the_doctor_names_what_is_odd() -> None:
+    script = mlflow(
+        **{"/version": NOT_FOUND},
+        server_info=INFO,
+        workspaces=NAMES,
+        experiments={"experiments": [experiment(0)]},
+    )
+    with flaky(script) as server:
+        odd = reader_of(
+            server,
+            workspaces={"allow": ["a"]},
+            experiments={"allow": ["x"]},
+            ui_url="https://ui",
+        )
+        found = outcomes(odd)
+        assert found["MLflow version"][0] == "warning"
+        assert found["MLflow workspaces"] == ("ok", "1 of 3 are read: a")
+        assert found["MLflow permission: read experiments"] == (
+            "warning",
+            "0 of 1 are read in workspace a",
+        )
+        assert found["MLflow links"] == ("ok", "https://ui")
+        assert outcomes(reader_of(server, workspaces={"deny": [".*"]}))["MLflow workspaces"] == (
+            "warning",
+            "0 of 3 are read: ",
+        )
+    with flaky(mlflow(**{"/version": Answer(200, b"9.0.0")}, experiments=Answer(401))) as server:
+        found = outcomes(reader_of(server))
+        words = "9.0.0 is not among the tested versions, 2.22 and 3.17"
+        assert found["MLflow version"] == ("warning", words)
+        assert found["MLflow permission: read experiments"][0] == "failed"
+        assert found["MLflow permission: read registered models"][0] == "ok"
+    assert outcomes(reader_of(server))["MLflow connection"][0] == "failed"
+
+
+def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_path: Path) -> None:
+    with flaky([Answer()], certificate=make_certificate(tmp_path)) as server:
+        with pytest.raises(SourceUnavailableError) as reported:
+            list(reader_of(server).experiments())
+        assert str(reported.value).endswith("signed the certificate as `ca_bundle`)")
+        key = tmp_path / "cert.pem"
+        assert reader_of(server, ca_bundle=str(key)).workspaces()

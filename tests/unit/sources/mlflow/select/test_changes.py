@@ -1,0 +1,392 @@
+"""What a pass over changes asks MLflow for: short listings, bounded, and all of it if it must."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.sources.base import (
+    Changes,
+    Page,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    RecordVersion,
+)
+from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.select import changes as changes_module
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.records import (
+    LoggedModel,
+    ModelOutput,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from support.fake_mlflow import FakeReader, FakeStore, a_source
+from support.mlflow_records import a_run, an_experiment
+
+NOW_MS = 1_760_000_000_000
+HOUR_MS = 3_600_000
+LONG_AGO_MS = NOW_MS - 1_000 * HOUR_MS
+
+
+@dataclass
+class Remembered:
+    """A memory that believes all it was told, as if the catalog took everything."""
+
+    checkpoint: Mapping[str, Any] | None = None
+    versions: dict[tuple[str, str], RecordVersion] = field(default_factory=dict)
+    refused: Sequence[str] = ()
+    refused_kind: str = "run"
+    finished: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
+
+    def partition(self, partition: Partition) -> PartitionState:
+        assert partition.key == "mlflow:0123456789ab:default"
+        return self
+
+    def fingerprints(self, kind: str) -> Mapping[str, str]:
+        return {
+            one: version.fingerprint
+            for (of, one), version in self.versions.items()
+            if of == kind and version.fingerprint
+        }
+
+    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
+        return {
+            one: version.joined_fingerprint
+            for (of, one), version in self.versions.items()
+            if of == kind and version.joined_fingerprint
+        }
+
+    def dirty(self, kind: str) -> Sequence[str]:
+        return self.refused if kind == self.refused_kind else ()
+
+    def pass_over(self, source: MlflowSource) -> list[JoinedRecord]:
+        records: list[JoinedRecord] = []
+        for page in source.read(ReadRequest(Changes(), self)):
+            assert page.partition is self
+            if isinstance(page, Page):
+                records.extend(page.records)
+            elif page.checkpoint is not None:
+                self.checkpoint = page.checkpoint
+                self.finished.append((page.checkpoint, page.complete))
+        for record in records:
+            version = record.record_version
+            if version is not None:
+                self.versions[version.kind, version.id] = version
+        return records
+
+
+@dataclass
+class World:
+    store: FakeStore
+    memory: Remembered = field(default_factory=Remembered)
+    config: dict[str, Any] = field(default_factory=dict)
+    reader: FakeReader = field(init=False)
+
+    def read(self, at_ms: int = NOW_MS) -> list[JoinedRecord]:
+        self.reader = FakeReader({"default": self.store}, page=1_000, now_ms=at_ms)
+        return self.memory.pass_over(a_source(self.reader, **self.config))
+
+    def runs(self, at_ms: int = NOW_MS) -> list[str]:
+        return [one.run.run_id for one in self.read(at_ms) if isinstance(one, JoinedRun)]
+
+
+def ended(name: str, **more: Any) -> Run:
+    return a_run(
+        name,
+        **{
+            "status": "FINISHED",
+            "start_time_ms": LONG_AGO_MS,
+            "end_time_ms": LONG_AGO_MS + 1,
+            **more,
+        },
+    )
+
+
+def running(name: str, start_ms: int = LONG_AGO_MS) -> Run:
+    return a_run(name, status="RUNNING", start_time_ms=start_ms)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(FakeStore(experiments=[an_experiment()], runs=[ended("a"), ended("b")]))
+
+
+def test_a_second_pass_reads_no_run_in_four_short_listings(world: World) -> None:
+    assert world.runs() == ["a", "b"]
+    assert world.memory.finished == [({"since_ms": NOW_MS}, True)]
+    assert world.runs(NOW_MS + HOUR_MS) == []
+    assert [name for _, name in world.reader.calls] == [
+        *("experiments", "registered_models", "model_versions", "logged_models 1"),
+        *("runs", "runs", "runs"),
+    ]
+    since_ms = NOW_MS - HOUR_MS
+    assert world.reader.filters == [
+        RunFilter(since_ms=since_ms),
+        RunFilter(ended_since_ms=since_ms, before_ms=since_ms),
+        RunFilter(deleted=True, limit=changes_module.TRASHED_RUNS),
+    ]
+    assert world.memory.finished[1:] == [({"since_ms": NOW_MS + HOUR_MS}, False)]
+
+
+def test_the_overlap_can_be_set_and_since_stays_a_bound(world: World) -> None:
+    world.config = {
+        "incremental": {"overlap": "5h"},
+        "runs": {"since": "2026-01-01", "statuses": ["FINISHED"]},
+    }
+    world.read()
+    world.read()
+    first, second, third = world.reader.filters
+    assert first.since_ms == 1_767_225_600_000
+    assert (second.since_ms, second.ended_since_ms) == (1_767_225_600_000, NOW_MS - 5 * HOUR_MS)
+    assert {one.statuses for one in (first, second, third)} == {("FINISHED",)}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"incremental": {"enabled": False}},
+        {"runs": {"children": "collapse"}},
+        {"limit": 10},
+    ],
+    ids=str,
+)
+def test_some_recipes_list_everything_each_time(world: World, config: dict[str, Any]) -> None:
+    world.config = config
+    world.read()
+    assert world.runs() == ["a", "b"]
+    assert all(complete for _, complete in world.memory.finished)
+    assert len(world.memory.finished) == (0 if "limit" in config else 2)
+
+
+def test_open_runs_are_asked_for_until_they_end(world: World) -> None:
+    world.store.runs.append(running("c"))
+    world.read()
+    assert world.runs() == ["c"]
+    world.store.runs[2] = replace(world.store.runs[2], status="KILLED", end_time_ms=LONG_AGO_MS)
+    assert world.runs() == ["c"]
+    assert world.runs() == []
+
+
+def test_only_the_latest_of_many_open_runs_are_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(changes_module, "OPEN_RUNS", 2)
+    world.store.runs += [running(f"o{n}", LONG_AGO_MS + n) for n in range(5)]
+    world.read()
+    with caplog.at_level(logging.INFO):
+        assert world.runs() == ["o3", "o4"]
+    assert "5 runs have not ended; reading the latest 2" in caplog.text
+
+
+def test_abandoned_runs_are_reported_to_be_and_not_asked_for(world: World) -> None:
+    world.config = {"runs": {"stale_running_after": "3h"}}
+    world.store.runs = [running("old"), running("young", NOW_MS - HOUR_MS)]
+    found = {one.run.run_id: one.abandoned for one in world.read() if isinstance(one, JoinedRun)}
+    assert found == {"old": True, "young": False}
+    assert world.runs(NOW_MS + HOUR_MS) == ["young"]
+    later = [one for one in world.read(NOW_MS + 9 * HOUR_MS) if isinstance(one, JoinedRun)]
+    assert [(one.run.run_id, one.abandoned) for one in later] == [("young", True)]
+    assert world.runs(NOW_MS + 20 * HOUR_MS) == []
+
+
+def test_ids_are_asked_for_in_pieces_that_mlflow_can_parse(world: World) -> None:
+    world.store.runs += [running(f"o{n:03}") for n in range(250)]
+    world.read()
+    assert len(world.runs()) == 250
+    asked = [len(one.run_ids) for one in world.reader.filters if one.run_ids is not None]
+    assert asked == [100, 100, 50]
+
+
+def test_what_is_too_much_to_ask_for_by_id_is_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes_module, "RUNS_BY_ID", 1)
+    world.store.runs += [running("c"), running("d")]
+    world.read()
+    assert world.runs() == ["a", "b", "c", "d"]
+
+
+def test_an_id_that_is_no_id_of_mlflow_is_never_put_into_a_filter(world: World) -> None:
+    world.memory.refused = ["a", "x' OR '1'='1", "b\n"]
+    world.read()
+    assert world.runs() == ["a"]
+    assert [one.run_ids for one in world.reader.filters if one.run_ids] == [("a",)]
+
+
+def test_refused_runs_are_asked_for_again(world: World) -> None:
+    world.read()
+    world.memory.refused = ["b"]
+    assert world.runs() == ["b"]
+
+
+def test_a_full_trash_is_listed_in_part_and_nobody_taken_for_restored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes_module, "TRASHED_RUNS", 2)
+    world.store.runs = [
+        ended(name, lifecycle_stage="deleted", start_time_ms=LONG_AGO_MS - at)
+        for at, name in enumerate("abc")
+    ]
+    world.read()
+    world.store.runs[2] = replace(world.store.runs[2], lifecycle_stage="active")
+    assert world.runs() == ["a", "b"]
+    monkeypatch.setattr(changes_module, "TRASHED_RUNS", 3)
+    assert world.runs() == ["a", "b", "c"]
+
+
+def test_versions_of_runs_elsewhere_are_looked_for_when_they_are_new(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    old = ModelVersion("m", "1", "elsewhere", created_at_ms=LONG_AGO_MS)
+    world.store.versions = [old]
+    world.config = {"experiments": {"allow": ["fraud"]}}
+    world.store.experiments.append(an_experiment("2", "other"))
+    world.read()
+    world.store.versions.append(ModelVersion("m", "2", "a", created_at_ms=NOW_MS))
+    assert numbers(world.read()) == ["1", "2"], "the model is that of a run asked for from now on"
+    assert numbers(world.read()) == []
+    assert [one for one in world.reader.filters if one.run_ids] == []
+    world.store.versions.append(replace(old, version="3", created_at_ms=NOW_MS))
+    assert numbers(world.read(NOW_MS + HOUR_MS)) == ["3"]
+    assert [one.run_ids for one in world.reader.filters if one.run_ids] == [("elsewhere",)]
+
+
+def numbers(records: Sequence[JoinedRecord]) -> list[str]:
+    return [one.version.version for one in records if isinstance(one, JoinedVersion)]
+
+
+def test_versions_are_read_once_and_when_they_change(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.versions = [
+        ModelVersion("m", "1", created_at_ms=LONG_AGO_MS),
+        ModelVersion("m", "2", "gone", created_at_ms=LONG_AGO_MS),
+        ModelVersion("m", "3", "b", created_at_ms=LONG_AGO_MS),
+    ]
+    assert numbers(world.read()) == ["1", "2", "3"]
+    assert numbers(world.read()) == []
+    world.store.versions[1] = replace(world.store.versions[1], stage="Production")
+    world.store.versions.append(ModelVersion("m", "4", "gone", created_at_ms=NOW_MS))
+    world.store.versions.append(ModelVersion("m", "5", "a", created_at_ms=NOW_MS))
+    records = world.read()
+    assert numbers(records) == ["2", "4", "5"]
+    assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a"]
+
+
+def test_an_alias_that_moves_leads_to_both_versions_and_their_runs(world: World) -> None:
+    world.store.versions = [ModelVersion("m", "1", "a"), ModelVersion("m", "2", "b")]
+    world.store.registered = [RegisteredModel("m", aliases={"champion": "1"})]
+    world.read()
+    world.store.registered = [RegisteredModel("m", aliases={"champion": "2"})]
+    records = world.read()
+    assert numbers(records) == ["1", "2"]
+    runs = [one.run.run.run_id for one in records if isinstance(one, JoinedVersion) and one.run]
+    assert runs == ["a", "b"]
+
+
+def test_a_run_that_changed_brings_its_versions(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.versions = [ModelVersion("m", n, run) for n, run in (("1", "b"), ("2", "a"))]
+    world.store.runs[0] = running("a")
+    world.read()
+    assert numbers(world.read()) == ["2"]
+
+
+def test_a_version_that_was_refused_is_asked_for_again_with_its_run(world: World) -> None:
+    world.store.registered = [RegisteredModel("my model")]
+    world.store.versions = [ModelVersion("my model", "1", "a")]
+    world.read()
+    world.memory.refused, world.memory.refused_kind = ["my model/1"], "version"
+    [version] = [one for one in world.read() if isinstance(one, JoinedVersion)]
+    assert version.run is not None
+    assert version.run.run_id == "a"
+
+
+def test_a_version_that_is_deleted_leads_to_its_run(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.versions = [ModelVersion("m", n, "a") for n in "12"]
+    world.read()
+    del world.store.versions[1]
+    [run] = [one for one in world.read() if isinstance(one, JoinedRun)]
+    assert [one.version for one in run.versions] == ["1"]
+    world.store.versions.clear()
+    assert world.runs() == ["a"]
+    assert world.runs() == []
+
+
+def test_a_version_of_a_logged_model_leads_to_its_run(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.models = [LoggedModel("m-1", "1", "forest", "READY", "a")]
+    world.store.runs[0] = replace(world.store.runs[0], model_outputs=(ModelOutput("m-1"),))
+    world.read()
+    world.store.versions = [
+        ModelVersion("m", "1", source="models:/m-1", created_at_ms=NOW_MS),
+        ModelVersion("m", "2", source="models:/m-none", created_at_ms=NOW_MS),
+    ]
+    records = world.read(NOW_MS + 1)
+    first, second = (one for one in records if isinstance(one, JoinedVersion))
+    assert first.run is not None
+    assert (first.version.version, first.run.run_id) == ("1", "a")
+    assert first.model == world.store.models[0]
+    assert (second.version.version, second.run, second.model) == ("2", None, None)
+    later = world.read(NOW_MS + 2 * HOUR_MS)
+    assert not [one for one in later if isinstance(one, JoinedRun | JoinedVersion)]
+
+
+def test_a_logged_model_that_changed_leads_to_its_run_and_its_version(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.versions = [ModelVersion("m", "1", source="models:/m-1", created_at_ms=LONG_AGO_MS)]
+    world.store.models = [
+        LoggedModel("m-1", "1", "lonely", "PENDING"),
+        LoggedModel("m-2", "1", "of a", "PENDING", "a"),
+    ]
+    assert numbers(world.read()) == ["1"]
+    world.store.models = [replace(one, last_updated_at_ms=NOW_MS) for one in world.store.models]
+    records = world.read()
+    [version] = [one for one in records if isinstance(one, JoinedVersion)]
+    assert version.model == world.store.models[0]
+    assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a"]
+
+
+def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.read()
+    world.store.versions = [
+        ModelVersion("m", str(n), source=f"models:/m-{n}", created_at_ms=NOW_MS) for n in range(250)
+    ]
+    world.store.models = [LoggedModel(f"m-{n}", "1", "m", "READY") for n in range(250)]
+    records = world.read(NOW_MS + HOUR_MS)
+    assert all(one.model for one in records if isinstance(one, JoinedVersion))
+    # Those that changed, the runs of 100 at a time, and as many at a time for the versions.
+    assert [name for _, name in world.reader.calls].count("logged_models 1") == 1 + 3 + 3
+
+
+@dataclass
+class Stubborn(FakeReader):
+    """A server that takes no filter by end."""
+
+    def runs(
+        self,
+        experiment_ids: Sequence[str],
+        *,
+        only: RunFilter = RunFilter(),  # noqa: B008
+    ) -> Iterator[list[Run]]:
+        if only.ended_since_ms is not None:
+            raise ProtocolMismatchError("refused to list runs with 400: no such attribute")
+        return super().runs(experiment_ids, only=only)
+
+
+def test_a_server_that_cannot_list_changes_is_read_whole(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.read()
+    reader = Stubborn({"default": world.store}, page=10, now_ms=NOW_MS)
+    records = world.memory.pass_over(a_source(reader))
+    assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a", "b"]
+    assert "what changed cannot be listed, so everything is read" in caplog.text
+    assert world.memory.finished[-1][1] is True
