@@ -35,6 +35,7 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.reachability import no_answer_of, wants_tls
 from mlcat_ingest.net.session import (
     MAX_BACKOFF_S,
+    RETRIED_STATUSES,
     BudgetedAdapter,
     HttpOptions,
     NoAuth,
@@ -104,7 +105,8 @@ class Http(Closing):
     """One service at one base address, over connections that are kept alive.
 
     `peer` names the service in messages; `unavailable` is raised when it does not answer.
-    `backoff_s` is the first pause between attempts and doubles. A user name and password in the
+    `backoff_s` is the first pause between attempts and doubles; an answer with a status of
+    `retried` is asked for again. A user name and password in the
     address serve where `options` has no `auth`, and are in no message. The proxies of the
     environment are used for all but this machine's loopback addresses. Safe to use from several
     threads.
@@ -118,6 +120,7 @@ class Http(Closing):
         unavailable: type[RetryableError],
         options: HttpOptions | None = None,
         backoff_s: float = 0.3,
+        retried: frozenset[int] = RETRIED_STATUSES,
     ) -> None:
         """Prepare the session of one service, with its credentials, retries and proxies."""
         options = options or HttpOptions()
@@ -137,7 +140,7 @@ class Http(Closing):
         self._verify = options.trust.verify
         self._session.cert = options.trust.cert
         self._proxies = loopback_without_proxy(self.base_url)
-        self._adapter = BudgetedAdapter(peer, options.connections, backoff_s)
+        self._adapter = BudgetedAdapter(peer, options.connections, backoff_s, retried)
         self._session.mount("http://", self._adapter)
         self._session.mount("https://", self._adapter)
         if self._verify is False:

@@ -134,12 +134,15 @@ class CountedRetry(Retry):
 class BudgetedAdapter(HTTPAdapter):
     """An adapter whose retries each thread sets before it sends."""
 
-    def __init__(self, peer: str, connections: int, backoff_s: float) -> None:
-        """Keep who is asked, and the first pause between attempts.
+    def __init__(
+        self, peer: str, connections: int, backoff_s: float, retried: frozenset[int]
+    ) -> None:
+        """Keep who is asked, the first pause between attempts, and the statuses to retry.
 
         A pool of `connections` blocks when used up.
         """
         self._peer = peer
+        self._retried = retried
         self._budget = threading.local()
         self._backoff_s = backoff_s
         super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
@@ -160,7 +163,7 @@ class BudgetedAdapter(HTTPAdapter):
         """The retries left in this thread's budget."""
         return CountedRetry(
             total=getattr(self._budget, "attempts", 0),
-            status_forcelist=RETRIED_STATUSES,
+            status_forcelist=self._retried,
             allowed_methods=None,
             raise_on_status=False,
             redirect=False,

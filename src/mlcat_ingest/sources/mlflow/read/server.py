@@ -36,7 +36,7 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Http, Reply
 from mlcat_ingest.net.reachability import Address, reach
-from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.net.session import RETRIED_STATUSES, HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
@@ -54,6 +54,9 @@ _PEM_VARIABLES: Final = {
 }
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
+
+# What MLflow answers while its own database is locked or restarts; its own client retries it too.
+_FAILED: Final = 500
 API: Final = "/api/2.0/mlflow"
 API_3: Final = "/api/3.0/mlflow"
 _WORKSPACE_HEADER: Final = "X-MLFLOW-WORKSPACE"
@@ -376,4 +379,10 @@ class MlflowServer:
 
 
 def _http(url: str, signed: RequestAuth) -> Http:
-    return Http(url, peer=PEER, unavailable=SourceUnavailableError, options=signed.options)
+    return Http(
+        url,
+        peer=PEER,
+        unavailable=SourceUnavailableError,
+        options=signed.options,
+        retried=RETRIED_STATUSES | {_FAILED},
+    )

@@ -337,6 +337,13 @@ def test_every_failure_is_one_clear_sentence(
         assert "hunter2" not in str(reported.value)
 
 
+def test_a_listing_that_fails_once_is_asked_for_again() -> None:
+    answers = iter([refusal("INTERNAL_ERROR", 500), as_json({"experiments": [experiment(3)]})])
+    with flaky(mlflow(experiments=lambda _: next(answers))) as server:
+        found = list(reader_of(server, retries=1).experiments())
+    assert [[one.experiment_id for one in page] for page in found] == [["3"]]
+
+
 # --- the doctor ----------------------------------------------------------------------------------
 
 
