@@ -10,6 +10,7 @@ from typing import Any
 
 from mlcat_ingest.airflow.hook import MlcatHook
 from mlcat_ingest.airflow.operator import MlcatIngestOperator
+from mlcat_ingest.errors import RecipeError
 
 
 def main(recipe: dict[str, Any], conn_ids: list[str]) -> dict[str, Any]:
@@ -18,7 +19,16 @@ def main(recipe: dict[str, Any], conn_ids: list[str]) -> dict[str, Any]:
         "tried": {conn_id: MlcatHook(conn_id).test_connection() for conn_id in conn_ids},
         "summary": operator.execute({}),
         "page": operator.catalog_page,
+        "refused": refusal(recipe),
     }
+
+
+def refusal(recipe: dict[str, Any]) -> str:
+    try:
+        MlcatIngestOperator(task_id="part", recipe=recipe, shard={}, full=True)
+    except RecipeError as error:
+        return f"{error.message}; {error.hint}"
+    return ""
 
 
 if __name__ == "__main__":

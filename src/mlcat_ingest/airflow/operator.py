@@ -14,6 +14,7 @@ from mlcat_ingest.airflow.assets import CatalogLink, publish
 from mlcat_ingest.airflow.hook import MlcatHook, RecipeSource, recipe_of
 from mlcat_ingest.airflow.reports import join_summaries, refused_by, summary_of
 from mlcat_ingest.core.text import plural
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.drain import drain_spool
 from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.render import as_text
@@ -116,8 +117,17 @@ class MlcatIngestOperator(_RecipeOperator):
     def __init__(
         self, *, shard: Mapping[str, Any] | None = None, full: bool = False, **kwargs: Any
     ) -> None:
-        """Keep what to run; nothing is read or contacted."""
+        """Keep what to run; nothing is read or contacted.
+
+        Raises:
+            RecipeError: a shard is to be read in `full`, as it always is.
+        """
         super().__init__(**kwargs)
+        if full and shard is not None:
+            raise RecipeError(
+                f"the task {self.task_id!r} has both `shard` and `full`",
+                hint="leave out `full`: a shard is always read as a whole",
+            )
         self.shard = shard
         self.full = full
 

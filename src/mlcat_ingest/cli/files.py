@@ -5,6 +5,7 @@ A file is whole at any moment, and never takes the place of a device.
 
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -64,7 +65,7 @@ def write_whole(path: Path, pieces: Iterable[str]) -> None:
         raise
 
 
-class _RunFile:
+class _RunFile(ABC):
     """A file that takes the report of a run that has ended; `-` is standard output."""
 
     content: str
@@ -89,8 +90,8 @@ class _RunFile:
             return EXIT_FAILED
         return EXIT_OK
 
-    def _text(self, report: "Report") -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _text(self, report: "Report") -> str: ...
 
 
 class ReportFile(_RunFile):

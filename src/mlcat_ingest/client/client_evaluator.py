@@ -17,7 +17,7 @@ from mlcat_ingest.client.reader import chunks
 from mlcat_ingest.errors import AspectChangedError, DefinitionError, MissingExtraError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Proposal
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata_tests.evaluate import MetadataTest, evaluate, merge_results, read_test
 from mlcat_ingest.metadata_tests.properties import reads_times
@@ -29,8 +29,6 @@ _ATTEMPTS: Final = 5
 """How often results are merged anew with what another writer stored meanwhile."""
 _UNREADABLE: Final = "an aspect that it looks at cannot be read"
 _CONTENDED: Final = f"another writer changed them {_ATTEMPTS} times"
-NO_VERSION: Final = "-1"
-"""The version of an aspect that is not there, as a condition of a write."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,7 @@ _READ: Final = object()
 def _stored_results(aspects: Mapping[str, Any]) -> tuple[Aspect, str | None]:
     """Return the `testResults` among `aspects` and the version for a condition, None: not told."""
     stored = aspects.get(TEST_RESULTS)
-    return ({}, NO_VERSION) if stored is None else (stored.value, stored.version)
+    return ({}, NOT_STORED) if stored is None else (stored.value, stored.version)
 
 
 def _readable(infos: Mapping[str, Aspect]) -> tuple[list[MetadataTest], dict[str, str]]:

@@ -11,7 +11,10 @@ Aspect = Mapping[str, Any]
 """One aspect as a JSON object; the typed forms are in `metadata.aspects`."""
 
 IF_VERSION_MATCH: Final = "If-Version-Match"
-"""The header of a proposal that names the version it was merged with; "-1" for none."""
+"""The header of a proposal that names the version it was merged with."""
+
+NOT_STORED: Final = "-1"
+"""The version of an aspect that is not stored, as a condition of a write."""
 
 NO_SUCH_VERSION: Final = "999999999"
 """A version that nothing has: who takes a write under this condition checks none."""

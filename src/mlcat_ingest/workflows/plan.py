@@ -140,7 +140,7 @@ class PlanStore:
     def removed_features(self) -> Iterator[str]:
         """Yield the feature tables and features that would be removed; nothing may be added."""
         for urn, before, after in self._db.execute(_REMOVED, (STATUS,)):
-            was, will = ((_decode(one) or {}).get("removed") for one in (before, after))
+            was, will = ((_decode(one) or {}).get("removed") is True for one in (before, after))
             if will and not was:
                 yield urn
 

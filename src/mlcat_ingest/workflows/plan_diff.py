@@ -139,7 +139,7 @@ def _is_unchanged(old: Aspect | None, new: Aspect | None) -> bool:
 
 
 def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  # noqa: FBT001 - private
-    was, will = bool((old or NOTHING).get("removed")), bool((new or NOTHING).get("removed"))
+    was, will = ((one or NOTHING).get("removed") is True for one in (old, new))
     if not existed:
         return "create"
     if was != will:

@@ -45,7 +45,8 @@ class EntityComparison:
         self._aspect = aspect
         self._is_there = aspect in stored
         self.properties: Mapping[str, Any] = stored[aspect].value if self._is_there else {}
-        self._is_removed = STATUS in stored and bool(stored[STATUS].value.get("removed"))
+        status = stored[STATUS].value if STATUS in stored else {}
+        self._is_removed = status.get("removed") is True
 
     @property
     def custom(self) -> Mapping[str, Any]:

@@ -210,7 +210,7 @@ def has_models_of_others(catalog: Catalog, group: str, source: str) -> bool:
 
 
 def _is_removed(entity: StoredEntity) -> bool:
-    return STATUS in entity and bool(entity[STATUS].value.get("removed"))
+    return STATUS in entity and entity[STATUS].value.get("removed") is True
 
 
 def _custom(entity: StoredEntity, aspect: str) -> Mapping[str, Any]:

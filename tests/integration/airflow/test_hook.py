@@ -86,6 +86,13 @@ def test_tasks_link_to_the_pages_that_the_connection_names(world: World) -> None
     assert world.reported["page"] == "https://pages.example.com"
 
 
+def test_a_shard_that_is_to_be_read_in_full_is_refused(world: World) -> None:
+    assert world.reported["refused"] == (
+        "the task 'part' has both `shard` and `full`; leave out `full`: a shard is always read as "
+        "a whole"
+    )
+
+
 def test_no_token_is_printed_at_any_level_of_logging(world: World) -> None:
     assert "DEBUG:" in world.printed
     assert TOKEN not in world.printed

@@ -64,8 +64,8 @@ class Write:
     Of a PATCH `value` is the envelope: `{"patch": [{"op", "path", "value"}, ...]}`, beside it
     `arrayPrimaryKeys` and `forceGenericPatch` where the writer sent them. A DELETE needs none.
 
-    `expected_version` is compared, as text, with the version stored before this write, "-1"
-    standing for none. The two times, in milliseconds since the epoch, are compared with the
+    `expected_version` is compared, as text, with the version stored before this write, `NOT_STORED`
+    for none. The two times, in milliseconds since the epoch, are compared with the
     moment of the last change: the write is refused unless the aspect was, or was not, modified
     after it. `skip_if_exists` turns a refused CREATE or CREATE_ENTITY into no write.
     """

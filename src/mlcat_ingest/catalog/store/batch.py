@@ -6,7 +6,7 @@ It is computed on the stored state inside one transaction.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import starmap
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
@@ -43,9 +43,8 @@ from mlcat_ingest.catalog.store.rows import (
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
+from mlcat_ingest.metadata.proposal import NOT_STORED
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
-
-_ABSENT: Final = "-1"
 
 
 class ExistingEntity(NamedTuple):
@@ -91,9 +90,9 @@ def refusal_of(write: Write, state: State) -> str | None:
 
 def _unmet_condition(write: Write, state: State) -> str | None:
     """Return which condition of `write` does not hold, if one does not."""
-    expected, actual = write.expected_version, str(state.version or _ABSENT)
+    expected, actual = write.expected_version, str(state.version or NOT_STORED)
     # A default may be compared with as what it reads like, and as the nothing that is stored.
-    if expected not in {None, actual, _ABSENT if state.default is not None else actual}:
+    if expected not in {None, actual, NOT_STORED if state.default is not None else actual}:
         return f"Expected version {expected}, actual version {actual}"
     since, until = write.if_modified_since_ms, write.if_unmodified_since_ms
     modified_ms = state.modified_ms

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
-from mlcat_ingest.client.client_evaluator import NO_VERSION
 from mlcat_ingest.client.reader import chunks
 from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.recipe.metadata_test_files import FileTest
 
@@ -33,7 +32,7 @@ def _create(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
     for urns in chunks(sorted(tests), MAX_REQUEST_ITEMS):
         absent = _absent(catalog, tests, urns)
         while absent:
-            condition = {IF_VERSION_MATCH: NO_VERSION}
+            condition = {IF_VERSION_MATCH: NOT_STORED}
             refused = catalog.write([replace(tests[u].proposal, headers=condition) for u in absent])
             for one in refused:
                 if not isinstance(one, AspectChangedError):

@@ -6,7 +6,14 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Entity, Note, Proposal
+from mlcat_ingest.metadata.proposal import (
+    IF_VERSION_MATCH,
+    NOT_STORED,
+    Aspect,
+    Entity,
+    Note,
+    Proposal,
+)
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
@@ -35,7 +42,7 @@ from mlcat_ingest.pipeline.merge.rules import COMPUTED, MergeRules, properties_a
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
 
-_IF_ABSENT: Final = {IF_VERSION_MATCH: "-1"}
+_IF_ABSENT: Final = {IF_VERSION_MATCH: NOT_STORED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +220,7 @@ class _Merge:
         before = self._stored.get(STATUS)
         value = before.value if before is not None else NOTHING
         # Only an entity that was removed has to be said to be there.
-        if bool(value.get("removed")) != bool(fresh.get("removed")):
+        if (value.get("removed") is True) != (fresh.get("removed") is True):
             self._propose(STATUS, {**value, **fresh})
 
     def _put(self, name: str, fresh: Aspect) -> None:

@@ -35,7 +35,7 @@ def stored_properties(urn: str, stored: StoredEntity) -> Aspect | None:
 def is_removed(stored: StoredEntity) -> bool:
     """Return whether an entity is marked as removed in the catalog."""
     status = stored.get(STATUS)
-    return status is not None and bool(status.value.get("removed"))
+    return status is not None and status.value.get("removed") is True
 
 
 def with_all_sources(

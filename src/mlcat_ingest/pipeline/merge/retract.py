@@ -87,7 +87,7 @@ class _Retraction:
         outcome: Outcome = "updated"
         if self._alone and self._is_whole() and not self._has_content():
             status = self._left.get(STATUS) or NOTHING
-            if not status.get("removed"):
+            if status.get("removed") is not True:
                 self._left[STATUS] = {**status, "removed": True}
                 outcome = "removed"
         names = sorted(self._left, key=lambda name: name == self._main_aspect)

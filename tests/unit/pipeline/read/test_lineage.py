@@ -108,6 +108,13 @@ def test_a_removed_dataset_is_not_there() -> None:
     assert (report.lineage.in_catalog, report.lineage.dangling[0].nearest) == (0, ())
 
 
+@pytest.mark.parametrize("removed", ["false", 1, None])
+def test_only_true_says_that_a_dataset_is_removed(removed: object) -> None:
+    catalog = Catalog(known=["a"])
+    catalog.stored[urn("a")]["status"] = {"removed": removed}
+    assert list(lineage.existing(catalog, [urn("a")])) == [urn("a")]
+
+
 def test_the_check_can_be_switched_off() -> None:
     catalog = Catalog()
     report = run(catalog, model("m", "lake/a"), check=False)
