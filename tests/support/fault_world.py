@@ -17,7 +17,7 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group, put
 from support.faults import Faults
 from support.flaky_server import flaky
-from support.mlflow_store import Seeded, insert_runs, mlflow_client, seed
+from support.mlflow_store import Seeded, insert_runs, mlflow_client, new_seeded_database
 
 BULK = 160
 REFUSED = "the run that nobody likes"
@@ -49,7 +49,7 @@ class Origin:
         """Fill a store with what real ones hold, and with many small runs; then change it."""
         folder.mkdir(parents=True)
         first, changed = folder / "first.db", folder / "changed.db"
-        made = seed(f"sqlite:///{first}")
+        made = new_seeded_database(first)
         bulk = insert_runs(first, BULK, experiments=4)
         with closing(sqlite3.connect(first)) as connection, connection:
             connection.execute("UPDATE runs SET name = ? WHERE run_uuid = ?", (REFUSED, bulk[7]))

@@ -1,20 +1,17 @@
 """Seeded MLflow stores on every kind of database, each with a server of its own."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 from support import mlflow_store
-from support.mlflow_server import running
+from support.mlflow_server import MlflowServer, running
+from support.mlflow_store import Seeded
 from support.services import mariadb_database, postgres_database
-from support.venvs import Venv
+from support.venvs import OURS, venv_for
 
 KINDS = ("sqlite", "postgresql", "mysql")
-
-OURS = Venv(Path(sys.prefix))
-"""This environment: it has MLflow, and the drivers."""
 
 
 class Store(NamedTuple):
@@ -26,6 +23,21 @@ class Store(NamedTuple):
     @property
     def kind(self) -> str:
         return self.database.partition("+")[0].partition(":")[0]
+
+
+@contextmanager
+def seeded_server(version: str, folder: Path) -> Iterator[tuple[MlflowServer, Seeded]]:
+    """Give a server on a store with all that `mlflow_store.seed` makes.
+
+    `version` is `ours`, the MLflow of this environment, or names an environment of MLflow 2.
+    """
+    if version == "ours":
+        made = mlflow_store.new_seeded_database(folder / "mlflow.db")
+        with running(OURS, folder) as server:
+            yield server, made
+    else:
+        with running(venv_for(version), folder) as server:
+            yield server, mlflow_store.seed(server.url, logged_models=False)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -12,8 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.mlflow_forks import ForkedProcess, forks_of, server_env
 from support.ports import free_port
 from support.venvs import Venv
+
+Process = ForkedProcess | subprocess.Popen[bytes]
 
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 15
@@ -29,7 +33,7 @@ class MlflowServer:
 
     url: str
     store_dir: Path
-    process: subprocess.Popen[bytes]
+    process: Process
     log_path: Path
 
     @property
@@ -103,32 +107,34 @@ def _spawn(
 ) -> MlflowServer:
     port = free_port()
     log_path = store_dir / f"server-{port}.log"
-    command = [
-        *(str(venv.python), "-m", "mlflow", "server", "--host", "127.0.0.1"),
-        *("--port", str(port), "--workers", str(workers)),
+    log_path.touch()
+    arguments = [
+        *("--host", "127.0.0.1", "--port", str(port), "--workers", str(workers)),
         *("--backend-store-uri", f"sqlite:///{store_dir / 'mlflow.db'}"),
         *("--default-artifact-root", str(store_dir / "artifacts")),
         *extra_args,
     ]
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
+    process: Process
+    if workers == 1 and not env and sys.platform == "linux":
+        process = forks_of(venv).fork(arguments, store_dir, log_path)
+    else:
+        process = _command(venv, arguments, store_dir, log_path, env)
+    return MlflowServer(f"http://127.0.0.1:{port}", store_dir, process, log_path)
+
+
+def _command(
+    venv: Venv, arguments: Sequence[str], cwd: Path, log_path: Path, env: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
     with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command,
+        return subprocess.Popen(
+            [venv.python, "-m", "mlflow", "server", *arguments],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            cwd=store_dir,
+            cwd=cwd,
             start_new_session=True,
-            env={
-                **inherited,
-                "PATH": f"{venv.bin}{os.pathsep}{os.environ.get('PATH', '')}",
-                "PYTHONUNBUFFERED": "1",
-                "MLFLOW_DISABLE_TELEMETRY": "true",
-                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-                **env,
-            },
+            env={**server_env(venv), **env},
         )
-    return MlflowServer(f"http://127.0.0.1:{port}", store_dir, process, log_path)
 
 
 def _ready(server: MlflowServer) -> bool:
@@ -154,7 +160,7 @@ def _healthy(url: str) -> bool:
         return False
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_group(process: Process) -> None:
     for sign in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sign)

@@ -76,6 +76,10 @@ class Venv:
         return self.bin / "python"
 
 
+OURS = Venv(Path(sys.prefix))
+"""The environment of the tests: it has the MLflow that is locked, and the drivers of databases."""
+
+
 def venv_for(name: str) -> Venv:
     """Return the environment `name` of `REQUIREMENTS`, made on first use.
 

@@ -15,7 +15,7 @@ import requests
 from mlcat_ingest.hooks.spool import EventSpool
 from support.hooks import as_installed
 from support.mlflow_server import MlflowServer, running
-from support.venvs import venv_for
+from support.venvs import OURS, venv_for
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
@@ -36,7 +36,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
-    with running(venv_for("mlflow-3.17"), tmp_path_factory.mktemp("server")) as server:
+    with running(OURS, tmp_path_factory.mktemp("server")) as server:
         yield server
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.catalog_process import catalog_process
-from support.mlflow_store import Seeded, seed
+from support.mlflow_store import Seeded, new_seeded_database
 
 pytestmark = pytest.mark.e2e
 
@@ -77,11 +77,7 @@ class Shell:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     folder = tmp_path_factory.mktemp("session")
-    store = f"sqlite:///{folder / 'mlflow.db'}"
-    with pytest.MonkeyPatch.context() as patch:
-        # MLflow's registry looks logged models up in the store that this names.
-        patch.setenv("MLFLOW_TRACKING_URI", store)
-        seeded = seed(store)
+    seeded = new_seeded_database(folder / "mlflow.db")
     (folder / "tests.yml").write_text(TESTS)
     (folder / "recipe.yml").write_text(
         "name: session\n"

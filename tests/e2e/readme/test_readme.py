@@ -14,9 +14,7 @@ import pytest
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import running_catalog
-from support.mlflow_server import running
-from support.mlflow_store import seed
-from support.venvs import venv_for
+from support.mlflow_databases import seeded_server
 
 pytestmark = pytest.mark.e2e
 
@@ -44,10 +42,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     folder = tmp_path_factory.mktemp("readme")
     (folder / "tests.yml").write_text(TESTS)
     with (
-        running(venv_for("mlflow-3.17"), folder / "store") as mlflow,
+        seeded_server("ours", folder / "store") as (mlflow, _),
         running_catalog(folder / "catalog.db") as catalog,
     ):
-        seed(mlflow.url)
         hosts = {
             "http://mlflow.example.com:5000": mlflow.url,
             "http://datahub.example.com:8080": catalog.url,

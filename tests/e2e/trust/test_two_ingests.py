@@ -21,9 +21,9 @@ from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group
 from support.fault_world import assert_sums
-from support.mlflow_databases import OURS
 from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import Seeded, mlflow_client, seed
+from support.mlflow_store import Seeded, mlflow_client, new_seeded_database
+from support.venvs import OURS
 
 pytestmark = pytest.mark.e2e
 
@@ -64,7 +64,7 @@ class World:
 def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seeded]:
     """Give a store with what real ones hold, which worlds copy, and what is in it."""
     database = tmp_path_factory.mktemp("origin") / "mlflow.db"
-    made = seed(f"sqlite:///{database}")
+    made = new_seeded_database(database)
     with mlflow_client(f"sqlite:///{database}") as client:
         for number in range(3):
             run = client.create_run(

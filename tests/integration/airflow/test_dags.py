@@ -15,7 +15,7 @@ from support.airflow_home import Airflow, Outcome, Step, make_airflow
 from support.catalog_server import RunningCatalog, running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import insert_runs
-from support.venvs import REPOSITORY, venv_for
+from support.venvs import OURS, REPOSITORY
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
@@ -38,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("airflow")
     airflow = make_airflow(folder)
     with (
-        running(venv_for("mlflow-3.17"), folder / "store") as mlflow,
+        running(OURS, folder / "store") as mlflow,
         running_catalog(folder / "catalog.db", token=TOKEN) as catalog,
     ):
         insert_runs(mlflow.db_path, 40, experiments=4)

@@ -23,7 +23,7 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.held_writes import HeldWrites
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import insert_runs
-from support.venvs import REPOSITORY, make_venv, venv_for
+from support.venvs import OURS, REPOSITORY, make_venv
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     }
     (folder / "dags" / "external.py").write_text(external_dag(folder))
     with (
-        running(venv_for("mlflow-3.17"), folder / "store") as mlflow,
+        running(OURS, folder / "store") as mlflow,
         airflow_service(folder, MLFLOW_TRACKING_URI=mlflow.url, **settings) as airflow,
     ):
         insert_runs(mlflow.db_path, 1_320, experiments=40)

@@ -14,7 +14,7 @@ from support.airflow_home import Outcome, Step, make_airflow
 from support.catalog_server import running_catalog
 from support.mlflow_server import running
 from support.ports import free_port
-from support.venvs import venv_for
+from support.venvs import OURS, venv_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
@@ -89,7 +89,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     # An interpreter that has nothing of ours trains.
     trainer = str(venv_for("mlflow-skinny-3.17").python)
     with (
-        running(venv_for("mlflow-3.17"), folder / "store") as mlflow,
+        running(OURS, folder / "store") as mlflow,
         running_catalog(folder / "catalog.db") as catalog,
     ):
         outcome = airflow.script(

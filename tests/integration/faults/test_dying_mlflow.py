@@ -15,7 +15,7 @@ from support.fault_world import Origin, Undisturbed, assert_sums, world
 from support.faults import Faults
 from support.flaky_server import flaky
 from support.mlflow_server import MlflowServer, running
-from support.venvs import venv_for
+from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +36,7 @@ class Mortal:
     starts: int = 0
 
     def start(self) -> None:
-        self.server = self.held.enter_context(running(venv_for("mlflow-3.17"), self.store))
+        self.server = self.held.enter_context(running(OURS, self.store))
         self.faults.upstream = self.server.url
         self.starts += 1
 

@@ -8,12 +8,12 @@ import pytest
 from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench
 from support.mlflow_server import MlflowServer, running
-from support.venvs import venv_for
+from support.venvs import OURS
 
 
 @pytest.fixture(scope="session")
 def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
-    with running(venv_for("mlflow-3.17"), tmp_path_factory.mktemp("mlflow") / "store") as server:
+    with running(OURS, tmp_path_factory.mktemp("mlflow") / "store") as server:
         yield server
 
 

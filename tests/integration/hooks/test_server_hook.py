@@ -1,6 +1,5 @@
 """MLflow's own server with the hook: it hears of runs of clients that know nothing of it."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,9 @@ import requests
 from mlcat_ingest.hooks.spool import EventSpool
 from support.hooks import as_installed
 from support.mlflow_server import running
-from support.venvs import Venv, venv_for
+from support.venvs import OURS, venv_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
-
-OURS = Venv(Path(sys.prefix))
 
 
 def a_run_that_ends(url: str, auth: tuple[str, str] | None = None) -> str:

@@ -22,7 +22,7 @@ from support.catalog_process import catalog_process
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import counts
 from support.mlflow_server import MlflowServer, running
-from support.venvs import venv_for
+from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
 
@@ -32,13 +32,13 @@ WAIT_S = 120
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("failures") / "store"
-    generate(folder, runs=1500, experiments=3, python=str(venv_for("mlflow-3.17").python))
+    generate(folder, runs=1500, experiments=3, python=str(OURS.python))
     return folder
 
 
 @pytest.fixture
 def mlflow(store: Path) -> Iterator[MlflowServer]:
-    with running(venv_for("mlflow-3.17"), store) as server:
+    with running(OURS, store) as server:
         yield server
 
 

@@ -18,10 +18,10 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from support.catalog_server import running_catalog
 from support.counting_proxy import counting_proxy
-from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import HOSTILE_NAMES, Seeded, insert_runs, insert_versions, seed
+from support.mlflow_databases import seeded_server
+from support.mlflow_server import MlflowServer
+from support.mlflow_store import HOSTILE_NAMES, Seeded, insert_runs, insert_versions
 from support.sdk_schema import assert_valid_for_sdk
-from support.venvs import venv_for
 
 pytestmark = pytest.mark.integration
 
@@ -73,16 +73,15 @@ class World:
         return dict(self.store.get_many([urn])[urn]["mlModelGroupProperties"].value)
 
 
-@pytest.fixture(scope="module", params=["mlflow-3.17", "mlflow-2"])
+@pytest.fixture(scope="module", params=["ours", "mlflow-2"])
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("peers")
     with (
-        running(venv_for(request.param), folder / "store") as mlflow,
+        seeded_server(request.param, folder / "store") as (mlflow, made),
         running_catalog(folder / "catalog.db") as catalog,
     ):
-        made = seed(mlflow.url, logged_models=request.param == "mlflow-3.17")
         report = folder / "report.json"
         recipe = folder / "recipe.yml"
         recipe.write_text(

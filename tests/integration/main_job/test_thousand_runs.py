@@ -20,7 +20,7 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.counting_proxy import CountingProxy, counting_proxy
 from support.mlflow_server import MlflowServer, running
 from support.sdk_schema import assert_valid_for_sdk
-from support.venvs import venv_for
+from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
 
@@ -67,7 +67,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("thousand")
-    venv = venv_for("mlflow-3.17")
+    venv = OURS
     generate(folder / "store", runs=RUNS, experiments=EXPERIMENTS, python=str(venv.python))
     with (
         running(venv, folder / "store") as mlflow,

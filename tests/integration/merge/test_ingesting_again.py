@@ -18,10 +18,10 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
+from support import venvs
 from support.catalog_server import running_catalog
 from support.fakes import group_urn
 from support.mlflow_server import running
-from support.venvs import venv_for
 
 pytestmark = pytest.mark.integration
 
@@ -84,7 +84,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with (
-        running(venv_for("mlflow-3.17"), tmp_path / "store") as mlflow,
+        running(venvs.OURS, tmp_path / "store") as mlflow,
         running_catalog(tmp_path / "catalog.db") as catalog,
     ):
         yield World(mlflow.url, catalog.url, tmp_path)

@@ -25,7 +25,7 @@ from mlcat_ingest.sources.mlflow.read.reader import open_reader
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import mlflow_client
 from support.ports import free_port
-from support.venvs import venv_for
+from support.venvs import OURS, venv_for
 
 pytestmark = pytest.mark.integration
 
@@ -87,7 +87,7 @@ def the_user_of(url: str, **signed_in: str) -> tuple[str, str]:
 
 
 def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
-    with running(venv_for("mlflow-3.17"), tmp_path, extra_args=["--enable-workspaces"]) as server:
+    with running(OURS, tmp_path, extra_args=["--enable-workspaces"]) as server:
         make_workspace(server, "team-a")
         reader = open_reader(MlflowConfig(tracking_uri=server.url))
         assert reader.workspaces() == ("default", "team-a")
@@ -134,7 +134,7 @@ def make_workspace(server: MlflowServer, name: str) -> None:
 
 def test_another_path_of_a_server_is_distinguished_from_no_server(tmp_path: Path) -> None:
     with (
-        running(venv_for("mlflow-3.17"), tmp_path) as server,
+        running(OURS, tmp_path) as server,
         pytest.raises(ProtocolMismatchError, match=r"is no MLflow server"),
     ):
         experiment_names(tracking_uri=f"{server.url}/mlflow")

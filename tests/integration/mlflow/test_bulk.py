@@ -10,7 +10,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader, open_reader
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import insert_runs
-from support.venvs import venv_for
+from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     """A server that all tests share; each reads the experiments of its own prefix only."""
-    with running(venv_for("mlflow-3.17"), tmp_path_factory.mktemp("bulk")) as server:
+    with running(OURS, tmp_path_factory.mktemp("bulk")) as server:
         yield server
 
 
@@ -98,7 +98,7 @@ def insert_into_old_experiment(server: MlflowServer, experiment_id: str) -> None
 
 
 def test_a_server_that_stops_in_the_middle_is_one_clear_error(tmp_path: Path) -> None:
-    with running(venv_for("mlflow-3.17"), tmp_path) as server:
+    with running(OURS, tmp_path) as server:
         insert_runs(server.db_path, 300)
         stop_in_the_middle(server)
 

@@ -18,10 +18,8 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
-from support import mlflow_store
-from support.mlflow_server import running
+from support.mlflow_databases import seeded_server
 from support.mlflow_store import START_MS, Seeded, insert_runs
-from support.venvs import venv_for
 
 pytestmark = pytest.mark.integration
 
@@ -33,13 +31,12 @@ class Store(NamedTuple):
     many: list[str]
 
 
-@pytest.fixture(scope="module", params=["mlflow-3.17", "mlflow-2"])
+@pytest.fixture(scope="module", params=["ours", "mlflow-2"])
 def store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
     version = str(request.param)
-    with running(venv_for(version), tmp_path_factory.mktemp(version)) as server:
-        made = mlflow_store.seed(server.url, logged_models=version != "mlflow-2")
+    with seeded_server(version, tmp_path_factory.mktemp(version)) as (server, made):
         many = insert_runs(server.db_path, 250, experiments=2)
         yield Store(server.url, server.db_path, made, many)
 

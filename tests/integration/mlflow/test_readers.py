@@ -22,22 +22,21 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
-from support import mlflow_store
+from support.mlflow_databases import seeded_server
 from support.mlflow_readings import NOT_A_NUMBER, entities_of, records_of
-from support.mlflow_server import MlflowServer, running
+from support.mlflow_server import MlflowServer
 from support.mlflow_store import HOSTILE_NAMES, START_MS, Seeded
-from support.venvs import venv_for
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module", params=["mlflow-3.17", "mlflow-2"])
+@pytest.fixture(scope="module", params=["ours", "mlflow-2"])
 def seeded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[MlflowServer, Seeded]]:
     version = str(request.param)
-    with running(venv_for(version), tmp_path_factory.mktemp(version)) as server:
-        yield server, mlflow_store.seed(server.url, logged_models=version != "mlflow-2")
+    with seeded_server(version, tmp_path_factory.mktemp(version)) as seeded:
+        yield seeded
 
 
 def rest(server: MlflowServer, **options: Any) -> Reader:

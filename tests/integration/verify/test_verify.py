@@ -20,7 +20,7 @@ from mlcat_ingest.testing.gms import running_gms
 from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.mlflow_store import START_MS, insert_runs, mlflow_client
-from support.venvs import venv_for
+from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     folder = tmp_path_factory.mktemp("mlflow")
-    with running(venv_for("mlflow-3.17"), folder) as server:
+    with running(OURS, folder) as server:
         with mlflow_client(server.url) as client:
             runs = train(client)
         yield Trained(server, runs)
