@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import requests
 
 from support.mlflow_forks import ForkedProcess, forks_of, server_env
 from support.ports import free_port
@@ -82,6 +85,25 @@ def running(
             raise RuntimeError(f"mlflow server died:\n{server.output()}")
     finally:
         server.stop()
+
+
+def add_workspace(server: MlflowServer, name: str) -> str:
+    """Make a workspace on a server that has them; return the id of the run in its experiment."""
+
+    def post(path: str, body: Mapping[str, Any], **headers: str) -> Any:
+        address = f"{server.url}/api/{path}"
+        reply = requests.post(address, json=body, headers=headers, timeout=30)
+        reply.raise_for_status()
+        return reply.json()
+
+    post("3.0/mlflow/workspaces", {"name": name})
+    header = {"X-MLFLOW-WORKSPACE": name}
+    made = post("2.0/mlflow/experiments/create", {"name": f"only in {name}"}, **header)
+    body = {"experiment_id": made["experiment_id"], "run_name": "hidden", "start_time": 1}
+    run_id = str(post("2.0/mlflow/runs/create", body, **header)["run"]["info"]["run_id"])
+    param = {"run_id": run_id, "key": "lr", "value": "0.1"}
+    post("2.0/mlflow/runs/log-parameter", param, **header)
+    return run_id
 
 
 def _start(

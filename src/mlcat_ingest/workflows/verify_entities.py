@@ -15,8 +15,16 @@ from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.core.text import truncation
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.sources.mlflow.config import RunsConfig
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS
-from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, Metric, OwnKey
+from mlcat_ingest.sources.mlflow.values.records import (
+    HISTORY_TAG,
+    PARENT_TAG,
+    REPO_TAGS,
+    Metric,
+    OwnKey,
+    Run,
+)
 from mlcat_ingest.workflows.verify_result import Discrepancy, Kind, Outcome, VerifyResult
 
 CUSTOM: Final = "customProperties"
@@ -33,6 +41,28 @@ _LEAST_KEPT: Final = 40
 """Characters that are kept of the longest text in the largest record."""
 _MAX_DOUBLE: Final = 1.7976931348623157e308
 """MLflow's SQL stores write it in place of infinity."""
+
+
+def option_against(
+    run: Run, chosen: RunsConfig, since_ms: int | None, *, registered: bool
+) -> str | None:
+    """Return the option of the recipe that leaves a run out, None where it is wanted.
+
+    `since_ms` is the time that `runs.since` means; `registered` says if a version was made from
+    the run.
+    """
+    if since_ms is not None and (run.start_time_ms or 0) < since_ms:
+        return "runs.since"
+    if chosen.statuses and run.status not in chosen.statuses:
+        return "runs.statuses"
+    if registered:
+        return None
+    if chosen.children != "include" and run.tags.get(PARENT_TAG):
+        return "runs.children"
+    has_model = bool(run.model_outputs) or HISTORY_TAG in run.tags
+    if chosen.select == "registered" or (chosen.select == "with_model" and not has_model):
+        return "runs.select"
+    return None
 
 
 class EntityComparison:

@@ -1,5 +1,6 @@
 """`mlcat-ingest demo`: what it reports is what the MLflow store holds, and it ends cleanly."""
 
+import json
 import os
 import re
 import signal
@@ -107,6 +108,22 @@ def test_models_are_linked_to_the_features_that_feast_was_asked_for(first: First
     assert (asked, versions) == (5, 1)
     linked = asked + versions
     assert f"{linked} models linked ({linked} by feast.feature_refs)" in first.text
+
+
+def test_verify_finds_all_of_it_in_the_catalog(first: First) -> None:
+    command = [sys.executable, "-m", "mlcat_ingest", "verify", "recipe.yml", "--json"]
+    done = subprocess.run(
+        command, check=False, cwd=first.folder, capture_output=True, text=True, timeout=END_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = json.loads(done.stdout)
+    stored = counts_of_store(first.folder / "mlflow.db")
+    compared = facts["compared"]
+    in_trash = sum(one["count"] for one in facts["left_out"] if "trash" in one["what"])
+    assert compared["run"] + compared["version"] + in_trash == stored["mlModel"]
+    assert compared["experiment"] + compared["registered model"] == stored["mlModelGroup"]
+    assert compared["feature link"] > 0
+    assert facts["notes"] == ["the source feast is not compared: only MLflow sources are"]
 
 
 def test_a_second_time_finds_nothing_to_write(first: First) -> None:

@@ -22,7 +22,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import open_reader
-from support.mlflow_server import MlflowServer, running
+from support.mlflow_server import add_workspace, running
 from support.mlflow_store import mlflow_client
 from support.ports import free_port
 from support.venvs import OURS, venv_for
@@ -88,7 +88,7 @@ def the_user_of(url: str, **signed_in: str) -> tuple[str, str]:
 
 def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
     with running(OURS, tmp_path, extra_args=["--enable-workspaces"]) as server:
-        make_workspace(server, "team-a")
+        add_workspace(server, "team-a")
         reader = open_reader(MlflowConfig(tracking_uri=server.url))
         assert reader.workspaces() == ("default", "team-a")
         assert reader.workspace == "default"
@@ -113,23 +113,6 @@ def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
         assert runs == {"default": [], "team-a": ["hidden"]}
         assert other.server_id() == reader.server_id()
         assert {finding.outcome for finding in reader.check()} == {"ok"}
-
-
-def make_workspace(server: MlflowServer, name: str) -> None:
-    def post(path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
-        reply = requests.post(f"{server.url}{path}", json=body, headers=headers, timeout=30)
-        reply.raise_for_status()
-        made: dict[str, Any] = reply.json()
-        return made
-
-    post("/api/3.0/mlflow/workspaces", {"name": name})
-    header = {"X-MLFLOW-WORKSPACE": name}
-    made = post("/api/2.0/mlflow/experiments/create", {"name": f"only in {name}"}, **header)
-    post(
-        "/api/2.0/mlflow/runs/create",
-        {"experiment_id": made["experiment_id"], "run_name": "hidden", "start_time": 1},
-        **header,
-    )
 
 
 def test_another_path_of_a_server_is_distinguished_from_no_server(tmp_path: Path) -> None:

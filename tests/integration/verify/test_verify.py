@@ -77,7 +77,9 @@ def train(client: Any) -> dict[str, str]:
             tags=[RunTag("team", "growth"), RunTag("mlflow.status", "mine"), RunTag("empty", "")],
         )
         client.set_terminated(runs[name], "FINISHED", START_MS + 9_000)
-    model = client.create_logged_model(experiment, name="forest", source_run_id=runs["first"])
+    model = client.create_logged_model(
+        experiment, name="forest", source_run_id=runs["first"], params={"depth": "3"}
+    )
     client.log_outputs(runs["first"], models=[LoggedModelOutput(model.model_id, 0)])
     of_model = Metric("f1", 0.25, START_MS, 0, model_id=model.model_id)
     client.log_batch(runs["first"], metrics=[of_model])
@@ -85,6 +87,9 @@ def train(client: Any) -> dict[str, str]:
     client.create_registered_model("scorer", tags={"tier": "1"})
     client.create_model_version("scorer", "s3://b/1", runs["first"], tags={"checked": "yes"})
     client.create_model_version("scorer", "s3://b/2", runs["second"])
+    client.create_model_version(
+        "scorer", f"models:/{model.model_id}", runs["first"], model_id=model.model_id
+    )
     client.set_registered_model_alias("scorer", "champion", "2")
     client.register_prompt("a-prompt", "Say {{what}}")
     return runs
@@ -173,7 +178,7 @@ def discrepancies(facts: dict[str, Any]) -> list[Found]:
 
 LEFT_OUT = {
     "run in MLflow's trash": 1,
-    "metric called system/…": 3,
+    "metric called system/…": 5,
     "prompt": 1,
 }
 
@@ -188,12 +193,12 @@ def test_a_whole_ingest_is_green_by_sql_and_by_rest(ingest: Ingest, verify: Veri
     assert facts["compared"] == {
         "experiment": 3,
         "run": 3,
-        "parameter": 9,
-        "metric": 10,
+        "parameter": 9 + 2 * 3 + 1,
+        "metric": 10 + 4 + 3 + 1,
         "tag": 1 + 3 * 3 + 1 + 1,
-        "membership": 5,
+        "membership": 6,
         "registered model": 1,
-        "version": 2,
+        "version": 3,
         "alias": 1,
     }
     assert left_out(facts) == LEFT_OUT
@@ -234,7 +239,7 @@ def replacing(**fields: Any) -> Change:
 
 
 MODEL = "mlModelProperties"
-VERSION_1, VERSION_2 = (NAMES.version("scorer", number).urn for number in "12")
+VERSION_1, VERSION_2, VERSION_3 = (NAMES.version("scorer", number).urn for number in "123")
 FAULTS: dict[str, tuple[str, str, Change, Found]] = {
     "a lost parameter": (
         *("second", MODEL, drop("hyperParams", "lr")),
@@ -307,10 +312,38 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
             *("on version 2", "champion"),
         ),
     ),
+    "a lost parameter of a version": (
+        *(VERSION_2, MODEL, drop("hyperParams", "lr")),
+        ("missing", "parameter", VERSION_2, "hyperParams[lr]", "0.1", None),
+    ),
+    "a stale parameter of a version's logged model": (
+        *(VERSION_3, MODEL, put("hyperParams", "depth", "4")),
+        ("stale", "parameter", VERSION_3, "hyperParams[depth]", "3", "4"),
+    ),
+    "a stale metric of a version": (
+        *(VERSION_2, MODEL, put("trainingMetrics", "auc", "0.6")),
+        ("stale", "metric", VERSION_2, "trainingMetrics[auc]", "0.71", "0.6"),
+    ),
+    "a lost metric of a version's run, of its logged model": (
+        *(VERSION_1, MODEL, drop("trainingMetrics", "f1")),
+        ("missing", "metric", VERSION_1, "trainingMetrics[f1]", "0.25", None),
+    ),
+    "a lost metric of a version's logged model": (
+        *(VERSION_3, MODEL, drop("trainingMetrics", "f1")),
+        ("missing", "metric", VERSION_3, "trainingMetrics[f1]", "0.25", None),
+    ),
     "a lost tag of a version": (
         *(VERSION_1, MODEL, tag("version.checked", None)),
         ("missing", "tag", VERSION_1, "customProperties[version.checked]", "yes", None),
     ),
+}
+
+FOUND_BY_REST = {
+    "a stale metric",
+    "a lost alias",
+    "a lost metric of a logged model",
+    "a lost metric of a version's run, of its logged model",
+    "a lost metric of a version's logged model",
 }
 
 
@@ -322,7 +355,7 @@ def test_a_fault_is_found_and_nothing_else(ingest: Ingest, verify: Verify, fault
         code, facts = verify(ingest.recipe())
         assert discrepancies(facts) == [(outcome, kind, urns.get(at, at), *rest)]
         assert (code, facts[outcome]) == (4, 1)
-        if fault in {"a stale metric", "a lost alias", "a lost metric of a logged model"}:
+        if fault in FOUND_BY_REST:
             assert verify(ingest.recipe(uri=ingest.trained.server.url)) == (code, facts)
     assert verify(ingest.recipe())[0] == 0
 
@@ -408,7 +441,7 @@ def test_the_text_names_the_place_and_the_values(
     with ingest.changed(model, MODEL, put("trainingMetrics", "auc", "0.6")):
         assert call(["verify", ingest.recipe(), "-q"]) == 4
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("3 runs, 9 parameters, 10 metrics, ")
+    assert first.startswith("3 runs, 16 parameters, 18 metrics, ")
     assert ": 0 missing, 1 stale, 0 dangling, 0 orphaned; left out: " in first
     assert rest == ["stale: 1 metric", f"  {model} trainingMetrics[auc]: expected 0.71, found 0.6"]
 

@@ -1,6 +1,7 @@
 """The interface of readers of MLflow: the same records in bulk; and which reader a URI gets."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, Protocol, Self
@@ -127,6 +128,9 @@ class Thing:
 
 IDS_A_LISTING: Final = 100
 """Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
+
+SAFE_ID: Final = re.compile(r"[\w.-]+")
+"""An id that may stand in a filter of MLflow's search language."""
 
 
 class Reader(RequestSide, ReadsFiles, Protocol):

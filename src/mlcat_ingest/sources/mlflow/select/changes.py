@@ -20,8 +20,14 @@ from typing import Final
 
 from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import chunks
-from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.select.joins import SAFE_ID, VersionsByOrigin, logged_model_id
+from mlcat_ingest.sources.mlflow.read.reader import (
+    IDS_A_LISTING,
+    SAFE_ID,
+    ModelFilter,
+    Reader,
+    RunFilter,
+)
+from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin, logged_model_id
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     OPEN,

@@ -4,7 +4,6 @@ Small indexes over MLflow's listings hold what the listing of runs has not come 
 """
 
 import logging
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
 from mlcat_ingest.sources.mlflow.read.listing import chunks, entries_of
 from mlcat_ingest.sources.mlflow.read.reader import (
     IDS_A_LISTING,
+    SAFE_ID,
     FileLocation,
     ModelFilter,
     ReadsFiles,
@@ -42,9 +42,6 @@ HELD_ENTRIES: Final = 20_000
 """Parameters, metrics and tags of runs that versions hold while they wait for lower ones: those of
 500 ordinary runs."""
 _VERSION_ENTRIES: Final = 20
-
-SAFE_ID: Final = re.compile(r"[\w.-]+")
-"""An id that may stand in a filter of MLflow's search language."""
 
 _Key = tuple[str, str]
 
