@@ -79,7 +79,7 @@ def _is_feature(urn: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Origins:
+class _VersionOrigins:
     """The runs and logged models that versions were made from, by id, as far as they are read."""
 
     runs: Mapping[str, Run] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class RegistryComparison:
         for some in chunks(spread(models, sample), MAX_REQUEST_ITEMS):
             self._compare_models(some)
         for some_versions in chunks(spread(versions, sample), MAX_REQUEST_ITEMS):
-            origins = _Origins()
+            origins = _VersionOrigins()
             if experiment_ids:
                 origins = self._origins_of(some_versions, experiment_ids, since_ms)
             self._compare_versions(some_versions, origins)
@@ -217,7 +217,7 @@ class RegistryComparison:
 
     def _origins_of(
         self, versions: Sequence[ModelVersion], experiment_ids: Sequence[str], since_ms: int | None
-    ) -> _Origins:
+    ) -> _VersionOrigins:
         models: dict[str, LoggedModel] = {}
         for some in _id_chunks(map(_logged_model_id, versions)):
             named = ModelFilter(model_ids=tuple(some))
@@ -229,7 +229,7 @@ class RegistryComparison:
         for some in _id_chunks(run_ids):
             for found in self._reader.runs(experiment_ids, only=RunFilter(run_ids=tuple(some))):
                 runs.update((run.run_id, run) for run in found if self._is_wanted(run, since_ms))
-        return _Origins(runs, {**models_made_by(self._reader, runs.values()), **models})
+        return _VersionOrigins(runs, {**models_made_by(self._reader, runs.values()), **models})
 
     def _is_wanted(self, run: Run, since_ms: int | None) -> bool:
         """Return whether the recipe reads a run from which a version was made."""
@@ -237,7 +237,7 @@ class RegistryComparison:
             return run.run_id in self._runs_read
         return option_against(run, self._config.runs, since_ms, registered=True) is None
 
-    def _compare_versions(self, versions: Sequence[ModelVersion], origins: _Origins) -> None:
+    def _compare_versions(self, versions: Sequence[ModelVersion], origins: _VersionOrigins) -> None:
         urns = [self._version_urn(one) for one in versions]
         stored = self._catalog.read_many(urns, [ML_MODEL_PROPERTIES, VERSION_PROPERTIES, STATUS])
         entities = [
@@ -262,7 +262,7 @@ class RegistryComparison:
         self._links.compare(entities)
 
     def _compare_training(
-        self, entity: EntityComparison, version: ModelVersion, origins: _Origins
+        self, entity: EntityComparison, version: ModelVersion, origins: _VersionOrigins
     ) -> None:
         """Compare the parameters and metrics of the logged model, of the run where it has none."""
         run, model = origins.of(version)
