@@ -18,7 +18,7 @@ from support.catalog_server import running_catalog
 from support.counting_proxy import counting_proxy
 from support.mlflow_server import MlflowServer, add_workspace, running
 from support.mlflow_store import START_MS, insert_runs, insert_versions, mlflow_client
-from support.venvs import venv_for
+from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
 
@@ -110,7 +110,7 @@ class Workspaces:
 @pytest.fixture(scope="module")
 def workspaces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspaces]:
     folder = tmp_path_factory.mktemp("mlflow")
-    with running(venv_for("mlflow-3.17"), folder, extra_args=["--enable-workspaces"]) as server:
+    with running(OURS, folder, extra_args=["--enable-workspaces"]) as server:
         hidden = add_workspace(server, "team-a")
         ids = insert_runs(server.db_path, RUNS, experiments=20)
         insert_versions(server.db_path, "scorer", ids[: RUNS : RUNS // VERSIONS])
