@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest import errors
+from support.source_code import nodes
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -26,7 +27,7 @@ BROAD_BORDERS = {
 
 def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield path, node
 
@@ -39,7 +40,7 @@ def test_no_module_is_longer_than_400_lines() -> None:
 def test_a_class_name_is_used_once() -> None:
     found: dict[str, list[str]] = {}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
@@ -64,7 +65,7 @@ def test_broad_excepts_stand_at_the_borders_only() -> None:
     found = {
         str(path.relative_to(ROOT / "src" / "mlcat_ingest"))
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
     }
@@ -75,7 +76,7 @@ def test_kinds_of_notes_are_keys_of_the_report() -> None:
     kinds = {
         (path.name, ast.unparse(node.args[0]))
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and node.args
         and ast.unparse(node.func).rpartition(".")[2] in {"Note", "note"}

@@ -3,9 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from mlcat_ingest.metadata.registry import DECLARED
+from support.source_code import nodes
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mlcat_ingest"
 RESERVED = "metadata/reserved.py"
@@ -47,26 +49,24 @@ SECOND_IS_ASPECT = {"Entity", "get_many", "get_version", "Proposal", "read_many"
 """Calls whose first, or second, argument names an aspect, or several."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module, list[ast.Constant]]]:
-    """Yield each module of the package, with its constants that are no docstrings."""
+@cache
+def modules() -> list[tuple[str, tuple[ast.AST, ...], list[ast.Constant]]]:
+    """Return the nodes of each module of the package, and its constants that are no docstrings."""
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        yield (
-            path.relative_to(PACKAGE).as_posix(),
-            tree,
-            [
-                node
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Constant) and id(node) not in docstrings
-            ],
-        )
+        within = nodes(path)
+        docstrings = {id(node.value) for node in within if isinstance(node, ast.Expr)}
+        values = [
+            node for node in within if isinstance(node, ast.Constant) and id(node) not in docstrings
+        ]
+        found.append((path.relative_to(PACKAGE).as_posix(), within, values))
+    return found
 
 
 def constants() -> Iterator[tuple[str, object]]:
     """Yield each constant of the package that is no docstring, with its module."""
-    for module, _, nodes in modules():
-        for node in nodes:
+    for module, _, values in modules():
+        for node in values:
             yield module, node.value
 
 
@@ -97,18 +97,18 @@ def test_the_size_of_a_request_is_spelled_in_one_module() -> None:
     assert modules - OTHER_200 == {RESERVED}
 
 
-def field_names_of_graphql(module: str, tree: ast.Module) -> set[int]:
+def field_names_of_graphql(module: str, within: tuple[ast.AST, ...]) -> set[int]:
     """Return the keys of the tables of resolvers: they are fields of the GraphQL schema."""
     if not module.startswith("catalog/web/graphql/"):
         return set()
-    return {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
+    return {id(key) for node in within if isinstance(node, ast.Dict) for key in node.keys}
 
 
 def test_each_aspect_is_spelled_in_the_module_that_declares_it() -> None:
     names = DECLARED.keys() - WORDS.keys()
     spelled: dict[str, set[str]] = {}
-    for module, tree, values in modules():
-        fields = field_names_of_graphql(module, tree)
+    for module, within, values in modules():
+        fields = field_names_of_graphql(module, within)
         for node in values:
             if isinstance(node.value, str) and id(node) not in fields:
                 # In a longer text, and not in a path, a word is a name if it looks like one.
@@ -127,9 +127,9 @@ def test_each_aspect_is_spelled_in_the_module_that_declares_it() -> None:
 def test_words_that_mean_something_else_too_are_constants_where_they_are_aspects() -> None:
     literal = [
         f"{module}:{word.lineno} {word.value}"
-        for module, tree, _ in modules()
+        for module, within, _ in modules()
         if not module.startswith(DECLARATIONS)
-        for node in ast.walk(tree)
+        for node in within
         for word in aspects_in(node)
         if isinstance(word, ast.Constant) and word.value in WORDS
     ]

@@ -3,9 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from support.source_code import nodes, parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "mlcat_ingest"
@@ -33,13 +36,13 @@ def words_in(identifier: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", identifier)]
 
 
-def trees(folder: Path) -> Iterator[tuple[str, ast.Module]]:
+def modules(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+        yield path.relative_to(ROOT).as_posix(), path
 
 
-def identifiers(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def identifiers(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield name
@@ -51,8 +54,8 @@ def identifiers(tree: ast.Module) -> Iterator[str]:
                 pass
 
 
-def docstrings(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def docstrings(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 yield " ".join(text.split())
@@ -60,22 +63,21 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
                 pass
 
 
-def holds(identifier: str, retired: str) -> bool:
+@cache
+def is_retired(identifier: str) -> bool:
     """Say whether a retired name is a word, or several in a row, of an identifier."""
-    if retired[0].isupper():
-        return identifier.strip("_") == retired
-    return f"_{retired}_" in f"_{'_'.join(words_in(identifier))}_"
+    row = f"_{'_'.join(words_in(identifier))}_"
+    return identifier.strip("_") in RETIRED_NAMES or any(f"_{one}_" in row for one in RETIRED_NAMES)
 
 
 @pytest.mark.parametrize("folder", ["src", "tests"])
 def test_retired_words_are_no_identifiers(folder: str) -> None:
     assert {"Gate", "came_upon", "told"} <= RETIRED_NAMES
     found = {
-        f"{path}: {identifier}"
-        for path, tree in trees(ROOT / folder)
-        for identifier in set(identifiers(tree))
-        for retired in RETIRED_NAMES
-        if holds(identifier, retired)
+        f"{name}: {identifier}"
+        for name, path in modules(ROOT / folder)
+        for identifier in identifiers(path)
+        if is_retired(identifier)
     }
     assert found == set()
 
@@ -83,9 +85,9 @@ def test_retired_words_are_no_identifiers(folder: str) -> None:
 def test_retired_phrases_stand_in_no_docstring() -> None:
     assert "let go" in RETIRED_PHRASES
     found = {
-        f"{path}: {text[:80]}"
-        for path, tree in trees(PACKAGE)
-        for text in docstrings(tree)
+        f"{name}: {text[:80]}"
+        for name, path in modules(PACKAGE)
+        for text in docstrings(path)
         for phrase in RETIRED_PHRASES
         if phrase in text.lower()
     }
@@ -94,9 +96,9 @@ def test_retired_phrases_stand_in_no_docstring() -> None:
 
 def test_no_function_or_class_is_named_by_a_bare_participle_or_pronoun() -> None:
     found = {
-        f"{path}:{node.lineno} {node.name}"
-        for path, tree in trees(PACKAGE)
-        for node in ast.walk(tree)
+        f"{name}:{node.lineno} {node.name}"
+        for name, path in modules(PACKAGE)
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
         and node.name not in SCOPES_AND_ENDS
@@ -114,9 +116,9 @@ def is_bare(word: str) -> bool:
 def test_no_sentence_of_a_docstring_opens_with_a_relative_clause() -> None:
     opening = re.compile(r"(?:^|(?<=[.;:] ))(?:What|Whatever|Who|Whoever|Whose|Whom|Where|Which)\b")
     found = {
-        f"{path}: {text[:80]}"
-        for path, tree in trees(PACKAGE)
-        for text in docstrings(tree)
+        f"{name}: {text[:80]}"
+        for name, path in modules(PACKAGE)
+        for text in docstrings(path)
         if opening.search(text)
     }
     assert found == set()
@@ -127,12 +129,10 @@ def test_no_sentence_of_a_docstring_opens_with_a_relative_clause() -> None:
 )
 def test_a_search_for_a_term_finds_the_module_that_it_begins_in(term: str, place: str) -> None:
     path = PACKAGE / place
-    modules = [path] if path.suffix else sorted(path.rglob("*.py"))
+    candidates = [path] if path.suffix else sorted(path.rglob("*.py"))
     stem = re.sub(r"(?:ed|e|y)$", "", term)
     found = [
-        module
-        for module in modules
-        if any(stem in text.lower() for text in docstrings(ast.parse(module.read_text())))
+        module for module in candidates if any(stem in text.lower() for text in docstrings(module))
     ]
     assert found != []
 
@@ -156,9 +156,9 @@ def test_a_thing_is_defined_where_newcomers_look_first_and_nowhere_else(
     module: str, name: str
 ) -> None:
     defined = {
-        path.removeprefix("src/mlcat_ingest/")
-        for path, tree in trees(PACKAGE)
-        for node in tree.body
+        defining.removeprefix("src/mlcat_ingest/")
+        for defining, path in modules(PACKAGE)
+        for node in parsed(path).body
         if name in names_defined_by(node)
     }
     assert defined == {module}
@@ -176,6 +176,6 @@ def names_defined_by(node: ast.stmt) -> set[str]:
 
 def test_one_runs_way_is_short_enough_to_read() -> None:
     section = CONTRIBUTING.split("## One run's way through the code")[1].split("\n## ")[0]
-    modules = [PACKAGE / path for path in re.findall(r"`([\w/]+\.py)`", section)]
-    assert 8 <= len(modules) <= 12
-    assert sum(len(path.read_text().splitlines()) for path in modules) < 2_500
+    way = [PACKAGE / path for path in re.findall(r"`([\w/]+\.py)`", section)]
+    assert 8 <= len(way) <= 12
+    assert sum(len(path.read_text().splitlines()) for path in way) < 2_500
