@@ -7,10 +7,10 @@ time starts a drain: it takes the lease, and leaves it to the drain. Standard li
 
 import atexit
 import os
-import random
 import subprocess
 import sys
 import threading
+from random import SystemRandom
 from typing import IO, Final
 
 from mlcat_ingest.core.redaction import redact_url
@@ -22,6 +22,7 @@ URI_VARIABLE: Final = "MLCAT_HOOK_TRACKING_URI"
 LOG_BYTES: Final = 1 << 20
 
 _DONE: Final = 0
+_RANDOM: Final = SystemRandom()  # the state of `random` belongs to the training
 
 
 class Sender:
@@ -76,7 +77,7 @@ class Sender:
 
     def _send(self) -> bool:
         """Wait, start a drain, and wait for its end; return whether nothing is left to do."""
-        jitter = random.uniform(0.5, 1.5)  # noqa: S311 - so that many processes do not start at once
+        jitter = _RANDOM.uniform(0.5, 1.5)  # many processes do not start at once
         debounce_s = self._settings.debounce_s * jitter
         self._ending.wait(max(debounce_s, self._spool.backoff.remaining_s()))
         if not self._has_events():

@@ -16,13 +16,13 @@ nobody takes it twice. The catalog gets each event at least once. Standard libra
 import fcntl
 import json
 import os
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePath
+from random import SystemRandom
 from typing import Any, Final, Self
 
 MAX_BYTES = 64_000
@@ -78,6 +78,7 @@ _DROPPED_BYTES: Final = 1 << 20
 _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 600.0
 _LEFT_BEHIND_S: Final = 3_600.0
+_RANDOM: Final = SystemRandom()  # the state of `random` belongs to the training
 """Age at which a file that was never renamed is nobody's any more."""
 
 
@@ -100,7 +101,7 @@ class Backoff:
     def record_failure(self, why: str) -> None:
         """Take note that a drain failed: who begins one by itself waits, longer each time."""
         failures = self._read().get("failures", 0) + 1
-        jitter = random.uniform(0.5, 1)  # noqa: S311 - no secret
+        jitter = _RANDOM.uniform(0.5, 1)
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10)) * jitter
         until_ms = int((time.time() + pause_s) * 1000)
         pause = {"failures": failures, "until_ms": until_ms, "why": why}

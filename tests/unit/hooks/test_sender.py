@@ -1,6 +1,7 @@
 """When a drain is started, and with what; none is really started here."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,14 @@ def test_at_the_end_of_a_process_a_drain_is_started_without_a_thread(
     assert started.returncode == 0
 
 
+def test_a_training_keeps_its_random_numbers(spool: EventSpool, started: Started) -> None:
+    state = random.getstate()
+    a_sender(spool)._send()
+    assert len(started.calls) == 1
+    spool.backoff.record_failure("the catalog is down")
+    assert random.getstate() == state
+
+
 def test_after_a_drain_that_failed_the_next_waits(spool: EventSpool, started: Started) -> None:
     spool.backoff.record_failure("the catalog is down")
     first_s = spool.backoff.remaining_s()
@@ -116,6 +125,7 @@ def test_a_pause_that_cannot_be_read_is_none(text: str, spool: EventSpool) -> No
     assert (spool.backoff.remaining_s(), spool.backoff.reason()) == (0.0, None)
 
 
+@pytest.mark.process
 def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
     spool: EventSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,10 +7,10 @@ fault stands alone. An aspect that is too large, and an entity that the token ma
 sent again. A write is idempotent: sent twice after a lost reply, it changes nothing further.
 """
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from random import SystemRandom
 from typing import Final, Protocol
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
@@ -41,6 +41,7 @@ that reads from a replica of its database may show the old version for seconds.
 MAX_PAUSE_S: Final = 30.0
 """The longest pause between two rounds."""
 
+_RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
 
 OnWritten = Callable[[Sequence[MergedEntity]], None]
 """Takes entities as the catalog acknowledged them, from any thread."""
@@ -107,7 +108,7 @@ class Delivery:
         for attempt in range(1, ROUNDS + 1):
             if attempt > 1:
                 longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
-                self._cancellation.pause(longest_s * random.uniform(0.5, 1))  # noqa: S311 - no secret
+                self._cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
             waiting = self._round(waiting, attempt, done, apart=apart)
             if not waiting:
                 break
