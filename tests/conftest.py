@@ -2,25 +2,25 @@
 
 import logging
 import os
+import re
 import signal
 import sys
+from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from mlcat_ingest.cli.output import NOISY, StderrHandler
+from support.examples import load_profile
 
-pytest_plugins = ["support.skips"]
+pytest_plugins = ["support.processes", "support.skips"]
 
-# A busy machine is slow now and then; that is no failure of a property. What lands is judged by the
-# same examples each time; new ones are looked for everywhere else.
-settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)
-settings.load_profile("unhurried")
-
+load_profile()
 
 # Hundreds of processes import the same modules, which are compiled once, whatever the machine says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+TESTS = Path(__file__).parent
 
 LONG_S = 900
 """Tests that may take so long begin first, so that no worker is left alone with them."""
@@ -42,6 +42,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kills", type=int, default=3, help="how often the catalog, or the command, is killed"
     )
     parser.addoption("--fault-seed", type=int, default=1, help="which faults fault runs meet")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a folder whose marker `-m` leaves out: importing its tests takes half a minute."""
+    if collection_path.parent != TESTS:
+        return None
+    chosen = str(config.getoption("markexpr"))
+    terms = [] if re.search(r"\bor\b|[()]", chosen) else chosen.split(" and ")
+    return True if f"not {collection_path.name}" in terms else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

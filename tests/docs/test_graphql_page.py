@@ -6,15 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.store.store import Store
 from support.catalog_graphql import ask, root_clients
+from support.catalog_store import open_store
 
 PAGE = (Path(__file__).parents[2] / "docs" / "graphql.md").read_text()
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
     (query,) = re.findall(r"```graphql\n(.*?)```", PAGE, re.DOTALL)
-    with closing(Store.open(tmp_path / "catalog.db")) as store:
+    with closing(open_store(tmp_path / "catalog.db")) as store:
         assert ask(store, query)["searchAcrossEntities"]["total"] == 0
 
 

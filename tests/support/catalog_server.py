@@ -13,6 +13,7 @@ from mlcat_ingest.catalog.server.serve import listen, make_server
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
+from support.catalog_store import open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def running_catalog(
     """
     started = threading.Event()
     with (
-        closing(Store.open(db_path)) as store,
+        closing(open_store(db_path)) as store,
         closing(Tasks(store)) as tasks,
         closing(listen("127.0.0.1", port)) as listener,
     ):

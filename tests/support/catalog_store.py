@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, event, func, or_, select
@@ -28,6 +31,21 @@ def table(name: str) -> str:
 
 def feature(namespace: str, name: str) -> str:
     return f"urn:li:mlFeature:({namespace},{name})"
+
+
+def open_store(path: Path) -> Store:
+    """Open the catalog at `path`; a new one is the copy of one that this process made before."""
+    if not path.exists():
+        path.write_bytes(_new_store())
+    return Store.open(path)
+
+
+@cache
+def _new_store() -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "catalog.db"
+        Store.open(path).close()
+        return path.read_bytes()
 
 
 def put(store: Store, urn: str, **aspects: Any) -> str:

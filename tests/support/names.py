@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 HOSTILE: Final = {
@@ -24,9 +23,6 @@ HOSTILE: Final = {
     "300 wide characters": "模" * 300,
     "300 escapes": ",%" * 150,
 }
-
-unhurried: Final = settings(deadline=None)
-"""For tests that share their machine: how long an example takes says nothing."""
 
 names: Final = st.text(
     st.characters(exclude_categories=["Cs"]) | st.sampled_from(list(",()%~. \n\u241f")),

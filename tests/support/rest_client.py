@@ -14,6 +14,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
 from support.asgi import Answer, call
+from support.catalog_store import open_store
 from support.refusals import refusal_message
 
 
@@ -50,5 +51,5 @@ class RestClient:
 @contextmanager
 def rest_client(db_path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[RestClient]:
     """Open the catalog in `db_path` until the block ends."""
-    with closing(Store.open(db_path)) as store, closing(Tasks(store)) as tasks:
+    with closing(open_store(db_path)) as store, closing(Tasks(store)) as tasks:
         yield RestClient(create_app(store, limits=limits, tasks=tasks), store, tasks)

@@ -51,6 +51,7 @@ def test_any_other_name_is_an_attribute_error() -> None:
         _ = mlcat_ingest.nothing
 
 
+@pytest.mark.process
 def test_importing_the_package_imports_nothing_else() -> None:
     script = (
         "import sys, json; before = set(sys.modules); import mlcat_ingest; "

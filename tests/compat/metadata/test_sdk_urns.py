@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, build, dataset, encode_foreign, encode_own
-from support.names import HOSTILE, names, unhurried
+from support.names import HOSTILE, names
 
 pytestmark = pytest.mark.compat
 
@@ -51,7 +51,6 @@ def test_every_kind_that_others_write_too_is_compared() -> None:
 
 
 @pytest.mark.parametrize("entity_type", sorted(FOREIGN))
-@unhurried
 @given(name=names)
 @example(name="100%, (x) %2C")
 def test_names_of_others_are_spelled_as_the_sdk_does(entity_type: str, name: str) -> None:
@@ -65,7 +64,6 @@ def test_names_of_others_are_spelled_as_the_sdk_does(entity_type: str, name: str
     assert str(sdk.Urn.from_string(urn)) == urn
 
 
-@unhurried
 @given(st.from_regex(r"[A-Za-z0-9_./ -]{1,40}", fullmatch=True), st.sampled_from(sorted(FABRICS)))
 def test_a_plain_dataset_is_what_the_sdk_makes_of_it(name: str, env: str) -> None:
     assert dataset("hive", name, env) == make_dataset_urn("hive", name, env)
@@ -89,7 +87,6 @@ def test_the_sdk_takes_every_urn_of_ours(name: str) -> None:
             assert len(theirs.urn_url_encoded()) <= 512
 
 
-@unhurried
 @given(names)
 def test_our_own_names_differ_from_the_sdks_only_where_they_have_to(name: str) -> None:
     urn = build("mlModel", MLFLOW, name[:20], "PROD")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.sources.dataset_places import place_of_uri
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
-from support.names import names, unhurried
+from support.names import names
 
 pytestmark = pytest.mark.compat
 
@@ -58,7 +58,6 @@ def test_tables_of_bigquery_are_named_as_their_connector_does(
     ("platform", "written"),
     [("snowflake", str.lower), ("s3", str), ("postgres", str), ("bigquery", str)],
 )
-@unhurried
 @given(name=names, instance=st.sampled_from([None, "eu", "eu.west"]))
 @example(name="100%, (x) %2C", instance="eu")
 def test_any_name_is_spelled_as_the_sdk_does(

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group, model, put, table
+from support.examples import examples
 
 pytestmark = pytest.mark.integration
 
 _patient = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import group, model, put
+from support.examples import examples
 from support.rest_client import rest_client
 
 pytestmark = pytest.mark.integration
@@ -56,7 +57,7 @@ def session() -> Iterator[requests.Session]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.label)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_answer_is_one_that_the_document_names(
     catalog: RunningCatalog, session: requests.Session, operation: Any, data: st.DataObject

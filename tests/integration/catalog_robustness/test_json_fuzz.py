@@ -17,6 +17,7 @@ from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.catalog_checks import assert_edges_agree, assert_search_agrees, assert_sound
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import named
+from support.examples import examples
 from support.graphql_queries import whole_entity
 from support.json_mutations import bodies, transported
 from support.recorded_requests import GETS, WITH_BODY, Recorded
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.integration
 HANGS_S = 20
 
 fuzzed = settings(
-    max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

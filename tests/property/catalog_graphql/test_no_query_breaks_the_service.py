@@ -19,7 +19,8 @@ from mlcat_ingest.catalog.web.graphql.nodes import KINDS
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES
 from support.asgi import call
-from support.catalog_store import feature, group, model, put, table
+from support.catalog_store import feature, group, model, open_store, put, table
+from support.examples import examples
 from support.graphql_fuzz import Queries
 
 ADA = "urn:li:corpuser:ada"
@@ -49,8 +50,7 @@ URNS = [
 ]
 
 _patient = settings(
-    deadline=None,
-    max_examples=250,
+    max_examples=examples(250),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -58,7 +58,7 @@ _patient = settings(
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ASGIApp]:
     path: Path = tmp_path_factory.mktemp("fuzz") / "catalog.db"
-    with closing(Store.open(path)) as store, closing(Tasks(store)) as tasks:
+    with closing(open_store(path)) as store, closing(Tasks(store)) as tasks:
         fill(store)
         yield create_app(store, tasks=tasks)
 

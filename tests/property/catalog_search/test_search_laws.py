@@ -21,7 +21,8 @@ from mlcat_ingest.catalog.search.request import (
 )
 from mlcat_ingest.catalog.search.tokens import tokenize
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import model, put
+from support.catalog_store import model, open_store, put
+from support.examples import examples
 from support.searching import names, scroll
 
 OPERATORS = [
@@ -74,7 +75,7 @@ filters = st.lists(st.lists(criteria, max_size=3).map(tuple), max_size=3).map(tu
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder: Path = tmp_path_factory.mktemp("search")
-    with closing(Store.open(folder / "c.db")) as opened:
+    with closing(open_store(folder / "c.db")) as opened:
         for at in range(12):
             put(
                 opened,
@@ -97,7 +98,7 @@ def encodable(text: str) -> bool:
 
 
 @given(query=queries, any_of=filters, sort=st.sampled_from([*FIELDS, "metrics.a", "_added"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_no_search_raises_and_all_orders_find_the_same(
     store: Store, query: str, any_of: tuple[tuple[Criterion, ...], ...], sort: str
 ) -> None:
@@ -112,7 +113,7 @@ def test_no_search_raises_and_all_orders_find_the_same(
 
 
 @given(query=queries, any_of=filters)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_how_common_words_are_changes_the_order_only(
     store: Store, query: str, any_of: tuple[tuple[Criterion, ...], ...]
 ) -> None:
@@ -138,7 +139,7 @@ def test_how_common_words_are_changes_the_order_only(
     texts=st.lists(st.text(max_size=30).filter(encodable), min_size=3, max_size=3),
     tag=st.from_regex(r"[A-Za-z0-9_. @-]{1,15}", fullmatch=True),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_an_entity_is_found_by_every_token_and_every_text_it_has(
     store: Store, texts: list[str], tag: str
 ) -> None:

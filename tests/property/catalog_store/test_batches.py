@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Change, Direction, Write, WriteResult
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import group, model
+from support.catalog_store import group, model, open_store
+from support.examples import examples
 
 PROPERTIES = "mlModelProperties"
 ASPECTS = (PROPERTIES, "status", "mlModelKey")
@@ -24,7 +25,7 @@ _numbers = count()
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
     folder = tmp_path_factory.mktemp("batches")
-    with closing(Store.open(folder / "a.db")) as one, closing(Store.open(folder / "b.db")) as other:
+    with closing(open_store(folder / "a.db")) as one, closing(open_store(folder / "b.db")) as other:
         yield one, other
 
 
@@ -105,7 +106,7 @@ def singly(store: Store, batch: list[Write]) -> tuple[list[WriteResult], int | N
 
 
 @settings(
-    max_examples=80,
+    max_examples=examples(80),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(writes(), max_size=3), st.lists(writes(), min_size=1, max_size=7))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.store.patch import apply_patch, read_patch
+from support.examples import examples
 
 ASPECT = "nobodyKnows"
 KEYS = {"entries": ["name", "by␟source"]}
@@ -103,7 +104,7 @@ strange_operations = st.fixed_dictionaries(
 strange_keys = st.dictionaries(texts, st.lists(st.sampled_from(["a", "b␟a", ""]), max_size=3))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     st.sampled_from(["globalTags", "upstreamLineage", "mlModelProperties", ASPECT]),
     objects | st.fixed_dictionaries({"fineGrainedLineages": values, "tags": values}),

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.hooks.spool import Event, EventSpool
+from support.examples import examples
 
 STEPS = st.lists(st.sampled_from(["put", "done", "release", "killed"]), min_size=1, max_size=25)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(STEPS)
 def test_no_event_is_lost_and_none_comes_back_after_it_is_done(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

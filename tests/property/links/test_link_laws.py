@@ -9,6 +9,7 @@ from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions, UsedDa
 from mlcat_ingest.links.index import FeatureIndex, Features
 from mlcat_ingest.links.rules import Links, resolve, verify
 from mlcat_ingest.metadata.naming import Naming
+from support.examples import examples
 
 NAMES = ("a", "b", "driver_id", "x__a")
 TABLES = ("t", "u", "x")
@@ -77,7 +78,7 @@ def links(
 
 
 @given(evidences, stores, catalogs, options)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_link_leads_to_where_the_catalog_has_nothing(
     evidence: Evidence, store: list[FeatureIndex], known: set[str], chosen: LinkOptions
 ) -> None:
@@ -88,7 +89,7 @@ def test_no_link_leads_to_where_the_catalog_has_nothing(
 
 
 @given(feast, stores, catalogs)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_order_of_references_and_of_stores_is_none(
     tags: FeastTags, store: list[FeatureIndex], known: set[str]
 ) -> None:
@@ -101,7 +102,7 @@ def test_the_order_of_references_and_of_stores_is_none(
 
 
 @given(evidences, stores, catalogs)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_signature_never_adds_a_link(
     evidence: Evidence, store: list[FeatureIndex], known: set[str]
 ) -> None:
@@ -111,7 +112,7 @@ def test_a_signature_never_adds_a_link(
 
 
 @given(evidences, stores, catalogs)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_dangling_links_are_all_those_without_them_and_more(
     evidence: Evidence, store: list[FeatureIndex], known: set[str]
 ) -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, content_hash, dumps, loads
-from support.names import unhurried
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = (
@@ -34,7 +33,6 @@ def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)
 
 
-@unhurried
 @given(values)
 def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert same(loads(dumps(value)), value)
@@ -42,7 +40,6 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert content_hash(loads(dumps(value))) == content_hash(value)
 
 
-@unhurried
 @given(anything)
 def test_a_value_is_written_whole_or_refused(value: Any) -> None:
     try:
@@ -54,7 +51,6 @@ def test_a_value_is_written_whole_or_refused(value: Any) -> None:
     assert same(loads(data), value)
 
 
-@unhurried
 @given(
     st.recursive(
         values | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(texts, inner)
@@ -66,7 +62,6 @@ def test_texts_of_other_writers_read_as_the_standard_library_reads_them(value: A
         assert same(loads(text.encode()), value)
 
 
-@unhurried
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 30))
 def test_floats_read_as_the_nearest_float(value: float, digits: int) -> None:
     for text in (f"{value:.{digits}e}", f"{value:.{digits}f}"):
@@ -75,7 +70,6 @@ def test_floats_read_as_the_nearest_float(value: float, digits: int) -> None:
             assert loads(f"[{text}]")[0] == expected
 
 
-@unhurried
 @given(st.binary() | texts.map(str.encode))
 def test_any_bytes_read_or_are_refused(data: bytes) -> None:
     try:

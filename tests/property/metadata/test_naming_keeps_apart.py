@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.urn import check, encoded_bytes, parse
-from support.names import long_names, names, unhurried
+from support.names import long_names, names
 
 TEMPLATES = (
     Templates(),
@@ -16,7 +16,6 @@ TEMPLATES = (
 things = st.tuples(st.booleans(), names | st.builds("registered:{}".format, names))
 
 
-@unhurried
 @given(
     one=things,
     other=things,
@@ -41,7 +40,6 @@ def test_experiments_and_registered_models_never_meet(
     assert (urns[0] == urns[1]) == (one == other)
 
 
-@unhurried
 @given(names, names)
 @example("a,b", "a%2Cb")
 @example("50%", "50%25")
@@ -56,7 +54,6 @@ def test_names_shared_with_datahubs_source_never_meet(one: str, other: str) -> N
             assert (first.urn == then.urn) == (one == other)
 
 
-@unhurried
 @given(names, names, names, names)
 def test_tables_of_two_projects_never_meet(one: str, view: str, other: str, second: str) -> None:
     naming = Naming("feast")
@@ -65,7 +62,6 @@ def test_tables_of_two_projects_never_meet(one: str, view: str, other: str, seco
         assert (first.urn == then.urn) == ((one, view) == (other, second))
 
 
-@unhurried
 @given(long_names, st.none() | names, st.integers(1, 10**6))
 def test_every_name_makes_a_urn_within_the_limit(
     text: str, instance: str | None, number: int
@@ -90,7 +86,6 @@ def test_every_name_makes_a_urn_within_the_limit(
             assert name.full_name.startswith(decoded.rpartition("~")[0])
 
 
-@unhurried
 @given(names)
 def test_the_plain_name_is_what_the_urn_reads_back_to(text: str) -> None:
     name = Naming().model(text)

@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.urn import (
     entity_type_of,
     parse,
 )
-from support.names import long_names, names, unhurried
+from support.names import long_names, names
 
 ESCAPES = ("%2C", "%28", "%29", "%E2%90%9F")
 
@@ -92,7 +92,6 @@ def holds_an_escape(parts: tuple[str, ...]) -> bool:
     return any(escape in part for part in parts for escape in ESCAPES)
 
 
-@unhurried
 @given(parts_of_a_kind())
 def test_what_is_built_is_read_back(drawn: tuple[str, tuple[str, ...]]) -> None:
     entity_type, parts = drawn
@@ -110,7 +109,6 @@ def test_what_is_built_is_read_back(drawn: tuple[str, tuple[str, ...]]) -> None:
         assert str(parse(urn)) == urn
 
 
-@unhurried
 @given(parts_of_a_kind(long_names))
 def test_no_urn_is_over_the_limit(drawn: tuple[str, tuple[str, ...]]) -> None:
     entity_type, parts = drawn
@@ -122,7 +120,6 @@ def test_no_urn_is_over_the_limit(drawn: tuple[str, tuple[str, ...]]) -> None:
     assert len(quote(urn, safe="").replace("~", "%7E")) <= 512
 
 
-@unhurried
 @given(names, names)
 def test_our_own_spelling_tells_any_two_names_apart(one: str, other: str) -> None:
     assert (encode_own(one) == encode_own(other)) == (one == other)
@@ -130,7 +127,6 @@ def test_our_own_spelling_tells_any_two_names_apart(one: str, other: str) -> Non
     assert encode_own(one).isprintable() or not one.isprintable()
 
 
-@unhurried
 @given(st.text(max_size=80) | names.map(lambda text: f"urn:li:mlFeature:({text}"))
 def test_reading_any_text_gives_a_urn_or_one_kind_of_error(text: str) -> None:
     try:
@@ -140,7 +136,6 @@ def test_reading_any_text_gives_a_urn_or_one_kind_of_error(text: str) -> None:
     assert check(str(found))
 
 
-@unhurried
 @given(
     st.builds(
         lambda kind, key: f"urn:li:{kind}:{key}",
@@ -160,7 +155,6 @@ def test_what_a_server_refuses_is_refused_here(urn: str) -> None:
     assert not a_server_refuses(urn)
 
 
-@unhurried
 @given(parts_of_a_kind(names | long_names))
 def test_a_server_takes_whatever_is_built(drawn: tuple[str, tuple[str, ...]]) -> None:
     entity_type, parts = drawn

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.applied import fingerprint, fingerprints_in, text_of_keys
 from mlcat_ingest.pipeline.merge.rules import MergeRules
+from support.examples import examples
 from support.merging import HOME, Shelf
 
 Writer = Literal["A", "B"]
@@ -196,7 +197,7 @@ class Story:
         return text_of_keys(tuple(claimed))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.sampled_from(COLLECTIONS), st.lists(steps, min_size=4, max_size=15))
 def test_a_history_ends_as_its_sets_say(
     collection: Collection, history: list[tuple[Any, ...]]

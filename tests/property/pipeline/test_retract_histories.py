@@ -14,6 +14,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
+from support.examples import examples
 from support.merging import HOME, WRITER, Shelf
 
 OTHER = MergeRules("other")
@@ -107,7 +108,7 @@ def steps(who: Who) -> st.SearchStrategy[tuple[Who, list[str]]]:
 histories = st.lists(st.one_of(steps("us"), steps("other"), steps("people")), max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(histories, st.booleans())
 def test_what_is_left_is_what_would_be_there_had_we_never_written(
     history: list[tuple[Who, list[str]]],
@@ -134,7 +135,7 @@ def test_what_is_left_is_what_would_be_there_had_we_never_written(
     assert shelf.aspects == before
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(histories, names("abc"))
 def test_after_a_new_run_all_is_as_it_was(
     history: list[tuple[Who, list[str]]], last: list[str]
@@ -156,7 +157,7 @@ overlapping = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(overlapping)
 def test_nothing_of_others_goes_where_all_say_the_same(
     history: list[tuple[Who, list[str]]],

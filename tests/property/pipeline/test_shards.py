@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.sources.base import Shard
 from mlcat_ingest.workflows.shard import balance
+from support.examples import examples
 from support.mlflow_history import REPORTED, Recipe, Server
 from support.shards import ShardedRecipe
 
@@ -19,7 +20,7 @@ steps = st.lists(
 filters = st.sampled_from([{}, {"experiments": {"deny": ["fraud"]}}, {"compat": "datahub"}])
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(history=st.lists(steps, min_size=1, max_size=3), config=filters, seed=st.integers(0, 99))
 def test_shards_end_as_one_run_does(
     history: list[list[tuple[str, int]]], config: dict[str, object], seed: int

@@ -13,6 +13,7 @@ from mlcat_ingest.recipe.loader import parse, recipe_to_yaml
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS, mask
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
+from support.examples import examples
 
 MARK = "hYp0"
 secrets = st.text(
@@ -78,7 +79,7 @@ def printed(text: str, environ: dict[str, str]) -> str:
     return "\n".join(shown)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     secret=secrets,
     places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=4, unique=True),
@@ -94,7 +95,7 @@ def test_a_substituted_value_leaks_nowhere(
     assert MARK not in printed(text, {"S_TOKEN": secret})
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(secret=headers)
 def test_a_secret_field_leaks_nowhere(secret: str) -> None:
     literal = secret.replace("${", "$${")
@@ -113,7 +114,7 @@ def test_a_secret_field_leaks_nowhere(secret: str) -> None:
     )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(secret=secrets)
 def test_a_value_adds_nothing_to_the_structure(secret: str) -> None:
     data = recipe_with({"sources.0.config.tracking_uri": "${S}"})
@@ -121,7 +122,7 @@ def test_a_value_adds_nothing_to_the_structure(secret: str) -> None:
     assert recipe.sources[0].config == {"tracking_uri": secret}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     value=st.recursive(
         st.none()
@@ -148,7 +149,7 @@ def test_what_is_shown_loads_as_the_same(value: Any) -> None:
     assert again.sources[0].config == recipe.sources[0].config
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=st.text(st.sampled_from("ab:-[]{}&*!|>'\"#%@`,?~ \n\t${}<0.1eX"), max_size=60))
 def test_any_text_is_data_or_a_recipe_error(text: str) -> None:
     try:

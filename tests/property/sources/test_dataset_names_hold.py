@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.urn import check
 from mlcat_ingest.sources.dataset_places import LEVELS, place_of_uri
 from mlcat_ingest.sources.datasets import FOLDED, Datasets, normalise
 from mlcat_ingest.sources.mlflow.mapping.datasets import place_of
-from support.names import names, unhurried
+from support.names import names
 
 PATHS = ("s3", "gcs", "abs", "delta-lake", "file", "dbfs", "hdfs", "databricks")
 platforms = st.sampled_from([*PATHS, *LEVELS, "http", "huggingface", "kaggle", "acme"])
@@ -28,7 +28,6 @@ tables = st.lists(
 ).map(".".join)
 
 
-@unhurried
 @given(platform=platforms, name=st.one_of(paths, tables, names), cut=st.booleans())
 @example(platform="s3", name="b/part-0/part-1/dt=1", cut=True)
 @example(platform="s3", name="0/part-00000.parquet//dt=2024-01-01", cut=True)
@@ -45,7 +44,6 @@ def named(uri: str) -> tuple[str, str] | None:
     return None if place is None else normalise(*place)[:2]
 
 
-@unhurried
 @given(bucket=words, path=st.lists(words, min_size=1, max_size=4), below=inside)
 def test_every_spelling_of_a_folder_is_one_dataset(
     bucket: str, path: list[str], below: str
@@ -73,7 +71,6 @@ def test_every_spelling_of_a_folder_is_one_dataset(
         assert found == {expected}
 
 
-@unhurried
 @given(parts=st.lists(st.text(string.ascii_letters, min_size=1), min_size=3, max_size=3))
 def test_the_case_of_a_table_matters_where_the_platform_keeps_it(parts: list[str]) -> None:
     table = ".".join(parts)
@@ -82,7 +79,6 @@ def test_the_case_of_a_table_matters_where_the_platform_keeps_it(parts: list[str
         assert (upper == lower) == (platform in FOLDED)
 
 
-@unhurried
 @given(source_type=st.sampled_from(["s3", "local", "delta_table", "sql", "acme"]), source=names)
 def test_whatever_was_logged_has_a_sound_urn_or_none(source_type: str, source: str) -> None:
     place = place_of(source_type, source)

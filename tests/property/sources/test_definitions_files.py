@@ -18,6 +18,7 @@ from mlcat_ingest.sources.definitions.config import DefinitionsConfig
 from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
 from mlcat_ingest.sources.definitions.tables import FeatureTable
 from support.definitions import definitions
+from support.examples import examples
 from support.json_mutations import mutated
 from support.names import HOSTILE
 from support.reading import records_of
@@ -61,7 +62,7 @@ def refused(file: Path) -> Sequence[str]:
 
 
 @given(content=mutated(GOOD))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_spoiled_file_is_refused_with_its_places_or_read(file: Path, content: Any) -> None:
     try:
         text = json.dumps(content)
@@ -72,7 +73,7 @@ def test_a_spoiled_file_is_refused_with_its_places_or_read(file: Path, content: 
 
 
 @given(st.lists(st.sampled_from(sorted(HOSTILE.values())) | st.text(min_size=1), min_size=4))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_names_of_any_kind_are_taken_or_refused(file: Path, names: list[str]) -> None:
     table, key, one, *more = names
     features = [{"name": name} for name in dict.fromkeys([one, *more])]

@@ -12,6 +12,7 @@ from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.definitions.tables import Broken, Definition
 from mlcat_ingest.sources.feast.registry import KINDS, RawObject, _fields, split_registry
 from mlcat_ingest.sources.feast.source import FeastReader
+from support.examples import examples
 from support.feast import REGISTRY, Objects, config, read, tables
 from support.registry_recipe import RegistryRecipe
 
@@ -31,7 +32,7 @@ def test_bytes_of_any_kind_are_a_registry_or_an_error_of_ours(content: bytes) ->
         read(content)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_a_registry_with_a_changed_byte_is_read_or_refused(data: st.DataObject) -> None:
     content = bytearray(REGISTRY.read_bytes())
@@ -61,7 +62,7 @@ def ends_of_fields() -> frozenset[int]:
     return frozenset(ends)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_a_registry_cut_inside_a_field_is_refused(data: st.DataObject) -> None:
     content = REGISTRY.read_bytes()
@@ -92,7 +93,7 @@ def test_a_registry_cut_off_at_any_field_boundary_removes_nothing(tmp_path: Path
         recipe.ingest(content)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sampled_from(KINDS), st.binary(min_size=1, max_size=60))
 def test_a_broken_object_leaves_all_others_as_they_are(kind: str, proto: bytes) -> None:
     added = next(one for one in KINDS if one == kind)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
+from support.examples import examples
 from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
@@ -41,7 +42,7 @@ configs: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(history=histories, config=configs)
 @example(
     history=[
@@ -59,7 +60,7 @@ def test_what_changed_is_as_good_as_everything(history: Steps, config: dict[str,
     compare(history, config, "default")
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(history=histories, config=configs)
 def test_what_changed_in_another_workspace_is_as_good_as_everything(
     history: Steps, config: dict[str, Any]
@@ -100,7 +101,7 @@ def compare(history: Steps, config: dict[str, Any], workspace: str) -> None:
         assert not any(one.full for one in changed.ingest().passes)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(history=histories, late=st.integers(0, 11))
 def test_late_edits_are_found_by_the_full_pass(history: Steps, late: int) -> None:
     server = Server.in_use()

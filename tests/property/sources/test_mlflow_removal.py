@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import CatalogRequestError
+from support.examples import examples
 from support.fakes import FakeSink
 from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
@@ -26,7 +27,7 @@ def live(sink: FakeSink) -> set[str]:
     }
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(history=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=6))
 @example(history=[([("purge_experiment", 1)], False), ([], True)])
 @example(history=[([("rename", 1)], False), ([("rename", 1)], False)])
@@ -50,7 +51,7 @@ def test_what_is_gone_is_removed_and_nothing_else(
         assert recipe.sink.writes == []
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(history=st.lists(steps, min_size=1, max_size=4))
 def test_a_catalog_without_search_or_a_lost_state_change_nothing(
     history: list[list[tuple[str, int]]],

@@ -15,6 +15,7 @@ from mlcat_ingest.catalog.store import reindex
 from mlcat_ingest.catalog.store.reindex import ReindexScope, count_aspects
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
+from support.catalog_store import open_store
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 
@@ -28,7 +29,7 @@ MODELS = ReindexScope(urn_like="urn:li:mlModel:%")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "c.db")) as opened:
+    with closing(open_store(tmp_path / "c.db")) as opened:
         opened.write(
             [Write(model(n), "mlModelProperties", {"groups": [GROUP]}) for n in range(5)]
             + [Write(model(n), "status", {"removed": False}) for n in range(5)]

@@ -214,6 +214,7 @@ def test_probing_needs_a_catalog_service(
     assert "--probe tries a catalog service" in result.err
 
 
+@pytest.mark.process
 def test_an_embedded_catalog_is_not_made_for_a_probe(invoke: Invoke, tmp_path: Path) -> None:
     sink = {"type": "embedded", "config": {"db": "catalog.db"}}
     recipe = {"name": "r", "source": {"type": "mlflow"}, "sink": sink}

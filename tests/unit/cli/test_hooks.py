@@ -9,6 +9,8 @@ from mlcat_ingest.hooks.spool import Event, EventSpool
 from support.cli import Invoke
 from support.ports import free_port
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:

@@ -109,6 +109,7 @@ def test_schema_prints_a_schema() -> None:
     assert json.loads(result.stdout)["title"] == "mlcat-ingest recipe"
 
 
+@pytest.mark.process
 def test_the_commands_import_only_click_at_first() -> None:
     code = (
         "import sys, mlcat_ingest.cli.init, mlcat_ingest.cli.schema\n"

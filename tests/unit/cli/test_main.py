@@ -149,6 +149,7 @@ print("LOADED", json.dumps([code, names]))
 """
 
 
+@pytest.mark.process
 def test_the_help_imports_click_and_the_standard_library_only() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60
@@ -288,6 +289,7 @@ def test_a_stream_that_cannot_be_reconfigured_is_left_alone() -> None:
 # --- python -m mlcat_ingest ----------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_a_closed_pipe_is_no_error() -> None:
     script = f"{sys.executable} -m mlcat_ingest schema | head -c 1"
     done = subprocess.run(
@@ -300,6 +302,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "{", "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("closed", ["1", "2", "1 2"])
 def test_streams_that_the_caller_closed_are_no_error(closed: str) -> None:
     shut = " ".join(f"{number}>&-" for number in closed.split())
@@ -308,6 +311,7 @@ def test_streams_that_the_caller_closed_are_no_error(closed: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.process
 def test_a_standard_output_on_a_full_disk_is_an_error_with_its_place() -> None:
     script = f"{sys.executable} -m mlcat_ingest schema > /dev/full"
     done = subprocess.run(
@@ -317,6 +321,7 @@ def test_a_standard_output_on_a_full_disk_is_an_error_with_its_place() -> None:
     assert (done.returncode, done.stderr) == (1, sentence)
 
 
+@pytest.mark.process
 def test_characters_that_a_terminal_lacks_are_escaped() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mlcat_ingest", "wörd→"],

@@ -222,6 +222,7 @@ def test_a_line_of_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == '{"a": "ö\\n"}\n'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("as_recipe", [True, False])
 def test_a_scheme_that_nothing_opens_is_reported_before_anything_is_loaded(
     tmp_path: Path, *, as_recipe: bool

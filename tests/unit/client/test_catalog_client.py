@@ -12,6 +12,8 @@ from mlcat_ingest.errors import (
 )
 from support.fake_service import Answer, Asked, FakeService
 
+pytestmark = pytest.mark.process
+
 PATH = "/operations?action=getEsTaskStatus"
 COUNTERS = {"total": 3, "updated": 1, "retries": {"bulk": 0}, "requests_per_second": -1.0}
 

@@ -14,6 +14,8 @@ from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import Answer, FakeService
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("versions", "expected", "name"),

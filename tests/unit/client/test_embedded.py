@@ -7,6 +7,8 @@ import pytest
 from mlcat_ingest.client.embedded import CatalogChild
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 
+pytestmark = pytest.mark.process
+
 READ = "import json, sys; order = json.loads(sys.stdin.readline());"
 READY = READ + "print(json.dumps({'url': order['database'], 'pid': 1}), flush=True);"
 

@@ -23,6 +23,8 @@ from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
 from support.validator_refusals import FORMS
 
+pytestmark = pytest.mark.process
+
 ONE = "/aspects?action=ingestProposal"
 MANY = "/aspects?action=ingestProposalBatch"
 

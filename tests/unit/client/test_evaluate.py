@@ -9,6 +9,8 @@ from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
 
+pytestmark = pytest.mark.process
+
 ONE = "/test?action=evaluate"
 MANY = "/test?action=batchEvaluate"
 BATCH_GET = "/openapi/v3/entity/mlModel/batchGet"

@@ -9,6 +9,8 @@ from mlcat_ingest.errors import (
 )
 from support.fake_service import Answer, FakeService
 
+pytestmark = pytest.mark.process
+
 QUERY = "query One($urn: String!) { mlModel(urn: $urn) { name } }"
 
 

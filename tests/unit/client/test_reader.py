@@ -16,6 +16,8 @@ from mlcat_ingest.errors import (
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import group_urn, model_urn
 
+pytestmark = pytest.mark.process
+
 HOSTILE = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,a/b c+ü?#%2C,PROD)"
 MODELS = "/openapi/v3/entity/mlModel/batchGet"
 

@@ -15,6 +15,8 @@ from mlcat_ingest.metadata.proposal import Proposal
 from support.fake_service import Answer, FakeService, fake_service
 from support.fakes import model_urn
 
+pytestmark = pytest.mark.process
+
 URN = model_urn("a")
 OTHER = model_urn("other")
 NOTHING_FOUND = {"scrollAcrossEntities": {"total": 0, "searchResults": []}}

@@ -25,6 +25,8 @@ from mlcat_ingest.pipeline.report.tally import EXAMPLES
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import group_urn, model_urn
 
+pytestmark = pytest.mark.process
+
 GROUP = group_urn("g")
 
 # The limits of a DataHub server: `GraphQLEngine.java` and its configuration of search.

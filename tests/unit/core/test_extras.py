@@ -66,6 +66,7 @@ def test_a_module_whose_package_is_missing_is_missing(monkeypatch: pytest.Monkey
         require_extra("feast", "this")
 
 
+@pytest.mark.process
 def test_what_is_looked_for_is_not_imported() -> None:
     script = (
         "import sys; from mlcat_ingest.core.extras import MODULES, require_extra\n"

@@ -10,6 +10,7 @@ import pytest
 from mlcat_ingest.core.resources import collecting_every, start_thread
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="heaps are counted in /proc")
 def test_threads_share_one_heap_where_the_c_library_keeps_several() -> None:
     program = (

@@ -155,6 +155,7 @@ def loaded_by(script: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.process
 def test_what_mlflow_loads_of_us_at_its_import_is_next_to_nothing() -> None:
     loaded = loaded_by("from mlcat_ingest.hooks.plugin import NoRunContext; NoRunContext()")
     ours = {name for name in loaded if name.startswith("mlcat_ingest")}
@@ -162,6 +163,7 @@ def test_what_mlflow_loads_of_us_at_its_import_is_next_to_nothing() -> None:
     assert "subprocess" not in loaded
 
 
+@pytest.mark.process
 def test_what_listens_is_the_standard_library_alone() -> None:
     loaded = loaded_by(
         "from mlcat_ingest.hooks import enable; import mlcat_ingest.hooks.background"

@@ -12,14 +12,14 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.rest.metadata_tests import fetch_aspects
 from mlcat_ingest.metadata_tests.definition import FIELDS_DESCRIBED
 from mlcat_ingest.metadata_tests.properties import PropertyReader
-from support.catalog_store import feature, group, model, put
+from support.catalog_store import feature, group, model, open_store, put
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "catalog.db")) as opened:
+    with closing(open_store(tmp_path / "catalog.db")) as opened:
         yield opened
 
 

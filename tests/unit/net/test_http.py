@@ -27,6 +27,8 @@ from mlcat_ingest.net.session import HttpOptions
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 from support.ports import free_port
 
+pytestmark = pytest.mark.process
+
 SECRET = "hunter2"
 
 

@@ -17,6 +17,8 @@ from mlcat_ingest.net.session import skew_s
 from support.certificates import make_certificate
 from support.flaky_server import Answer, flaky
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

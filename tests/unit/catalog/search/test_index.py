@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.store.reindex import ReindexScope, rebuild, reindex_ba
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.sql.engine import open_engine, write_transaction
 from mlcat_ingest.sql.migrations import migrate
-from support.catalog_store import group, model, put
+from support.catalog_store import group, model, open_store, put
 from support.searching import search, where
 
 
@@ -143,7 +143,7 @@ def test_a_database_from_before_there_was_an_index_is_indexed_when_opened(tmp_pa
             ('{"name":"bold hare","hyperParams":[{"name":"depth","value":"3"}]}',),
         )
     engine.dispose()
-    with closing(Store.open(tmp_path / "c.db")) as store:
+    with closing(open_store(tmp_path / "c.db")) as store:
         assert search(store, "hare", where("hyperParams.depth", "3.0")) == ["m1"]
         assert dump(store) == anew(store)
         assert store.read(is_current)
@@ -152,14 +152,14 @@ def test_a_database_from_before_there_was_an_index_is_indexed_when_opened(tmp_pa
 def test_an_index_of_another_version_is_made_anew_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with closing(Store.open(tmp_path / "c.db")) as store:
+    with closing(open_store(tmp_path / "c.db")) as store:
         put(store, group("g"), mlModelGroupProperties={"name": "churn"})
         store.change(index.clear)
         sql = "UPDATE setting SET value = 'old' WHERE name = 'search_index_version'"
         store.change(lambda connection: connection.execute(text(sql)))
     with caplog.at_level("INFO"):
         for _ in range(2):
-            with closing(Store.open(tmp_path / "c.db")) as store:
+            with closing(open_store(tmp_path / "c.db")) as store:
                 assert search(store, "churn") == ["g"]
     assert [one for one in caplog.messages if "anew" in one] == [
         f"made the search index of {1 + len(known_platforms())} entities anew"

@@ -65,6 +65,7 @@ def test_a_lock_just_taken_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
         assert read_lock(tmp_path / "c.db") == Running(5)
 
 
+@pytest.mark.process
 def test_the_lock_of_a_dead_process_is_gone(tmp_path: Path) -> None:
     code = (
         "import os, sys; from mlcat_ingest.catalog.server.lock import ServerLock;"

@@ -9,7 +9,7 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.schema.values import Direction, RelatedEntity, RelatedPage, UrnPage, Write
 from mlcat_ingest.catalog.store import rows
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import counts, named
+from support.catalog_store import counts, named, open_store
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 FEATURE = "urn:li:mlFeature:(t,{})"
@@ -21,7 +21,7 @@ def model(number: int) -> str:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "c.db")) as opened:
+    with closing(open_store(tmp_path / "c.db")) as opened:
         opened.write(
             [
                 Write(

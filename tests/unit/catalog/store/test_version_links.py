@@ -10,14 +10,14 @@ import pytest
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import Version, link, next_sort_id, unlink
-from support.catalog_store import group, model, put
+from support.catalog_store import group, model, open_store, put
 
 SET = "urn:li:versionSet:(churn,mlModel)"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "catalog.db")) as opened:
+    with closing(open_store(tmp_path / "catalog.db")) as opened:
         for name in ("a", "b", "c"):
             put(opened, model(name), mlModelProperties={})
         yield opened

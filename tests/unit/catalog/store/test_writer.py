@@ -11,13 +11,14 @@ from sqlalchemy import Connection
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.errors import RecordError
+from support.catalog_store import open_store
 
 URN = "urn:li:tag:{}"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "c.db")) as opened:
+    with closing(open_store(tmp_path / "c.db")) as opened:
         yield opened
 
 

@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from mlcat_ingest.errors import RecipeError
 from support.asgi import Answer, call
-from support.catalog_store import model, put
+from support.catalog_store import model, open_store, put
 
 TOKEN, READ_TOKEN = "write-token", "read-token"
 READING_POSTS = {
@@ -42,7 +42,7 @@ READING_POSTS = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "c.db")) as opened:
+    with closing(open_store(tmp_path / "c.db")) as opened:
         yield opened
 
 

@@ -12,12 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.server.serve import _terminating_cleanly
-from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.metrics import Measure, ServiceMetrics
 from mlcat_ingest.catalog.web.middleware import Border, ErrorResponses, PageRequests
 from mlcat_ingest.catalog.web.ui.pages import Renderer
 from support.asgi import call as send
+from support.catalog_store import open_store
 
 HTTP: dict[str, Any] = {"type": "http", "method": "GET", "path": "/x", "headers": []}
 ERRORS = ErrorResponses(Renderer(), PageRequests([]))
@@ -74,7 +74,7 @@ def test_only_requests_are_counted() -> None:
 
 
 def test_requests_are_counted_by_the_paths_of_routes(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "c.db")) as store:
+    with closing(open_store(tmp_path / "c.db")) as store:
         app = create_app(store)
         for target in ("/", "/entity/urn:li:tag:x", "/gms/entitiesV2/urn:li:tag:x", "/nope/1"):
             send(app, "GET", target)
@@ -98,7 +98,7 @@ def test_requests_are_counted_by_the_paths_of_routes(tmp_path: Path) -> None:
 
 
 def test_the_service_has_tasks_of_its_own_where_it_is_given_none(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "c.db")
+    store = open_store(tmp_path / "c.db")
     app = create_app(store)
     assert app.state.tasks.node_id
     app.state.tasks.close()

@@ -105,6 +105,7 @@ assert not [one for one in events[begun:] if one[0] == "os.mkdir"]
 """
 
 
+@pytest.mark.process
 def test_reading_loads_neither_feast_nor_a_pickled_name(registry: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, str(registry)], capture_output=True, text=True, check=False

@@ -183,6 +183,7 @@ def test_without_credentials_or_region_the_option_is_named(
         list(source(**config).coming_tables())
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("no_aws")
 def test_an_endpoint_that_does_not_answer_is_named_by_its_option() -> None:
     keys = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "made-up"}

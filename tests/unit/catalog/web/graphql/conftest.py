@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.catalog.store.store import Store
+from support.catalog_store import open_store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "catalog.db")) as opened:
+    with closing(open_store(tmp_path / "catalog.db")) as opened:
         yield opened

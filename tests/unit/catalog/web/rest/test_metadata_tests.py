@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
 from mlcat_ingest.errors import DefinitionError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata_tests import evaluate as evaluation
-from support.catalog_store import group, model, put, statements
+from support.catalog_store import group, model, open_store, put, statements
 
 ACTOR = "urn:li:corpuser:ada"
 EXISTS = {"property": "mlModelProperties.description", "operator": "exists"}
@@ -25,7 +25,7 @@ EXISTS = {"property": "mlModelProperties.description", "operator": "exists"}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "catalog.db")) as opened:
+    with closing(open_store(tmp_path / "catalog.db")) as opened:
         yield opened
 
 

@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
 from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
 from mlcat_ingest.metadata.urn import build
 from support.asgi import Answer, call
-from support.catalog_store import feature, group, model, put, statements, table
+from support.catalog_store import feature, group, model, open_store, put, statements, table
 from support.names import HOSTILE
 
 ADA = "urn:li:corpuser:ada"
@@ -30,7 +30,7 @@ VOID = {"meta", "link", "input"}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "catalog.db")) as opened:
+    with closing(open_store(tmp_path / "catalog.db")) as opened:
         yield opened
 
 

@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
 from support.asgi import Answer, call
-from support.catalog_store import group, model, put
+from support.catalog_store import group, model, open_store, put
 
 JANE = "urn:li:corpuser:jane"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "c.db")) as opened:
+    with closing(open_store(tmp_path / "c.db")) as opened:
         put(opened, JANE, corpUserInfo={"active": True, "displayName": "Jane D."})
         put(opened, group("churn"), mlModelGroupProperties={"name": "Churn"})
         for at in range(60):

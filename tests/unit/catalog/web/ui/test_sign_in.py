@@ -11,12 +11,11 @@ import pytest
 from starlette.applications import Starlette
 
 from mlcat_ingest.catalog.limits import SESSION_SECONDS, SESSIONS, WRONG_TOKENS
-from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.auth import Sessions
 from mlcat_ingest.catalog.web.ui.sign_in import local_path
 from support.asgi import Answer, call
-from support.catalog_store import model, put
+from support.catalog_store import model, open_store, put
 
 TOKEN = "write-tök-en"
 READ_TOKEN = "read-token"
@@ -66,7 +65,7 @@ def form_of(page: Answer) -> dict[str, str]:
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[Starlette]:
-    with closing(Store.open(tmp_path / "c.db")) as store:
+    with closing(open_store(tmp_path / "c.db")) as store:
         put(store, model("m"), mlModelProperties={"name": "bold-hare"})
         served = create_app(store, token=TOKEN, read_token=READ_TOKEN)
         yield served
@@ -278,7 +277,7 @@ def test_the_sign_in_page_and_its_style_are_open(browser: Browser) -> None:
 
 
 def test_without_a_token_there_is_no_sign_in(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "c.db")) as store:
+    with closing(open_store(tmp_path / "c.db")) as store:
         browser = Browser(create_app(store))
         assert browser.get("/login").status == 404
         assert "Sign out" not in browser.get("/").text

@@ -24,6 +24,8 @@ from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from support.certificates import make_certificate
 from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 
+pytestmark = pytest.mark.process
+
 PROMPT = [{"key": "mlflow.prompt.is_prompt", "value": "true"}]
 NOT_FOUND = page("<title>404 Not Found</title>", 404)
 
