@@ -38,7 +38,7 @@ Examples:
 @click.option(
     "--probe",
     is_flag=True,
-    help="With --write: also try each fact about DataHub servers that runs rely on, on some 30 "
+    help="With --write: also try each fact about DataHub servers that runs rely on, on some 35 "
     "probe entities, and print which differ.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -118,8 +118,11 @@ def _row(one: "ProbeResult") -> str:
     return _one_line(_COLUMNS.format(outcome, one.fact, one.name, one.expected or "-", text))
 
 
-def _result_fields(one: "ProbeResult") -> dict[str, str]:
-    return {name: _one_line(str(value)) for name, value in asdict(one).items()}
+def _result_fields(one: "ProbeResult") -> dict[str, Any]:
+    return {
+        name: _one_line(value) if isinstance(value, str) else value
+        for name, value in asdict(one).items()
+    }
 
 
 def _one_line(text: str) -> str:

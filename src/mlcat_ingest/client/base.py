@@ -10,6 +10,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
 from mlcat_ingest.core.findings import Finding, ProbeResult
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import (
@@ -274,6 +275,20 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
     def requests_made(self) -> int:
         """How many requests were sent so far, retries included."""
         return 0
+
+    @property
+    def version(self) -> str | None:
+        """The version that the catalog names once it is open, None where it names none."""
+        return None
+
+    @property
+    def probed(self) -> ProbedBehaviour:
+        """The behaviour that a probe of this version found, as `assume` was told."""
+        return UNPROBED
+
+    def assume(self, probed: ProbedBehaviour) -> None:
+        """Let the results of a probe count, before anything is read or written."""
+        del probed
 
     def exists(self) -> bool:
         """Return whether there is a catalog before `open` makes one; nothing is contacted."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Searches, StoredAspect
+from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
 from mlcat_ingest.client.connection import Capabilities, Connection, read_capabilities
 from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import ServiceEvaluator
@@ -90,6 +91,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         )
         self._lock = threading.Lock()
         self._capabilities: Capabilities | None = None
+        self._probed = UNPROBED
         self._search = Search(self.graphql, self.incoming)
         self._evaluator = ServiceEvaluator(connection, self)
 
@@ -130,6 +132,20 @@ class CatalogClient(AspectReader, Emitter, Closing):
     def requests_made(self) -> int:
         """How many requests were sent, retries included."""
         return self._connection.requests_made
+
+    @property
+    def version(self) -> str | None:
+        """The version of DataHub once it is connected, None for a service that names none."""
+        return None if self._capabilities is None else self._capabilities.datahub_version
+
+    @property
+    def probed(self) -> ProbedBehaviour:
+        """The behaviour that a probe of this version found, as `assume` was told."""
+        return self._probed
+
+    def assume(self, probed: ProbedBehaviour) -> None:
+        """Let the results of a probe count, before anything is read or written."""
+        self._probed = probed
 
     @property
     def clock_skew_s(self) -> float | None:

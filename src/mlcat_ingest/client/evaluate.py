@@ -29,6 +29,10 @@ NO_RESULTS: Final = "the service gave no results"
 """Why nothing was evaluated where a service that permits it has nothing to say of an entity."""
 
 
+NO_TESTS: Final = "the service has no metadata tests"
+"""Why nothing is evaluated by a service that lacks the call."""
+
+
 class _StoppedError(Exception):
     """The service does not evaluate; the text says why, and whether it lacks the call."""
 
@@ -140,7 +144,7 @@ class ServiceEvaluator:
         if reply.ok:
             return _outcome(_value(reply))
         if reply.status in NO_SUCH_CALL or _unknown_action(reply):
-            reason = f"the service has no metadata tests ({self._reason(reply)})"
+            reason = f"{NO_TESTS} ({self._reason(reply)})"
             raise self._stop(reason, lacks_call=True)
         error = self._connection.refusal(reply, what="an evaluation of metadata tests", urn=urn)
         if not isinstance(error, CatalogRequestError):

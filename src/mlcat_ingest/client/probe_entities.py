@@ -64,6 +64,11 @@ def probe_properties(text: str, source: str | None = None, **fields: Any) -> dic
     }
 
 
+def group_urn() -> str:
+    """Return the URN of a group of probe entities."""
+    return f"urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{probe_name()},PROD)"
+
+
 def version_set_urn() -> str:
     """Return the URN of a version set of probe entities."""
     return f"urn:li:versionSet:({probe_name()},mlModel)"

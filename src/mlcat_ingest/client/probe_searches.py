@@ -2,16 +2,18 @@
 
 from typing import Final
 
+from mlcat_ingest.client.behaviour import ProbeAnswer
 from mlcat_ingest.client.probe_entities import (
     PROBE_ASPECT,
     ProbeEntities,
+    group_urn,
     name_of,
     probe_name,
     probe_properties,
     probe_urn,
     version_of,
 )
-from mlcat_ingest.client.probe_trials import Observation, ProbeAnswer, outcome_of_write
+from mlcat_ingest.client.probe_trials import Observation, outcome_of_write
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -95,7 +97,7 @@ def relationship_scroll(probe: ProbeEntities) -> Observation:
 
 
 def _group(probe: ProbeEntities) -> str:
-    urn = f"urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{probe_name()},PROD)"
+    urn = group_urn()
     probe.write(Proposal(urn, ML_MODEL_GROUP_PROPERTIES, probe_properties("1")))
     return urn
 

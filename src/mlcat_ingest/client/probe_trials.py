@@ -4,15 +4,18 @@ A trial raises NotAuthorizedError where the token may not do it, and `ProbeNotPo
 something that it needs is missing. The facts that they try are declared in `probes`.
 """
 
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from mlcat_ingest.client.behaviour import ProbeAnswer
 from mlcat_ingest.client.connection import ENVIRONMENTS_SINCE
 from mlcat_ingest.client.evaluate import NO_RESULTS
 from mlcat_ingest.client.probe_entities import (
     PROBE_ASPECT,
     ProbeEntities,
     ProbeNotPossibleError,
+    group_urn,
     lacking,
     probe_name,
     probe_properties,
@@ -29,43 +32,24 @@ from mlcat_ingest.metadata.aspects.common import (
     SUB_TYPES,
     VERSION_PROPERTIES,
 )
+from mlcat_ingest.metadata.aspects.ml import (
+    ML_FEATURE_TABLE_PROPERTIES,
+    ML_MODEL_GROUP_PROPERTIES,
+)
 from mlcat_ingest.metadata.aspects.untyped import DATAHUB_INGESTION_SOURCE_INFO
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
-from mlcat_ingest.metadata.urn import MAX_URN_BYTES
-
-
-class ProbeAnswer(StrEnum):
-    """The ways in which a service answers a trial."""
-
-    TAKEN = "taken"
-    REFUSED = "refused"
-    CONFLICT = "refused as a conflict"
-    DROPPED = "acknowledged, not stored"
-    STORED = "stored"
-    THERE = "there"
-    MISSING = "no such call"
-    FOUND = "found"
-    NOT_FOUND = "not found"
-    KEPT = "kept"
-    DELETED = "deleted"
-    HIDDEN = "hidden, and readable"
-    SHOWN = "shown"
-    NUMBERED = "1"
-    UNNUMBERED = "none, or another"
-    OF_ITS_RELEASE = "as its release says"
-    NOT_OF_ITS_RELEASE = "not as its release says"
-    ONE_LATEST = "one is the latest"
-    BOTH_LATEST = "each is the latest"
-    NO_LATEST = "none is the latest"
-    LATEST_UNLESS_ASKED = "the latest, all if asked"
-    ALL_VERSIONS = "all versions"
+from mlcat_ingest.metadata.urn import MAX_URN_BYTES, entity_type_of
 
 
 class Observation(NamedTuple):
-    """The answer to one trial, and its details in the service's words or ours."""
+    """The answer to one trial, its details in the service's words or ours, and what is not stored.
+
+    `lacks` is that of a `ProbeResult`.
+    """
 
     answer: ProbeAnswer
     detail: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 _MANY_VERSIONS: Final = 22
@@ -124,22 +108,68 @@ def aspects_of_models(probe: ProbeEntities) -> Observation:
     stamp = {"time": 1}
     job = f"urn:li:dataProcessInstance:{probe_name()}"
     properties = probe_properties("1", created=stamp, lastModified=stamp, trainingJobs=[job])
-    proposals = (
-        Proposal(urn, PROBE_ASPECT, properties),
-        Proposal(urn, SUB_TYPES, {"typeNames": ["Probe"]}),
-        Proposal(urn, CONTAINER, {"container": f"urn:li:container:{probe_name()}"}),
-        version_of(urn, version_set, "1"),
+    return _stored_part(
+        probe,
+        {
+            urn: (
+                Proposal(urn, PROBE_ASPECT, properties),
+                Proposal(urn, SUB_TYPES, {"typeNames": ["Probe"]}),
+                Proposal(urn, CONTAINER, {"container": f"urn:li:container:{probe_name()}"}),
+                version_of(urn, version_set, "1"),
+            )
+        },
     )
-    reply = probe.send(*proposals)
+
+
+def aspects_of_groups_and_tables(probe: ProbeEntities) -> Observation:
+    """Write the aspects and fields of groups and feature tables that older releases lack."""
+    group = group_urn()
+    table = f"urn:li:mlFeatureTable:(urn:li:dataPlatform:mlflow,{probe_name()})"
+    stamp = {"time": 1}
+    page: dict[str, Any] = {
+        "externalUrl": "https://example.com",
+        "created": stamp,
+        "lastModified": stamp,
+    }
+    described = probe_properties("1")
+    del described["name"]  # no feature table has one
+    sub_types = {"typeNames": ["Probe"]}
+    return _stored_part(
+        probe,
+        {
+            group: (
+                Proposal(group, ML_MODEL_GROUP_PROPERTIES, probe_properties("1", **page)),
+                Proposal(group, SUB_TYPES, sub_types),
+            ),
+            table: (
+                Proposal(table, ML_FEATURE_TABLE_PROPERTIES, described),
+                Proposal(table, SUB_TYPES, sub_types),
+            ),
+        },
+    )
+
+
+def _stored_part(probe: ProbeEntities, entities: Mapping[str, Sequence[Proposal]]) -> Observation:
+    """Write entities by URN, each with its properties first; name what is not read back."""
+    reply = probe.send(*chain.from_iterable(entities.values()))
     if not reply.ok:
         return Observation(ProbeAnswer.REFUSED, probe.words(reply))
-    names = [one.aspect_name for one in proposals]
-    held = probe.client.read_many([urn], names).get(urn, {})
-    dropped = [name for name in names if name not in held]
-    if PROBE_ASPECT in held:
-        lost = lacking(properties, held[PROBE_ASPECT].value)
-        dropped += [f"{PROBE_ASPECT}.{field}" for field in lost]
-    return Observation(ProbeAnswer.DROPPED if dropped else ProbeAnswer.STORED, ", ".join(dropped))
+    lacks: list[str] = []
+    for urn, proposals in entities.items():
+        names = [one.aspect_name for one in proposals]
+        held = probe.client.read_many([urn], names).get(urn, {})
+        if names[0] not in held:
+            # The write itself is not to be seen, so nothing is known of its parts.
+            return Observation(ProbeAnswer.DROPPED, f"all of {urn}")
+        for one in proposals:
+            place = f"{entity_type_of(urn)}.{one.aspect_name}"
+            if one.aspect_name in held:
+                lost = lacking(one.aspect, held[one.aspect_name].value)
+                lacks += [f"{place}.{field}" for field in lost]
+            else:
+                lacks.append(place)
+    answer = ProbeAnswer.DROPPED if lacks else ProbeAnswer.STORED
+    return Observation(answer, ", ".join(lacks), tuple(lacks))
 
 
 def evaluation(probe: ProbeEntities) -> Observation:
@@ -150,7 +180,7 @@ def evaluation(probe: ProbeEntities) -> Observation:
         return Observation(ProbeAnswer.THERE)
     if "may not evaluate" in reason:
         raise NotAuthorizedError(reason)
-    return Observation(ProbeAnswer.MISSING, reason)
+    return Observation(ProbeAnswer.MISSING if result.lacks_call else ProbeAnswer.REFUSED, reason)
 
 
 def first_version(probe: ProbeEntities) -> Observation:

@@ -8,18 +8,25 @@ Source: the sources of the DataHub server, v0.13 to v1.7.
 
 import logging
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mlcat_ingest.client import probe_searches as searches
 from mlcat_ingest.client import probe_trials as trials
+from mlcat_ingest.client.behaviour import (
+    CONDITIONS,
+    EVALUATION,
+    MODEL_ASPECTS,
+    OTHER_ASPECTS,
+    ProbeAnswer,
+)
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.probe_entities import (
     INDEX_PATIENCE_S,
     ProbeEntities,
     ProbeNotPossibleError,
 )
-from mlcat_ingest.client.probe_trials import Observation, ProbeAnswer
+from mlcat_ingest.client.probe_trials import Observation
 from mlcat_ingest.core.findings import Finding, ProbeOutcome, ProbeResult
 from mlcat_ingest.errors import MlcatError, NotAuthorizedError, RetryableError
 
@@ -52,10 +59,11 @@ class Probe:
 _REPAIRS: Final = "a run finds lost updates in the version history and restores them"
 _WAITS: Final = "a run waits longer before it merges a conflict again"
 _READS_BACK: Final = "a run reads samples back, and reports what was dropped"
+_LEFT_OUT: Final = "a run that knows of it leaves them out, and reports them as dropped"
 _BY_STATE: Final = "a run takes the entities of the recipe from its state"
 
 PROBES: Final = (
-    Probe("G1", "failed If-Version-Match", trials.conflict, ProbeAnswer.CONFLICT, _REPAIRS),
+    Probe(*CONDITIONS, trials.conflict, ProbeAnswer.CONFLICT, _REPAIRS),
     Probe(
         "G2",
         "isLatest in a proposal",
@@ -93,10 +101,15 @@ PROBES: Final = (
         "a run counts what is refused as rejected",
         embedded=ProbeAnswer.STORED,
     ),
-    Probe("G5", "aspects of models", trials.aspects_of_models, ProbeAnswer.STORED, _READS_BACK),
+    Probe(*MODEL_ASPECTS, trials.aspects_of_models, ProbeAnswer.STORED, _LEFT_OUT),
     Probe(
-        "G6",
-        "evaluation of metadata tests",
+        *OTHER_ASPECTS,
+        trials.aspects_of_groups_and_tables,
+        ProbeAnswer.STORED,
+        _LEFT_OUT,
+    ),
+    Probe(
+        *EVALUATION,
         trials.evaluation,
         ProbeAnswer.MISSING,
         "where the call is there, a run has the service evaluate its tests",
@@ -294,7 +307,7 @@ def _result(
     if reason:
         return result("not tried", detail=reason)
     try:
-        observed, detail = probe.trial(entities)
+        observed, detail, lacks = probe.trial(entities)
     except ProbeNotPossibleError as error:
         return result("not tried", detail=str(error))
     except NotAuthorizedError as error:
@@ -304,4 +317,5 @@ def _result(
         return result("failed", _NO_ANSWER if silent else "an error", error.message)
     if observed == expected:
         return result("as expected", observed, detail)
-    return result("differs", observed, detail, probe.consequence)
+    differs = result("differs", observed, detail, probe.consequence)
+    return replace(differs, lacks=lacks)

@@ -22,7 +22,8 @@ class ProbeResult:
     """One row of `mlcat-ingest check --probe`: a fact about a catalog service, and if it holds.
 
     `fact` is a number and `name` a noun phrase; `expected` and `observed` are answers in a few
-    words, `detail` says more; `consequence` is set where they differ.
+    words, `detail` says more; `consequence` is set where they differ. `lacks` names aspects and
+    fields that were acknowledged and not stored, each with its entity type: `mlModel.container`.
     """
 
     fact: str
@@ -32,3 +33,4 @@ class ProbeResult:
     observed: str = ""
     detail: str = ""
     consequence: str = ""
+    lacks: tuple[str, ...] = ()

@@ -54,6 +54,7 @@ class Ending:
                 error=error,
                 finished=finished,
                 gate=self.verdict,
+                probe=self.sink.probed if self.sink.probed.decisions else None,
             )
         )
 

@@ -45,6 +45,7 @@ from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.pipeline.write.delivery import Delivery, DeliveryTarget
 from mlcat_ingest.pipeline.write.merger import Merger, NewEntityLimit
+from mlcat_ingest.pipeline.write.read_back import leave_out
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.rules import by_aspect
@@ -241,6 +242,7 @@ class PipelineRun:
 
     def _connect(self) -> None:
         self._ending.catalog = self._sink.open()
+        self._sink.assume(self._state.probed_behaviour(self._sink.version))
         self._evaluator.open()
 
     def _contact(self) -> None:
@@ -307,7 +309,9 @@ class PipelineRun:
             if isinstance(page, Finished):
                 self._finish(page)
                 continue
-            entities = self._mapper.entities(source, page)
+            entities = leave_out(
+                self._mapper.entities(source, page), self._sink.probed.lacks, self._tally
+            )
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
         self._drain()
         try:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import Catalog, Searches, StoredAspect, StoredEntity
+from mlcat_ingest.client.behaviour import ProbedBehaviour
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.resources import Closing
@@ -315,6 +316,20 @@ class PlannedCatalog(Catalog):
     def requests_made(self) -> int:
         """How many requests were sent so far, retries included."""
         return self._catalog.requests_made
+
+    @property
+    def version(self) -> str | None:
+        """The version that the catalog names."""
+        return self._catalog.version
+
+    @property
+    def probed(self) -> ProbedBehaviour:
+        """The behaviour that a probe of this version found."""
+        return self._catalog.probed
+
+    def assume(self, probed: ProbedBehaviour) -> None:
+        """Let the results of a probe count."""
+        self._catalog.assume(probed)
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""

@@ -41,6 +41,14 @@ SWITCHES: dict[str, list[tuple[dict[str, Any], str, str]]] = {
             "acknowledged, not stored",
         ),
     ],
+    "aspects of groups and feature tables": [
+        ({"lacks": V1_0.lacks}, "differs", "acknowledged, not stored"),
+        (
+            {"lacks": frozenset({"mlModelGroup.mlModelGroupProperties.externalUrl"})},
+            "differs",
+            "acknowledged, not stored",
+        ),
+    ],
     "evaluation of metadata tests": [({"evaluates": True}, "differs", "there")],
     "version of a new aspect": [({"numbers_first_versions": False}, "differs", "none, or another")],
     "custom property of 5,000 characters": [({"searched_characters": 9_000}, "differs", "found")],
@@ -108,7 +116,10 @@ def rows(url: str, *names: str, patience_s: float = 0.3) -> dict[str, ProbeResul
 
 def left(store: Store) -> list[str]:
     """Return the probe entities that are in a store."""
-    types = ("mlModel", "mlModelGroup", "versionSet", "dataHubIngestionSource")
+    types = (
+        *("mlModel", "mlModelGroup", "mlFeatureTable", "versionSet"),
+        "dataHubIngestionSource",
+    )
     urns = [urn for one in types for urn in store.list_urns(one).urns]
     return [urn for urn in urns if "mlcat-ingest-check" in urn]
 
@@ -120,7 +131,9 @@ def test_every_fact_is_switched_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "differing"), [(V1_0, {"aspects of models"}), (V1_7, set())], ids=["v1.0", "v1.7"]
+    ("profile", "differing"),
+    [(V1_0, {"aspects of models", "aspects of groups and feature tables"}), (V1_7, set())],
+    ids=["v1.0", "v1.7"],
 )
 def test_a_server_that_behaves_as_datahub_does(
     start: Start, profile: GmsProfile, differing: set[str]

@@ -6,6 +6,7 @@ from typing import Final
 
 from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
 from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
+from mlcat_ingest.client.evaluate import NO_TESTS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
@@ -61,6 +62,8 @@ class Evaluator:
 
         Cost: without files none, else one read and one write for a batch of tests.
         """
+        if self._sink.probed.evaluates is False:
+            self._fallback.use_client(f"{NO_TESTS} (by the probe of {self._sink.probed.at})")
         if self._over or not self._spec.test_files:
             return
         tests = read_test_files(self._spec.test_files)

@@ -33,6 +33,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
         [
             _headline(report, cause=cause),
             *(f"  source       {one.source}: {one.why}" for one in report.passes),
+            *_probe(report),
             *_entities(report),
             *_counters(report),
             *_lineage(report),
@@ -64,6 +65,7 @@ def retraction_text(report: Report) -> str:
     return "\n".join(
         [
             head,
+            *_probe(report),
             *(
                 f"  {kind:<{width}} {counts.updated:,} updated, {counts.removed:,} removed, "
                 f"{counts.unchanged:,} unchanged, {counts.rejected:,} refused"
@@ -118,6 +120,13 @@ def _headline(report: Report, *, cause: bool) -> str:
     if report.gate is not None and not report.gate.passed:
         return f"{report.name}: everything arrived {took}, but metadata tests did not pass"
     return f"{report.name}: everything arrived {took}"
+
+
+def _probe(report: Report) -> Iterator[str]:
+    if report.probe is not None:
+        found = report.probe
+        decisions = "; ".join(found.decisions)
+        yield f"  probe        of {found.at}, DataHub {found.version}: {decisions}"
 
 
 def _requests(report: Report) -> str:

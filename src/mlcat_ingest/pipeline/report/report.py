@@ -8,7 +8,7 @@ from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
 
 if TYPE_CHECKING:
-    from mlcat_ingest.client.base import EvaluatedBy
+    from mlcat_ingest.client import base, behaviour
 
 _Numbers = TypeVar("_Numbers")
 
@@ -134,7 +134,7 @@ class EvaluationSummary:
     failing_tests: Mapping[str, int] = field(default_factory=dict)
     not_evaluated: str | None = None
     unevaluated_tests: Mapping[str, str] = field(default_factory=dict)
-    where: "EvaluatedBy | None" = None
+    where: "base.EvaluatedBy | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +269,8 @@ class Report:
     finished_at_ms: int
     catalog: str = ""
     passes: tuple[PassSummary, ...] = ()
+    probe: "behaviour.ProbedBehaviour | None" = None
+    """The results of a probe that decided, where any did."""
     records: int = counter(int, help_text="Records read from the sources.", airflow=True)
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
     changed_groups: int = 0
@@ -321,9 +323,7 @@ class Report:
     features: FeatureSummary = FeatureSummary()
     evaluation: EvaluationSummary = EvaluationSummary()
     gate: Verdict | None = None
-    """The verdict of the quality gate, where there is one."""
     hooks: HooksSummary | None = None
-    """The drain of run hooks, where the run drained any."""
     failure: Failure | None = None
     interrupted: bool = False
     error: BaseException | None = field(default=None, repr=False, compare=False)

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import EvaluatedBy, Evaluation
+from mlcat_ingest.client.behaviour import ProbedBehaviour
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
@@ -60,6 +61,7 @@ class RunStatus:
     error: BaseException | None
     finished: bool = True
     gate: Verdict | None = None
+    probe: ProbedBehaviour | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,7 @@ class Tally:
                 finished_at_ms=_now_ms(),
                 catalog=self._clean(status.catalog),
                 passes=tuple(status.passes),
+                probe=status.probe,
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),

@@ -106,9 +106,7 @@ def reset(url: str, recipe: str) -> bool:
     if is_missing(url):
         return False
     with held_state(url, recipe) as engine, translate_errors(url):
-        found = bool(partitions.partitions_of(engine, recipe))
-        partitions.delete_recipe(engine, recipe)
-    return found
+        return partitions.delete_recipe(engine, recipe)
 
 
 _STATE: Final = "state database"

@@ -33,7 +33,7 @@ from mlcat_ingest.pipeline.state.database import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
-from mlcat_ingest.pipeline.state.tables import absent, identity, part, record, tested
+from mlcat_ingest.pipeline.state.tables import absent, identity, part, probe, record, tested
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.engine import write_transaction
 
@@ -194,8 +194,11 @@ def invalidate(engine: Engine, recipe: str, sink: str) -> None:
         connection.execute(update(record).where(record.c.part_id.in_(ids)).values(**EQUALS_NOTHING))
 
 
-def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> None:
-    """Delete everything that is kept for a recipe, or only that for one catalog."""
+def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
+    """Delete everything that is kept for a recipe, or only that for one catalog.
+
+    Returns whether there was anything.
+    """
 
     def of_recipe(columns: Any) -> ColumnElement[bool]:
         same: ColumnElement[bool] = columns.recipe == recipe
@@ -205,8 +208,11 @@ def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> None:
         ids = select(part.c.id).where(of_recipe(part.c))
         for table in (record, absent):
             connection.execute(delete(table).where(table.c.part_id.in_(ids)))
-        for table in (part, identity, tested):
-            connection.execute(delete(table).where(of_recipe(table.c)))
+        deleted = [
+            connection.execute(delete(table).where(of_recipe(table.c))).rowcount
+            for table in (part, identity, tested, probe)
+        ]
+    return any(deleted)
 
 
 def copy_recipe(url: str, recipe: str, target: Engine) -> None:
@@ -230,7 +236,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             return
         ids = select(part.c.id).where(part.c.recipe == recipe)
         with write_transaction(target) as connection:
-            for table in (part, identity, record, absent):
+            for table in (part, identity, record, absent, probe):
                 condition = (
                     table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
                 )

@@ -95,6 +95,17 @@ tested = Table(
     Column("run_ms", BigInteger, nullable=False),
 )
 
+# What `check --probe` found of a catalog at a version: `answers` is a JSON list of `ProbeRow`.
+probe = Table(
+    "state_probe",
+    _METADATA,
+    Column("recipe", Text, primary_key=True),
+    Column("sink", Text, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("probed_at_ms", BigInteger, nullable=False),
+    Column("answers", Text, nullable=False),
+)
+
 # Who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock behind it.
 holder = Table(
     "state_holder",
@@ -204,5 +215,18 @@ MIGRATIONS: Final = (
     Migration(
         "which metadata tests the client evaluated",
         statements("ALTER TABLE state_part ADD COLUMN tests TEXT NOT NULL DEFAULT ''"),
+    ),
+    Migration(
+        "what a probe found of a catalog",
+        statements(
+            """CREATE TABLE state_probe (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                version TEXT NOT NULL,
+                probed_at_ms BIGINT NOT NULL,
+                answers TEXT NOT NULL,
+                PRIMARY KEY (recipe, sink)
+            )""",
+        ),
     ),
 )

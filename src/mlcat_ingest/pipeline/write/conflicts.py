@@ -65,7 +65,8 @@ _Enforcement = Literal["checked", "ignored", "none"]
 class ConflictGuard:
     """Guards writes against conflicts: optimistic locking, or a look at the versions afterwards.
 
-    The first real write of a run shows if the catalog checks conditions. Safe for several threads.
+    A probe has shown if the catalog checks conditions, else the first real write of a run does.
+    Safe for several threads.
     """
 
     def __init__(self, sink: Catalog, merge: Merge, tally: Tally) -> None:
@@ -82,11 +83,12 @@ class ConflictGuard:
         Refused: they are, and it is sent again rightly with all the others. Accepted: it is
         written, and they are not.
 
-        Cost: one request in a run, and a read where it is accepted; the other workers wait.
+        Cost: none where a probe has shown it; else one request in a run, and a read where it is
+        accepted; the other workers wait.
         """
         with self._lock:
-            if self._enforcement is None and not self._sink.keeps:
-                self._enforcement = "none"
+            if self._enforcement is None:
+                self._enforcement = self._known_enforcement()
             probe = _probe(batch) if self._enforcement is None else None
             if probe is None:
                 return
@@ -97,6 +99,12 @@ class ConflictGuard:
                 self._enforcement = "checked"
             # Refused for what it says, or dropped by a server that does not know it: the next
             # batch tells.
+
+    def _known_enforcement(self) -> _Enforcement | None:
+        if not self._sink.keeps:
+            return "none"
+        checks = self._sink.probed.checks_conditions
+        return None if checks is None else "checked" if checks else "ignored"
 
     def _stores(self, probe: Proposal) -> bool:
         urn, name = probe.entity_urn, probe.aspect_name

@@ -1,0 +1,134 @@
+"""The behaviour of a catalog service as a probe found it: the facts by which a client decides.
+
+Facts that no probe tried, or that it could not tell, are None here: they are found out by trying.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, NamedTuple, Self
+
+from mlcat_ingest.core.findings import ProbeResult
+
+
+class ProbeAnswer(StrEnum):
+    """The ways in which a service answers a trial."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"
+    CONFLICT = "refused as a conflict"
+    DROPPED = "acknowledged, not stored"
+    STORED = "stored"
+    THERE = "there"
+    MISSING = "no such call"
+    FOUND = "found"
+    NOT_FOUND = "not found"
+    KEPT = "kept"
+    DELETED = "deleted"
+    HIDDEN = "hidden, and readable"
+    SHOWN = "shown"
+    NUMBERED = "1"
+    UNNUMBERED = "none, or another"
+    OF_ITS_RELEASE = "as its release says"
+    NOT_OF_ITS_RELEASE = "not as its release says"
+    ONE_LATEST = "one is the latest"
+    BOTH_LATEST = "each is the latest"
+    NO_LATEST = "none is the latest"
+    LATEST_UNLESS_ASKED = "the latest, all if asked"
+    ALL_VERSIONS = "all versions"
+
+
+class ProbedFact(NamedTuple):
+    """The number and the name of a fact."""
+
+    number: str
+    name: str
+
+
+CONDITIONS: Final = ProbedFact("G1", "failed If-Version-Match")
+MODEL_ASPECTS: Final = ProbedFact("G5", "aspects of models")
+OTHER_ASPECTS: Final = ProbedFact("G5", "aspects of groups and feature tables")
+EVALUATION: Final = ProbedFact("G6", "evaluation of metadata tests")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """The answer of a service to one trial, as it is kept between runs.
+
+    `lacks` names aspects and fields that were acknowledged and not stored, each with its entity
+    type: `mlModel.container`, `mlModelGroup.mlModelGroupProperties.externalUrl`.
+    """
+
+    fact: str
+    name: str
+    outcome: str
+    observed: str
+    lacks: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, result: ProbeResult) -> Self:
+        """Return the row of a result."""
+        return cls(result.fact, result.name, result.outcome, result.observed, result.lacks)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedBehaviour:
+    """The answers of one version of a service, at `probed_at_ms` in epoch milliseconds.
+
+    Attributes:
+        checks_conditions: whether it compares the version that a write names; None if not known.
+        evaluates: whether it has the call that evaluates metadata tests; None if not known.
+        lacks: the aspects and fields that it acknowledges and does not store.
+    """
+
+    version: str
+    probed_at_ms: int
+    checks_conditions: bool | None = None
+    evaluates: bool | None = None
+    lacks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, version: str, probed_at_ms: int, rows: Iterable[ProbeRow]) -> Self:
+        """Return the behaviour that `rows` show."""
+        by_fact = {ProbedFact(row.fact, row.name): row for row in rows}
+        conditions: dict[str, bool] = {ProbeAnswer.CONFLICT: True, ProbeAnswer.TAKEN: False}
+        evaluation: dict[str, bool] = {ProbeAnswer.THERE: True, ProbeAnswer.MISSING: False}
+        aspects = (by_fact.get(MODEL_ASPECTS), by_fact.get(OTHER_ASPECTS))
+        return cls(
+            version,
+            probed_at_ms,
+            _answer(by_fact, CONDITIONS, conditions),
+            _answer(by_fact, EVALUATION, evaluation),
+            tuple(one for row in aspects if row is not None for one in row.lacks),
+        )
+
+    @property
+    def at(self) -> str:
+        """The time of the probe, as words for the user."""
+        return f"{datetime.fromtimestamp(self.probed_at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The decisions that rest on the probe, as words for the user."""
+        return tuple(
+            text
+            for holds, text in (
+                (self.checks_conditions is True, "conditional writes are relied on"),
+                (self.checks_conditions is False, "each write is verified in the version history"),
+                (self.evaluates is False, "`evaluate.where: auto` evaluates in the client"),
+                (bool(self.lacks), f"not sent: {', '.join(self.lacks)}"),
+            )
+            if holds
+        )
+
+
+def _answer(
+    rows: Mapping[ProbedFact, ProbeRow], fact: ProbedFact, meanings: Mapping[str, bool]
+) -> bool | None:
+    row = rows.get(fact)
+    return None if row is None else meanings.get(row.observed)
+
+
+UNPROBED: Final = ProbedBehaviour("", 0)
+"""The behaviour of a catalog that nobody probed."""
