@@ -109,9 +109,9 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     pytest.importorskip("mlflow")
     pytest.importorskip("datahub")
+    from mlcat_ingest.testing.mlflow_store import mlflow_client
     from support.catalog_server import running_catalog
     from support.datahub_cli import DataHubCli
-    from support.mlflow_store import mlflow_client
 
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     with warnings.catch_warnings(), mlflow_client(uri) as client:

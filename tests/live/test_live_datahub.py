@@ -19,7 +19,7 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
-from support.mlflow_store import START_MS, mlflow_client
+from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
 
 GMS = os.environ.get("MLCAT_LIVE_GMS", "")
 TOKEN = os.environ.get("MLCAT_LIVE_TOKEN", "")

@@ -12,12 +12,13 @@ from typing import Any
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.testing.mlflow_store import SeededStore, mlflow_client, new_seeded_database
+from mlcat_ingest.testing.service import failing_service
+from support.bulk_runs import insert_runs
 from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group, put
 from support.faults import Faults
-from support.flaky_server import flaky
-from support.mlflow_store import Seeded, insert_runs, mlflow_client, new_seeded_database
 
 BULK = 160
 REFUSED = "the run that nobody likes"
@@ -41,7 +42,7 @@ class Origin:
 
     first: Path
     changed: Path
-    made: Seeded
+    made: SeededStore
     bulk: list[str]
 
     @classmethod
@@ -58,7 +59,7 @@ class Origin:
         return cls(first, changed, made, bulk)
 
 
-def _change(database: Path, made: Seeded) -> None:
+def _change(database: Path, made: SeededStore) -> None:
     """Delete, restore, rename, move and edit."""
     with mlflow_client(f"sqlite:///{database}") as client:
         client.delete_run(made.runs["child-2"])
@@ -109,7 +110,7 @@ sink:
         if faults is None:
             return self.run(self.recipe(self.catalog.url), *options)
         faults.upstream = self.catalog.url
-        with flaky(faults) as proxy:
+        with failing_service(faults) as proxy:
             return self.run(self.recipe(proxy.url), *options)
 
     def run(self, recipe: Path, *options: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A proxy in front of a real server that answers a third of all requests wrongly, or not at all.
 
-It is a script for `flaky_server.flaky`. Which requests, and how, follows from a seed: of every
-three requests one meets a fault, and every kind of fault comes up before any comes again.
+It is a script for `failing_service`. Which requests, and how, follows from a seed: of every three
+requests one meets a fault, and every kind of fault comes up before any comes again.
 """
 
 import http.client
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from support.flaky_server import Answer, Request
+from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest
 
 BEFORE = ("429", "503", "reset", "hang up")
 """Faults in place of the server: the request never reaches it."""
@@ -29,7 +29,7 @@ _NOT_PASSED_ON = frozenset({"host", "connection", "content-length", "accept-enco
 _KEPT = frozenset({"content-type", "retry-after"})
 
 
-def forward(upstream: str, request: Request) -> Answer:
+def forward(upstream: str, request: ServiceRequest) -> ServiceAnswer:
     """Return the upstream server's own answer; one that does not answer hangs up."""
     address = urlsplit(upstream)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
@@ -39,11 +39,11 @@ def forward(upstream: str, request: Request) -> Answer:
         reply = connection.getresponse()
         body = reply.read()
     except (OSError, http.client.HTTPException):
-        return Answer(hang_up=True)
+        return ServiceAnswer(hang_up=True)
     finally:
         connection.close()
     kept = {k: v for k, v in reply.getheaders() if k.lower() in _KEPT}
-    return Answer(reply.status, body, kept)
+    return ServiceAnswer(reply.status, body, kept)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Faults:
                 deck = list(kinds)
                 chosen.shuffle(deck)
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: ServiceRequest) -> ServiceAnswer:
         with self._lock:
             self.seen += 1
             number = self.seen
@@ -93,7 +93,7 @@ class Faults:
             if kind is not None:
                 self.met[kind] += 1
         if not self.before(number):
-            return Answer(hang_up=True)
+            return ServiceAnswer(hang_up=True)
         if kind in BEFORE or kind == "silent":
             return _instead(kind)
         with self._passing():
@@ -117,35 +117,35 @@ class Faults:
         with self._idle:
             assert self._idle.wait_for(lambda: not self._under_way, WAIT_S), "it never answers"
 
-    def _answered(self, request: Request) -> Answer:
+    def _answered(self, request: ServiceRequest) -> ServiceAnswer:
         is_write = request.method == "POST" and "action=ingestProposal" in request.path
         if self.refused is not None and is_write and self.refused in request.body:
             words = {"message": "the service does not like this", "status": self.refused_with}
-            return Answer(self.refused_with, json.dumps(words).encode())
+            return ServiceAnswer(self.refused_with, json.dumps(words).encode())
         return forward(self.upstream, request)
 
 
-def _instead(kind: str | None) -> Answer:
+def _instead(kind: str | None) -> ServiceAnswer:
     match kind:
         case "429":
-            return Answer(429, b'{"message": "slow down"}', {"Retry-After": "0"})
+            return ServiceAnswer(429, b'{"message": "slow down"}', {"Retry-After": "0"})
         case "503":
-            return Answer(503, b"", {"Content-Type": "text/plain"})
+            return ServiceAnswer(503, b"", {"Content-Type": "text/plain"})
         case "reset":
-            return Answer(reset=True)
+            return ServiceAnswer(reset=True)
         case "hang up":
-            return Answer(hang_up=True)
+            return ServiceAnswer(hang_up=True)
         case _:
-            return Answer(silent=True)
+            return ServiceAnswer(silent=True)
 
 
-def _spoiled(kind: str, answer: Answer) -> Answer:
+def _spoiled(kind: str, answer: ServiceAnswer) -> ServiceAnswer:
     match kind:
         case "lost":
-            return Answer(reset=True)
+            return ServiceAnswer(reset=True)
         case "503 late":
-            return Answer(503, b'{"message": "the gateway gave up"}')
+            return ServiceAnswer(503, b'{"message": "the gateway gave up"}')
         case _:
             half = len(answer.body) // 2
             stall = kind == "stalled body"
-            return Answer(answer.status, answer.body, answer.headers, cut=half, stall=stall)
+            return ServiceAnswer(answer.status, answer.body, answer.headers, cut=half, stall=stall)

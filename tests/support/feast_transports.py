@@ -16,8 +16,8 @@ from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES
 from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport
 from mlcat_ingest.sources.feast.source import transport_for
+from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest
 from support.feast import REGISTRY
-from support.flaky_server import Answer, Request
 
 Answering = Callable[[str, Mapping[str, str], Any], bytes | None]
 """Answers a method from its name, the request's metadata and gRPC's context; None: not known."""
@@ -106,23 +106,23 @@ def database_of(objects: Iterable[RawObject], path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def rest_answer(request: Request) -> Answer:
+def rest_answer(request: ServiceRequest) -> ServiceAnswer:
     """Answer as the REST interface does: `limit` counts only together with `page`."""
     parts = urlsplit(request.path)
     name = parts.path.removeprefix("/api/v1/")
     if name not in REST_LISTINGS:
-        return Answer(404)
+        return ServiceAnswer(404)
     key, kinds = REST_LISTINGS[name]
     return paged(key, [_as_json(raw) for raw in _stored() if raw.kind in kinds], parts.query)
 
 
-def paged(key: str, items: list[dict[str, Any]], query: str) -> Answer:
+def paged(key: str, items: list[dict[str, Any]], query: str) -> ServiceAnswer:
     """Return the page of `items` that a query asks for."""
     asked = {key: values[0] for key, values in parse_qs(query).items()}
     number, limit = int(asked.get("page", 0)), int(asked.get("limit", 0))
     shown = items[(number - 1) * limit : number * limit] if number and limit else items
     pagination = {"page": number, "totalCount": len(items)}
-    return Answer(body=json.dumps({key: shown, "pagination": pagination}).encode())
+    return ServiceAnswer(body=json.dumps({key: shown, "pagination": pagination}).encode())
 
 
 def _as_json(raw: RawObject) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.testing.gms import GmsProfile, RunningGms, running_gms
+from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
-from support.mlflow_store import START_MS, mlflow_client
 
 Time = Literal["first", "champion is 2", "champion is 3", "less"]
 

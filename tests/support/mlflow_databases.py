@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import NamedTuple
 
-from support import mlflow_store
+from mlcat_ingest.testing import mlflow_store
+from mlcat_ingest.testing.mlflow_store import SeededStore
 from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import Seeded
 from support.services import mariadb_database, postgres_database
 from support.venvs import OURS, venv_for
 
@@ -26,7 +26,7 @@ class Store(NamedTuple):
 
 
 @contextmanager
-def seeded_server(version: str, folder: Path) -> Iterator[tuple[MlflowServer, Seeded]]:
+def seeded_server(version: str, folder: Path) -> Iterator[tuple[MlflowServer, SeededStore]]:
     """Give a server on a store with all that `mlflow_store.seed` makes.
 
     `version` is `ours`, the MLflow of this environment, or names an environment of MLflow 2.

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.hooks import Bench
-from support.mlflow_store import mlflow_client
 
 _TRAINS: Final = """
 import json, os, sys

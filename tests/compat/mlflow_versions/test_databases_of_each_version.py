@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import mlcat_ingest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
@@ -20,12 +21,12 @@ from support.venvs import Venv, venv_for
 
 pytestmark = pytest.mark.compat
 
-TESTS = Path(__file__).resolve().parents[2]
+SRC = Path(mlcat_ingest.__file__).parents[1]
 
 _SEED = """
 import dataclasses, json, sys
 sys.path.insert(0, sys.argv[1])
-from support import mlflow_store
+from mlcat_ingest.testing import mlflow_store
 made = mlflow_store.seed(sys.argv[2], logged_models=sys.argv[3] == "True")
 print(json.dumps(dataclasses.asdict(made)))
 """
@@ -64,7 +65,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(release.name)
     original = folder / f"{release.revision}.db"
     logged_models = MlflowFeature.LOGGED_MODELS.is_in(REVISIONS[release.revision])
-    arguments = (str(TESTS), f"sqlite:///{original}", str(logged_models))
+    arguments = (str(SRC), f"sqlite:///{original}", str(logged_models))
     reported = output([release.venv.python, "-c", _SEED, *arguments], folder)
     seeded = json.loads(reported.splitlines()[-1])
     known = list(REVISIONS)

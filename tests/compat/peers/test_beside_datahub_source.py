@@ -16,9 +16,9 @@ from datahub.emitter.rest_emitter import DatahubRestEmitter
 from datahub.metadata import schema_classes as models
 
 from mlcat_ingest import Pipeline, Recipe, Report
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
 from support.datahub_cli import DataHubCli
-from support.mlflow_store import mlflow_client
 
 pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore")]
 

@@ -15,7 +15,7 @@ from datahub.configuration.common import PipelineExecutionError
 from datahub.ingestion.run.pipeline import Pipeline as PeerPipeline
 
 from mlcat_ingest import Pipeline, Recipe
-from support.mlflow_store import mlflow_client
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 
 pytestmark = [
     pytest.mark.compat,

@@ -17,12 +17,12 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.testing.mlflow_store import SeededStore, mlflow_client, new_seeded_database
 from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group
 from support.fault_world import assert_sums
 from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import Seeded, mlflow_client, new_seeded_database
 from support.venvs import OURS
 
 pytestmark = pytest.mark.e2e
@@ -38,7 +38,7 @@ class World:
     folder: Path
     mlflow: MlflowServer
     catalog: RunningCatalog
-    made: Seeded
+    made: SeededStore
 
     def ingest(
         self, *options: str, name: str = "trust", catalog: RunningCatalog | None = None
@@ -61,7 +61,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seeded]:
+def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SeededStore]:
     """Give a store with what real ones hold, which worlds copy, and what is in it."""
     database = tmp_path_factory.mktemp("origin") / "mlflow.db"
     made = new_seeded_database(database)
@@ -76,7 +76,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seeded]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, origin: tuple[Path, Seeded]) -> Iterator[World]:
+def world(tmp_path: Path, origin: tuple[Path, SeededStore]) -> Iterator[World]:
     database, made = origin
     (tmp_path / "store").mkdir()
     shutil.copy(database, tmp_path / "store" / "mlflow.db")

@@ -12,9 +12,9 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.metadata.codec import dumps
 from support.airflow_home import Airflow, Outcome, Step, make_airflow
+from support.bulk_runs import insert_runs
 from support.catalog_server import RunningCatalog, running_catalog
 from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import insert_runs
 from support.venvs import OURS, REPOSITORY
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]

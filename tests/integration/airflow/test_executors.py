@@ -19,10 +19,10 @@ from mlcat_ingest.cli.main import call
 from support.airflow_celery import celery
 from support.airflow_home import DAGS
 from support.airflow_service import AirflowService, airflow_service
+from support.bulk_runs import insert_runs
 from support.catalog_server import RunningCatalog, running_catalog
 from support.held_writes import HeldWrites
 from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import insert_runs
 from support.venvs import OURS, REPOSITORY, make_venv
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]

@@ -12,12 +12,12 @@ import pytest
 
 from mlcat_ingest import Pipeline, Recipe
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.testing.mlflow_store import mlflow_client
+from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 from mlcat_ingest.workflows.check import examine
 from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import RunningCatalog, running_catalog
 from support.certificates import make_certificate
-from support.flaky_server import Answer, Request, flaky
-from support.mlflow_store import mlflow_client
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
 
@@ -34,16 +34,16 @@ def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
 def mlflow(denied: str = "", date: str | None = None) -> Any:
     """Return the script of an MLflow server; the listing called `denied` answers 403."""
 
-    def answer(request: Request) -> Answer:
+    def answer(request: ServiceRequest) -> ServiceAnswer:
         headers = {"Date": date} if date is not None else {}
         path = urlsplit(request.path).path
         if path == "/version":
-            return Answer(200, b"3.17.2", {"Content-Type": "text/plain", **headers})
+            return ServiceAnswer(200, b"3.17.2", {"Content-Type": "text/plain", **headers})
         if denied and f"/{denied}/search" in path:
             body = {"error_code": "PERMISSION_DENIED", "message": "Permission denied"}
-            return Answer(403, json.dumps(body).encode(), headers)
+            return ServiceAnswer(403, json.dumps(body).encode(), headers)
         found = {"experiments": [AN_EXPERIMENT]} if "/experiments/" in path else {}
-        return Answer(200, json.dumps(found).encode(), headers)
+        return ServiceAnswer(200, json.dumps(found).encode(), headers)
 
     return answer
 
@@ -74,7 +74,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_nothing_is_wrong(catalog: RunningCatalog) -> None:
-    with flaky(mlflow()) as server:
+    with failing_service(mlflow()) as server:
         found = examined(recipe_of(server.url, catalog.url), write=True)
     assert failed(found) == set()
     assert found["overlapping URNs"].detail == "none among 1 sampled"
@@ -82,7 +82,7 @@ def test_nothing_is_wrong(catalog: RunningCatalog) -> None:
 
 
 def test_a_wrong_token(catalog: RunningCatalog) -> None:
-    with flaky(mlflow()) as server:
+    with failing_service(mlflow()) as server:
         found = examined(recipe_of(server.url, catalog.url, "wrong-token"), write=True)
     assert failed(found) >= {"catalog permission: read aspects", "catalog permission: write"}
     denied = found["catalog permission: read aspects"]
@@ -105,7 +105,7 @@ def test_a_wrong_token(catalog: RunningCatalog) -> None:
 def test_a_permission_that_is_missing_in_mlflow(
     listing: str, permission: str, catalog: RunningCatalog
 ) -> None:
-    with flaky(mlflow(denied=listing)) as server:
+    with failing_service(mlflow(denied=listing)) as server:
         found = examined(recipe_of(server.url, catalog.url))
     denied = {what for what in failed(found) if what.startswith("MLflow permission")}
     assert denied == {f"MLflow permission: {permission}"}
@@ -119,7 +119,7 @@ def test_mlflow_behind_a_certificate_that_nobody_vouches_for(
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
     pem = make_certificate(tmp_path / "tls")
-    with flaky(mlflow(), certificate=pem) as server:
+    with failing_service(mlflow(), certificate=pem) as server:
         refused = examined(recipe_of(server.url, catalog.url))
         trusted = examined(recipe_of(server.url, catalog.url, server_cert_path=str(pem)))
     assert failed(refused) == {"MLflow TLS"}
@@ -129,7 +129,7 @@ def test_mlflow_behind_a_certificate_that_nobody_vouches_for(
 
 def test_a_clock_that_is_off(catalog: RunningCatalog) -> None:
     an_hour_ago = formatdate(time.time() - 3600, usegmt=True)
-    with flaky(mlflow(date=an_hour_ago)) as server:
+    with failing_service(mlflow(date=an_hour_ago)) as server:
         found = examined(recipe_of(server.url, catalog.url))
     assert found["MLflow clock"].outcome == "warning"
     assert "behind this machine's" in found["MLflow clock"].detail

@@ -18,9 +18,9 @@ from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.embedded import CatalogChild, EmbeddedCatalog
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
-from support.flaky_server import Answer, flaky
 
 pytestmark = pytest.mark.integration
 
@@ -204,7 +204,7 @@ def test_a_first_run_whose_source_does_not_let_it_in_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with flaky([Answer(401)] * 20) as mlflow:
+    with failing_service([ServiceAnswer(401)] * 20) as mlflow:
         assert call([mlflow.url, "--report", "report.json"]) == 1
     assert "refused the credentials (401)" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]

@@ -12,14 +12,14 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.testing.service import FailingService, ServiceAnswer, failing_service
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 from support.certificates import make_certificate
-from support.flaky_server import Answer, FlakyServer, flaky
 
 pytestmark = pytest.mark.integration
 
 TOKEN = "the-t0ken"
-BUSY = Answer(503, headers={"Retry-After": "0"})
+BUSY = ServiceAnswer(503, headers={"Retry-After": "0"})
 
 
 def resolved(source: dict[str, Any], sink: dict[str, Any]) -> ResolvedRecipe:
@@ -68,10 +68,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[FlakyServer]:
+def server(folder: Path) -> Iterator[FailingService]:
     """A server that asks for a certificate, and is busy."""
     both = folder / "both.pem"
-    with flaky([BUSY], certificate=both, client_authority=folder / "cert.pem") as running:
+    with failing_service([BUSY], certificate=both, client_authority=folder / "cert.pem") as running:
         yield running
 
 
@@ -89,7 +89,7 @@ def server(folder: Path) -> Iterator[FlakyServer]:
     ids=["ours", "DataHub's", "MLflow's"],
 )
 def test_each_name_reaches_the_request(
-    ask: Ask, keys: tuple[str, ...], server: FlakyServer, folder: Path
+    ask: Ask, keys: tuple[str, ...], server: FailingService, folder: Path
 ) -> None:
     pems = [str(folder / name) for name in ("cert.pem", "cert.pem", "key.pem")]
     values = [*pems, {"X-Proxy": "open"}, 9, 2]
@@ -102,12 +102,12 @@ def test_each_name_reaches_the_request(
 
 @SIDES
 def test_attempts_count_the_first_one(ask: Ask) -> None:
-    with flaky([BUSY]) as server:
+    with failing_service([BUSY]) as server:
         ask(server.url, token=TOKEN, max_attempts=2)
         assert attempts(server) == 2
 
 
-def attempts(server: FlakyServer) -> int:
+def attempts(server: FailingService) -> int:
     """Return how often the first request was sent."""
     _, same = next(iter(groupby(request.path for request in server.requests)))
     return len(list(same))
@@ -131,7 +131,7 @@ def attempts(server: FlakyServer) -> int:
 def test_a_certificate_is_checked_unless_the_recipe_says_otherwise(
     ask: Ask, options: dict[str, Any], folder: Path, *, is_asked: bool
 ) -> None:
-    with flaky([Answer(404)], certificate=folder / "both.pem") as server:
+    with failing_service([ServiceAnswer(404)], certificate=folder / "both.pem") as server:
         ask(server.url, **options)
         assert bool(server.requests) == is_asked
 
@@ -141,7 +141,7 @@ def test_a_user_name_and_a_password_sign_in(ask: Ask, monkeypatch: pytest.Monkey
     # What the environment holds is not mixed with what the recipe says.
     monkeypatch.setenv("MLCAT_TOKEN", "another")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
-    with flaky([Answer(404)]) as server:
+    with failing_service([ServiceAnswer(404)]) as server:
         ask(server.url, username="ada", password="päss-w0rd")
         expected = "Basic " + base64.b64encode("ada:päss-w0rd".encode()).decode()
         assert server.requests[0].headers["Authorization"] == expected
@@ -149,7 +149,7 @@ def test_a_user_name_and_a_password_sign_in(ask: Ask, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("option", ["ca_bundle", "client_cert"])
 def test_a_file_that_is_not_there_is_named_before_anything_is_asked(option: str) -> None:
-    with flaky([Answer()]) as server:
+    with failing_service([ServiceAnswer()]) as server:
         with pytest.raises(RecipeError, match=rf"{option}: there is no /nowhere.pem"):
             ask_feast(server.url, **{option: "/nowhere.pem"})
         assert server.requests == []

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.testing.service import failing_service
 from support.fault_world import Origin, Undisturbed, assert_sums, world
 from support.faults import Faults
-from support.flaky_server import flaky
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
 
@@ -59,7 +59,7 @@ def mortal(folder: Path, origin: Origin) -> Iterator[tuple[Mortal, str]]:
     shutil.copy(origin.first, folder / "mlflow.db")
     mlflow = Mortal(folder)
     mlflow.faults.before = mlflow.at
-    with mlflow.held, flaky(mlflow.faults) as proxy:
+    with mlflow.held, failing_service(mlflow.faults) as proxy:
         mlflow.start()
         yield mlflow, proxy.url
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.testing.service import failing_service
 from support.fault_world import Origin, Undisturbed, assert_sums, world
 from support.faults import Faults
-from support.flaky_server import flaky
 
 pytestmark = pytest.mark.integration
 
@@ -96,7 +96,7 @@ def test_a_command_that_is_killed_and_started_again_does_all_of_it_once(
         faults = Faults("")
         faults.upstream = ill.catalog.url
         killer = Killer(faults)
-        with flaky(faults) as proxy:
+        with failing_service(faults) as proxy:
             recipe = ill.recipe(proxy.url)
             options: tuple[str, ...] = ()
             while kills:

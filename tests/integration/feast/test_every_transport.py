@@ -14,6 +14,7 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource
+from mlcat_ingest.testing.service import failing_service
 from support.feast import REGISTRY
 from support.feast_transports import (
     database_of,
@@ -22,7 +23,6 @@ from support.feast_transports import (
     objects_of,
     rest_answer,
 )
-from support.flaky_server import flaky
 from support.reading import records_of
 
 pytestmark = pytest.mark.integration
@@ -78,7 +78,7 @@ def over_grpc(_folder: Path) -> Iterator[Options]:
 
 @contextmanager
 def over_rest(_folder: Path) -> Iterator[Options]:
-    with flaky(rest_answer) as server:
+    with failing_service(rest_answer) as server:
         yield {"registry": server.url}
 
 

@@ -15,9 +15,9 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.feast import REGISTRY
 from support.feast_transports import objects_of, transport_of
-from support.flaky_server import Answer, flaky
 from support.ports import free_port
 
 pytestmark = pytest.mark.integration
@@ -115,7 +115,9 @@ def test_each_refusal_of_s3_says_what_to_do(
     status: int, code: str, error: type[MlcatError], cure: str
 ) -> None:
     body = f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
-    with flaky([Answer(status, body, {"Content-Type": "application/xml"})]) as server:
+    with failing_service(
+        [ServiceAnswer(status, body, {"Content-Type": "application/xml"})]
+    ) as server:
         raised = refused(server.url)
     assert isinstance(raised, error)
     assert ADDRESS in raised.message
@@ -124,11 +126,11 @@ def test_each_refusal_of_s3_says_what_to_do(
 
 def test_a_body_that_breaks_off_is_asked_for_again() -> None:
     content = REGISTRY.read_bytes()
-    script = [Answer(body=content, cut=100), Answer(body=content)]
-    with flaky(script) as server:
+    script = [ServiceAnswer(body=content, cut=100), ServiceAnswer(body=content)]
+    with failing_service(script) as server:
         assert len(objects_of(ADDRESS, **{**options_of(server.url), "retries": 1})) == 47
         assert len(server.requests) == 2
-    with flaky(script[:1]) as server:
+    with failing_service(script[:1]) as server:
         assert isinstance(refused(server.url), SourceUnavailableError)
 
 

@@ -15,9 +15,16 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.testing.service import (
+    FailingService,
+    Script,
+    ServiceAnswer,
+    ServiceRequest,
+    failing_service,
+    web_page,
+)
 from support.certificates import make_certificate
 from support.feast_transports import objects_of, paged, transport_of
-from support.flaky_server import Answer, FlakyServer, Request, Script, flaky, page
 
 pytestmark = pytest.mark.integration
 
@@ -46,27 +53,27 @@ LISTINGS: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }
 
 
-def feast(request: Request) -> Answer:
+def feast(request: ServiceRequest) -> ServiceAnswer:
     """Answer as the interface does: `limit` counts only together with `page`."""
     parts = urlsplit(request.path)
     name = parts.path.removeprefix("/api/v1/")
     if name not in LISTINGS:
-        return Answer(404)
+        return ServiceAnswer(404)
     return paged(*LISTINGS[name], parts.query)
 
 
 def refused(script: Script, **options: Any) -> MlcatError:
-    with flaky(script) as server, pytest.raises(MlcatError) as raised:
+    with failing_service(script) as server, pytest.raises(MlcatError) as raised:
         objects_of(server.url, retries=0, **options)
     return raised.value
 
 
-def asked(server: FlakyServer) -> list[str]:
+def asked(server: FailingService) -> list[str]:
     return [urlsplit(request.path).path.removeprefix("/api/v1/") for request in server.requests]
 
 
 def test_every_page_of_every_listing_is_read_and_projects_are_filled_in() -> None:
-    with flaky(feast) as server:
+    with failing_service(feast) as server:
         found = objects_of(server.url)
         assert asked(server).count("entities") == 3
     assert len(found) == 1 + 230 + 1 + 3 + 1 + 1
@@ -87,26 +94,26 @@ def test_every_page_of_every_listing_is_read_and_projects_are_filled_in() -> Non
 
 
 def test_the_address_may_end_in_the_root_or_not() -> None:
-    with flaky(feast) as server:
+    with failing_service(feast) as server:
         assert objects_of(server.url) == objects_of(f"{server.url}/api/v1/")
         assert transport_of(server.url).server_id() == f"127.0.0.1:{server.port}/api/v1"
 
 
 def test_a_server_without_label_views_is_an_older_one_and_no_error() -> None:
-    def older(request: Request) -> Answer:
-        return Answer(404) if "/label_views" in request.path else feast(request)
+    def older(request: ServiceRequest) -> ServiceAnswer:
+        return ServiceAnswer(404) if "/label_views" in request.path else feast(request)
 
-    with flaky(older) as server:
+    with failing_service(older) as server:
         assert "lv" not in {raw.name for raw in objects_of(server.url)}
 
 
 def test_an_object_that_cannot_be_read_is_kept_as_a_broken_one() -> None:
-    def odd(request: Request) -> Answer:
+    def odd(request: ServiceRequest) -> ServiceAnswer:
         if "/entities" in request.path:
-            return Answer(body=b'{"entities": [{"spec": {"name": "bad", "tags": "none"}}]}')
+            return ServiceAnswer(body=b'{"entities": [{"spec": {"name": "bad", "tags": "none"}}]}')
         return feast(request)
 
-    with flaky(odd) as server:
+    with failing_service(odd) as server:
         (bad,) = [raw for raw in objects_of(server.url) if raw.kind == "entity"]
     assert (bad.project, bad.name) == ("rides", "bad")
     with pytest.raises(DecodeError):
@@ -114,13 +121,13 @@ def test_an_object_that_cannot_be_read_is_kept_as_a_broken_one() -> None:
 
 
 def test_objects_that_change_between_pages_end_the_reading() -> None:
-    def shrinking(request: Request) -> Answer:
+    def shrinking(request: ServiceRequest) -> ServiceAnswer:
         if "/entities" in request.path and "page=2" in request.path:
-            return Answer(body=b'{"entities": [], "pagination": {"totalCount": 230}}')
+            return ServiceAnswer(body=b'{"entities": [], "pagination": {"totalCount": 230}}')
         return feast(request)
 
-    def repeating(request: Request) -> Answer:
-        first = Request(request.method, request.path.replace("page=2", "page=1"), {}, b"")
+    def repeating(request: ServiceRequest) -> ServiceAnswer:
+        first = ServiceRequest(request.method, request.path.replace("page=2", "page=1"), {}, b"")
         return feast(first)
 
     for script in (shrinking, repeating):
@@ -131,14 +138,14 @@ def test_objects_that_change_between_pages_end_the_reading() -> None:
 
 def test_login_pages_refusals_and_other_services_are_distinguished() -> None:
     cases: list[tuple[Script, type[MlcatError], str]] = [
-        ([page()], AuthenticationError, "login page"),
-        ([Answer(401)], AuthenticationError, "token"),
-        ([Answer(403)], NotAuthorizedError, "DESCRIBE"),
-        ([Answer(404)], ProtocolMismatchError, "/api/v1"),
-        ([Answer(body=b"[]")], ProtocolMismatchError, ""),
-        ([Answer(body=b'{"error": "no registry"}')], ProtocolMismatchError, "/api/v1"),
-        ([Answer(500, b"Traceback")], SourceUnavailableError, "log"),
-        ([Answer(hang_up=True)], SourceUnavailableError, "running"),
+        ([web_page()], AuthenticationError, "login page"),
+        ([ServiceAnswer(401)], AuthenticationError, "token"),
+        ([ServiceAnswer(403)], NotAuthorizedError, "DESCRIBE"),
+        ([ServiceAnswer(404)], ProtocolMismatchError, "/api/v1"),
+        ([ServiceAnswer(body=b"[]")], ProtocolMismatchError, ""),
+        ([ServiceAnswer(body=b'{"error": "no registry"}')], ProtocolMismatchError, "/api/v1"),
+        ([ServiceAnswer(500, b"Traceback")], SourceUnavailableError, "log"),
+        ([ServiceAnswer(hang_up=True)], SourceUnavailableError, "running"),
     ]
     for script, error, cure in cases:
         raised = refused(script, token="t0ken-of-mine")
@@ -148,7 +155,7 @@ def test_login_pages_refusals_and_other_services_are_distinguished() -> None:
 
 
 def test_token_and_headers_are_sent() -> None:
-    with flaky(feast) as server:
+    with failing_service(feast) as server:
         objects_of(server.url, token="t", headers={"X-Proxy": "me"})
         headers = server.requests[0].headers
     assert headers["Authorization"] == "Bearer t"
@@ -157,14 +164,14 @@ def test_token_and_headers_are_sent() -> None:
 
 def test_tls_is_checked_against_the_given_authorities(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
-    with flaky(feast, certificate=certificate) as server:
+    with failing_service(feast, certificate=certificate) as server:
         assert len(objects_of(server.url, ca_bundle=certificate)) == 237
         with pytest.raises(SourceUnavailableError, match="certificate"):
             objects_of(server.url, retries=0)
 
 
 def test_the_doctor_goes_the_way_step_by_step() -> None:
-    with flaky(feast) as server:
+    with failing_service(feast) as server:
         found = [(one.what, one.outcome) for one in transport_of(server.url).check()]
     assert found == [
         ("Feast DNS", "ok"),

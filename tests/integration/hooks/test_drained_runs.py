@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mlcat_ingest.hooks.drain import DrainResult, drain_into
 from mlcat_ingest.hooks.spool import Event, EventSpool, read_lines
 from mlcat_ingest.pipeline.state.database import held_state
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench, models
 from support.mlflow_server import MlflowServer
-from support.mlflow_store import mlflow_client
 
 pytestmark = pytest.mark.integration
 

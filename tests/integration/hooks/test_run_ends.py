@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.hooks.drain import drain_into
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 from support.hooks import RECIPE, Bench, models
 from support.mlflow_server import MlflowServer
-from support.mlflow_store import mlflow_client
 from support.run_ends import WAYS, Ended, ended
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

@@ -11,8 +11,8 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
-from support.mlflow_store import mlflow_client
 
 pytestmark = pytest.mark.integration
 

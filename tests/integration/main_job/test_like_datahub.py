@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest import Pipeline, Recipe
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
-from support.mlflow_store import mlflow_client
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
 

@@ -16,11 +16,12 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.testing.mlflow_store import HOSTILE_NAMES, SeededStore
+from support.bulk_runs import insert_runs, insert_versions
 from support.catalog_server import running_catalog
 from support.counting_proxy import counting_proxy
 from support.mlflow_databases import seeded_server
 from support.mlflow_server import MlflowServer
-from support.mlflow_store import HOSTILE_NAMES, Seeded, insert_runs, insert_versions
 from support.sdk_schema import assert_valid_for_sdk
 
 pytestmark = pytest.mark.integration
@@ -31,7 +32,7 @@ NAMING = Naming()
 @dataclass(frozen=True)
 class World:
     mlflow: MlflowServer
-    made: Seeded
+    made: SeededStore
     store: Store
     report: dict[str, Any]
 
@@ -113,7 +114,7 @@ def test_hostile_names_are_kept_to_the_letter(world: World, name: str) -> None:
 
 def test_d1_the_tags_of_a_run_arrive(world: World) -> None:
     properties = world.properties("parent")
-    assert properties["feast.feature_service"] == "fs"
+    assert properties["team"] == "growth"
     assert properties["mlflow.source.git.commit"] == "0" * 40
     assert world.model("parent")["mlModelProperties"]["description"] == "# a note"
     assert world.properties("child-1")["mlflow.parent_run_id"] == world.made.runs["parent"]

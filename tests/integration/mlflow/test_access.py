@@ -22,8 +22,8 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import open_reader
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.mlflow_server import add_workspace, running
-from support.mlflow_store import mlflow_client
 from support.ports import free_port
 from support.venvs import OURS, venv_for
 

@@ -8,8 +8,8 @@ import pytest
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader, open_reader
+from support.bulk_runs import insert_runs
 from support.mlflow_server import MlflowServer, running
-from support.mlflow_store import insert_runs
 from support.venvs import OURS
 
 pytestmark = pytest.mark.integration

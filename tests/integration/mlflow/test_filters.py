@@ -18,8 +18,9 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
+from mlcat_ingest.testing.mlflow_store import START_MS, SeededStore
+from support.bulk_runs import insert_runs
 from support.mlflow_databases import seeded_server
-from support.mlflow_store import START_MS, Seeded, insert_runs
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.integration
 class Store(NamedTuple):
     uri: str
     db_path: Path
-    made: Seeded
+    made: SeededStore
     many: list[str]
 
 

@@ -22,10 +22,10 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
+from mlcat_ingest.testing.mlflow_store import HOSTILE_NAMES, START_MS, SeededStore
 from support.mlflow_databases import seeded_server
 from support.mlflow_readings import NOT_A_NUMBER, entities_of, records_of
 from support.mlflow_server import MlflowServer
-from support.mlflow_store import HOSTILE_NAMES, START_MS, Seeded
 
 pytestmark = pytest.mark.integration
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module", params=["ours", "mlflow-2"])
 def seeded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[MlflowServer, Seeded]]:
+) -> Iterator[tuple[MlflowServer, SeededStore]]:
     version = str(request.param)
     with seeded_server(version, tmp_path_factory.mktemp(version)) as seeded:
         yield seeded
@@ -45,7 +45,7 @@ def rest(server: MlflowServer, **options: Any) -> Reader:
     return reader
 
 
-def test_both_readers_give_the_same_records(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_both_readers_give_the_same_records(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, made = seeded
     over_http = records_of(rest(server))
     by_client = records_of(ClientReader(MlflowConfig(tracking_uri=server.url)))
@@ -55,7 +55,7 @@ def test_both_readers_give_the_same_records(seeded: tuple[MlflowServer, Seeded])
     assert by_client == over_http
 
 
-def test_the_database_gives_the_same_records(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_the_database_gives_the_same_records(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, _ = seeded
     direct = open_reader(MlflowConfig(tracking_uri=f"sqlite:///{server.db_path}"))
     assert isinstance(direct, DatabaseReader)
@@ -68,7 +68,7 @@ def test_the_database_gives_the_same_records(seeded: tuple[MlflowServer, Seeded]
 
 
 def test_a_database_read_by_the_client_gives_the_same_records(
-    seeded: tuple[MlflowServer, Seeded],
+    seeded: tuple[MlflowServer, SeededStore],
 ) -> None:
     server, made = seeded
     uri = f"sqlite:///{server.db_path}"
@@ -91,14 +91,14 @@ def test_a_database_read_by_the_client_gives_the_same_records(
     by_client.close()
 
 
-def test_pages_of_any_size_give_the_same_runs(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_pages_of_any_size_give_the_same_runs(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, _ = seeded
     whole = records_of(rest(server))["runs"]
     for size in (1, 3, len(whole)):
         assert records_of(rest(server, page_size=size))["runs"] == whole
 
 
-def test_what_a_run_holds(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_what_a_run_holds(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, made = seeded
     runs: dict[str, Run] = {run.run_id: run for run in records_of(rest(server))["runs"]}
     assert len(runs) == len(made.runs)
@@ -123,7 +123,7 @@ def test_what_a_run_holds(seeded: tuple[MlflowServer, Seeded]) -> None:
         assert [one.model_id for one in outputs] == list(made.logged_models.values())
 
 
-def test_what_the_registry_holds(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_what_the_registry_holds(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, made = seeded
     found = records_of(rest(server))
     assert {one.name for one in found["registered"]} == set(made.registered)
@@ -140,7 +140,7 @@ def test_what_the_registry_holds(seeded: tuple[MlflowServer, Seeded]) -> None:
 
 
 def test_deleted_experiments_and_hostile_names_are_read(
-    seeded: tuple[MlflowServer, Seeded],
+    seeded: tuple[MlflowServer, SeededStore],
 ) -> None:
     server, made = seeded
     found = records_of(rest(server))
@@ -152,7 +152,7 @@ def test_deleted_experiments_and_hostile_names_are_read(
         assert by_id[made.runs[name]].params["text"] == name
 
 
-def test_filters_and_limits_are_exact(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_filters_and_limits_are_exact(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, _ = seeded
     every = records_of(rest(server))
     ids = [one.experiment_id for one in every["experiments"]]
@@ -179,7 +179,7 @@ def test_filters_and_limits_are_exact(seeded: tuple[MlflowServer, Seeded]) -> No
     assert len(chosen(RunFilter(limit=2, statuses=("FINISHED", "RUNNING")))) == 2
 
 
-def test_the_doctor_finds_a_server_in_order(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_the_doctor_finds_a_server_in_order(seeded: tuple[MlflowServer, SeededStore]) -> None:
     server, _ = seeded
     findings = list(rest(server).check())
     assert {finding.outcome for finding in findings} == {"ok"}
@@ -202,7 +202,7 @@ def put_files(folder: Path) -> None:
 
 
 def test_every_reader_reads_files_of_runs_and_of_logged_models(
-    seeded: tuple[MlflowServer, Seeded],
+    seeded: tuple[MlflowServer, SeededStore],
 ) -> None:
     server, made = seeded
     config = MlflowConfig(tracking_uri=server.url)
@@ -227,14 +227,14 @@ def test_every_reader_reads_files_of_runs_and_of_logged_models(
                     assert reader.text_of(place, path) is None
 
 
-def test_files_of_what_is_not_there_are_not_there(seeded: tuple[MlflowServer, Seeded]) -> None:
+def test_files_of_what_is_not_there_are_not_there(seeded: tuple[MlflowServer, SeededStore]) -> None:
     reader = rest(seeded[0])
     for kind in ("run", "model"):
         assert reader.text_of(FileLocation(kind, "0" * 32, None), "MLmodel") is None
 
 
 def test_the_client_reads_files_of_addresses_that_are_no_folder(
-    seeded: tuple[MlflowServer, Seeded], tmp_path: Path
+    seeded: tuple[MlflowServer, SeededStore], tmp_path: Path
 ) -> None:
     put_files(tmp_path)
     reader = ClientReader(MlflowConfig(tracking_uri=seeded[0].url))

@@ -13,8 +13,8 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
 from support.catalog_server import running_catalog
-from support.mlflow_store import START_MS, mlflow_client
 
 pytestmark = pytest.mark.integration
 

@@ -14,10 +14,11 @@ from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.testing.gms import RunningGms, running_gms
+from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
+from support.bulk_runs import insert_runs, insert_versions
 from support.catalog_server import running_catalog
 from support.counting_proxy import counting_proxy
 from support.mlflow_server import MlflowServer, add_workspace, running
-from support.mlflow_store import START_MS, insert_runs, insert_versions, mlflow_client
 from support.venvs import OURS
 
 pytestmark = pytest.mark.integration

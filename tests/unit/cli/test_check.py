@@ -69,7 +69,7 @@ def test_every_side_is_tried_and_closed(
     assert result.out.splitlines() == [
         "ok       recipe: test: valid",
         "ok       the fake source",
-        "ok       the fake catalog",
+        "ok       the catalog in memory",
         "ok       overlapping URNs: none among 0 sampled",
         f"ok       dead-letter file: {letters}: can be written",
     ]
@@ -98,7 +98,7 @@ def test_a_finding_that_failed_is_the_status(
     assert result.out.splitlines()[1:4] == [
         "FAILED   listing runs: 403 (ask for READ)",
         "warning  the clock: two \\u001b minutes off",
-        "ok       the fake catalog",
+        "ok       the catalog in memory",
     ]
 
 
@@ -121,7 +121,7 @@ def test_an_error_is_a_finding(
     result = invoke("check", "recipe.yml")
     assert result.code == 1
     assert f"FAILED   source fake: {error}" in result.out.splitlines()
-    assert "ok       the fake catalog" in result.out.splitlines()
+    assert "ok       the catalog in memory" in result.out.splitlines()
     assert result.err == ""
 
 

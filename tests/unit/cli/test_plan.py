@@ -62,11 +62,11 @@ def test_a_plan_shows_what_a_run_would_write(
         f"+ create {model_urn('r1')} r1",
         "    mlModelProperties (new)",
         "      + name: r1",
-        "  records      1 read → a fake catalog",
+        "  records      1 read → a catalog in memory",
         "  mlModel      1 to create, 0 unchanged",
         "  requests     1 to the source, 1 to the catalog; writing takes 1 more for 1 proposal",
     ]
-    assert "comparing with a fake catalog" in result.err
+    assert "comparing with a catalog in memory" in result.err
     assert sides.sink.writes == []
 
 

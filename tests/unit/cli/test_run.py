@@ -26,7 +26,7 @@ def test_a_recipe_is_run_and_reported(invoke: Invoke, sides: Sides) -> None:
     assert sides.read == ["recipe.yml"]
     assert result.out.startswith("test: everything arrived after ")
     assert "1 created, 0 updated, 0 unchanged" in result.out
-    assert "writing to a fake catalog" in result.err
+    assert "writing to a catalog in memory" in result.err
 
 
 def test_quiet_says_nothing_when_everything_arrived(invoke: Invoke, sides: Sides) -> None:
@@ -52,7 +52,7 @@ def test_json_is_one_line_a_record_and_one_for_the_report(invoke: Invoke) -> Non
     assert json.loads(result.out)["entities"]["mlModel"]["created"] == 1
     lines = [json.loads(line) for line in result.err.splitlines()]
     assert {"time", "level", "logger", "message"} <= lines[0].keys()
-    assert any(line["message"] == "writing to a fake catalog" for line in lines)
+    assert any(line["message"] == "writing to a catalog in memory" for line in lines)
 
 
 @pytest.mark.usefixtures("sides")

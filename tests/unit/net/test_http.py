@@ -24,7 +24,13 @@ from mlcat_ingest.net import session as http_session
 from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.http import Http, Reply
 from mlcat_ingest.net.session import HttpOptions
-from support.flaky_server import Answer, FlakyServer, Request, flaky, page
+from mlcat_ingest.testing.service import (
+    FailingService,
+    ServiceAnswer,
+    ServiceRequest,
+    failing_service,
+    web_page,
+)
 from support.ports import free_port
 
 pytestmark = pytest.mark.process
@@ -49,12 +55,15 @@ def client(url: str, **options: Any) -> Http:
     )
 
 
-def sent(server: FlakyServer) -> list[tuple[str, str, bytes]]:
+def sent(server: FailingService) -> list[tuple[str, str, bytes]]:
     return [(one.method, one.path, one.body) for one in server.requests]
 
 
 def test_a_reply_is_given_as_it_came() -> None:
-    with flaky([Answer(422, b'{"a": 1}')]) as server, client(server.url + "/base/") as http:
+    with (
+        failing_service([ServiceAnswer(422, b'{"a": 1}')]) as server,
+        client(server.url + "/base/") as http,
+    ):
         reply = http.request("POST", "/x%2Fy", params=[("q", "1"), ("q", "é")], body=b"{}")
         assert (reply.status, reply.ok, reply.json()) == (422, False, {"a": 1})
         assert sent(server) == [("POST", "/base/x%2Fy?q=1&q=%C3%A9", b"{}")]
@@ -65,7 +74,9 @@ def test_a_reply_is_given_as_it_came() -> None:
 
 @pytest.mark.parametrize("status", sorted(http_session.RETRIED_STATUSES))
 def test_a_post_is_sent_again_after_a_passing_fault(status: int) -> None:
-    with flaky([Answer(status), Answer(status), Answer(200)]) as server:
+    with failing_service(
+        [ServiceAnswer(status), ServiceAnswer(status), ServiceAnswer(200)]
+    ) as server:
         http = client(server.url)
         assert http.request("POST", "/", body=b"{}").status == 200
         assert sent(server) == [("POST", "/", b"{}")] * 3
@@ -73,7 +84,7 @@ def test_a_post_is_sent_again_after_a_passing_fault(status: int) -> None:
 
 
 def test_too_many_requests_to_the_end_is_its_own_error() -> None:
-    with flaky([Answer(429)]) as server:
+    with failing_service([ServiceAnswer(429)]) as server:
         http = client(server.url)
         with pytest.raises(RateLimitedError, match=r"fewer requests"):
             http.request("POST", "/", body=b"{}")
@@ -81,7 +92,7 @@ def test_too_many_requests_to_the_end_is_its_own_error() -> None:
 
 
 def test_other_faults_to_the_end_are_for_the_caller_to_judge() -> None:
-    with flaky([Answer(503, b'{"message": "no"}')]) as server:
+    with failing_service([ServiceAnswer(503, b'{"message": "no"}')]) as server:
         reply = client(server.url).request("GET", "/")
         assert (reply.status, len(server.requests)) == (503, 3)
 
@@ -92,7 +103,9 @@ def test_a_server_may_ask_to_wait_but_not_for_ever(
 ) -> None:
     naps: list[float] = []
     monkeypatch.setattr("urllib3.util.retry.time.sleep", naps.append)
-    with flaky([Answer(429, headers={"Retry-After": asked}), Answer()]) as server:
+    with failing_service(
+        [ServiceAnswer(429, headers={"Retry-After": asked}), ServiceAnswer()]
+    ) as server:
         assert client(server.url).request("POST", "/", body=b"{}").ok
     assert naps == [waited]
 
@@ -105,7 +118,9 @@ def test_a_long_wait_that_a_server_asks_for_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("urllib3.util.retry.time.sleep", lambda _: None)
-    with flaky([Answer(503, headers={"Retry-After": asked}), Answer()]) as server:
+    with failing_service(
+        [ServiceAnswer(503, headers={"Retry-After": asked}), ServiceAnswer()]
+    ) as server:
         assert client(server.url).request("POST", "/", body=b"{}").ok
     expected = ["the service answers 503 and asks to be left alone for 120 s"] if sentence else []
     assert [one.message for one in caplog.records if one.name.startswith("mlcat")] == expected
@@ -114,23 +129,28 @@ def test_a_long_wait_that_a_server_asks_for_is_reported(
 @pytest.mark.parametrize(
     "broken",
     [
-        Answer(body=b"[1, 2, 3]", cut=4),
-        Answer(body=b"[1, 2, 3]", cut=4, stall=True),
-        Answer(body=b"not gzip", headers={"Content-Encoding": "gzip"}),
-        Answer(hang_up=True),
+        ServiceAnswer(body=b"[1, 2, 3]", cut=4),
+        ServiceAnswer(body=b"[1, 2, 3]", cut=4, stall=True),
+        ServiceAnswer(body=b"not gzip", headers={"Content-Encoding": "gzip"}),
+        ServiceAnswer(hang_up=True),
     ],
     ids=["broken off", "stalled", "garbled", "hung up"],
 )
-def test_a_broken_body_is_one_more_attempt(broken: Answer) -> None:
-    with flaky([broken, Answer(body=b"[4]")]) as server:
+def test_a_broken_body_is_one_more_attempt(broken: ServiceAnswer) -> None:
+    with failing_service([broken, ServiceAnswer(body=b"[4]")]) as server:
         http = client(server.url, read_timeout_s=0.2)
         assert http.request("POST", "/", body=b"{}").json() == [4]
         assert len(server.requests) == http.requests_made == 2
 
 
 def test_broken_bodies_and_faults_share_one_budget() -> None:
-    script = [Answer(503), Answer(body=b"[1]", cut=1), Answer(503), Answer(body=b"[1]", cut=1)]
-    with flaky(script) as server:
+    script = [
+        ServiceAnswer(503),
+        ServiceAnswer(body=b"[1]", cut=1),
+        ServiceAnswer(503),
+        ServiceAnswer(body=b"[1]", cut=1),
+    ]
+    with failing_service(script) as server:
         http = client(server.url, retries=3)
         with pytest.raises(SourceUnavailableError, match=r"the service at .* does not answer"):
             http.request("GET", "/")
@@ -138,7 +158,7 @@ def test_broken_bodies_and_faults_share_one_budget() -> None:
 
 
 def test_a_server_that_never_answers_is_unavailable() -> None:
-    with flaky([Answer(hang_up=True)]) as server:
+    with failing_service([ServiceAnswer(hang_up=True)]) as server:
         http = client(server.url, retries=1)
         with pytest.raises(SourceUnavailableError, match=r"without response"):
             http.request("POST", "/", body=b"{}")
@@ -160,22 +180,22 @@ def test_an_unknown_host_and_a_closed_port_are_one_sentence_each() -> None:
 @pytest.mark.parametrize("status", [200, 403])
 def test_a_login_page_is_a_failure_to_sign_in(status: int) -> None:
     with (
-        flaky([page(status=status)]) as server,
+        failing_service([web_page(status=status)]) as server,
         pytest.raises(AuthenticationError, match=r"a web page instead of JSON"),
     ):
         client(server.url).request("GET", "/")
 
 
 def test_pages_of_other_statuses_and_plain_text_called_html_are_replies() -> None:
-    plain = Answer(body=b"3.17.2", headers={"Content-Type": "text/html"})
-    with flaky([page(status=404), plain]) as server:
+    plain = ServiceAnswer(body=b"3.17.2", headers={"Content-Type": "text/html"})
+    with failing_service([web_page(status=404), plain]) as server:
         http = client(server.url)
         assert http.request("GET", "/").is_page
         assert http.request("GET", "/version").content == b"3.17.2"
 
 
 def test_401_is_a_failure_to_sign_in_and_403_is_for_the_caller() -> None:
-    with flaky([Answer(401), Answer(403, b'{"m": 1}')]) as server:
+    with failing_service([ServiceAnswer(401), ServiceAnswer(403, b'{"m": 1}')]) as server:
         http = client(server.url)
         with pytest.raises(
             AuthenticationError, match=r"refused the credentials \(401\)"
@@ -187,7 +207,7 @@ def test_401_is_a_failure_to_sign_in_and_403_is_for_the_caller() -> None:
 
 
 def test_what_is_not_json_says_so() -> None:
-    with flaky([Answer(body=b"hello <\xff")]) as server:
+    with failing_service([ServiceAnswer(body=b"hello <\xff")]) as server:
         reply = client(server.url).request("GET", "/")
         with pytest.raises(ProtocolMismatchError, match=r"not JSON at .*: 'hello <"):
             reply.json()
@@ -196,30 +216,30 @@ def test_what_is_not_json_says_so() -> None:
 # --- redirects -----------------------------------------------------------------------------------
 
 
-def redirecting(target: str) -> Callable[[Request], Answer]:
-    def answer(request: Request) -> Answer:
+def redirecting(target: str) -> Callable[[ServiceRequest], ServiceAnswer]:
+    def answer(request: ServiceRequest) -> ServiceAnswer:
         if request.path == "/old":
-            return Answer(302, headers={"Location": target})
-        return Answer(body=b'{"here": true}')
+            return ServiceAnswer(302, headers={"Location": target})
+        return ServiceAnswer(body=b'{"here": true}')
 
     return answer
 
 
 def test_a_get_follows_a_redirect_and_both_count() -> None:
-    with flaky(redirecting("/new")) as server:
+    with failing_service(redirecting("/new")) as server:
         http = client(server.url)
         assert http.request("GET", "/old").json() == {"here": True}
         assert http.requests_made == 2
 
 
 def test_a_post_follows_none() -> None:
-    with flaky(redirecting("/login?next=/old")) as server:
+    with failing_service(redirecting("/login?next=/old")) as server:
         http = client(server.url)
         with pytest.raises(AuthenticationError, match=r"redirects to .*/login \(") as reported:
             http.request("POST", "/old", body=b"{}")
         assert reported.value.context == {"status": 302}
         assert len(server.requests) == 1
-    with flaky(redirecting("https://u:p@other.example/old/")) as server:
+    with failing_service(redirecting("https://u:p@other.example/old/")) as server:
         http = client(server.url)
         with pytest.raises(ProtocolMismatchError, match=r"to https://other.example/old/ .use that"):
             http.request("POST", "/old", body=b"{}")
@@ -231,13 +251,16 @@ def test_credentials_do_not_follow_to_another_host_nor_come_from_netrc(
     netrc = tmp_path / "netrc"
     netrc.write_text(f"default login bob password {SECRET}\n")
     monkeypatch.setenv("NETRC", str(netrc))
-    with flaky([Answer()]) as other, flaky(redirecting(f"{other.url}/x")) as server:
+    with (
+        failing_service([ServiceAnswer()]) as other,
+        failing_service(redirecting(f"{other.url}/x")) as server,
+    ):
         for auth in (None, HTTPBasicAuth("ada", "pw")):
             client(server.url, auth=auth).request("GET", "/old")
             own = server.requests[-1].headers.get("Authorization")
             assert own == (None if auth is None else "Basic " + b64("ada:pw"))
             assert "Authorization" not in other.requests[-1].headers
-    with flaky(redirecting("/new")) as server:
+    with failing_service(redirecting("/new")) as server:
         client(server.url, auth=HTTPBasicAuth("ada", "pw")).request("GET", "/old")
         assert [one.headers["Authorization"] for one in server.requests] == [
             "Basic " + b64("ada:pw")
@@ -252,7 +275,7 @@ def b64(text: str) -> str:
 
 
 def test_credentials_in_the_address_are_used_and_not_shown() -> None:
-    with flaky([Answer(), Answer(401)]) as server:
+    with failing_service([ServiceAnswer(), ServiceAnswer(401)]) as server:
         http = client(server.url.replace("//", f"//ada:p%C3%A4ss%20{SECRET}@"))
         http.request("GET", "/")
         assert server.requests[0].headers["Authorization"] == "Basic " + b64(f"ada:päss {SECRET}")
@@ -263,7 +286,7 @@ def test_credentials_in_the_address_are_used_and_not_shown() -> None:
 
 
 def test_given_auth_and_headers_are_sent() -> None:
-    with flaky([Answer()]) as server:
+    with failing_service([ServiceAnswer()]) as server:
         http = client(
             server.url.replace("//", "//x:y@"), auth=HTTPBasicAuth("a", "b"), headers={"X-A": "1"}
         )
@@ -291,7 +314,7 @@ class Raw(requests.auth.AuthBase):
     ],
 )
 def test_a_token_that_http_cannot_carry_is_reported_without_it(options: dict[str, Any]) -> None:
-    with flaky([Answer()]) as server:
+    with failing_service([ServiceAnswer()]) as server:
         with pytest.raises(RecipeError, match=r"characters that HTTP cannot carry") as reported:
             client(server.url, **options).request("GET", "/")
         assert SECRET not in str(reported.value)
@@ -353,7 +376,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(certificate: Path) -> None:
-    with flaky([Answer()], certificate=certificate) as server:
+    with failing_service([ServiceAnswer()], certificate=certificate) as server:
         http = client(server.url, retries=5)
         with pytest.raises(SourceUnavailableError, match=r"certificate verify failed") as reported:
             http.request("GET", "/")
@@ -364,7 +387,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(certificate: P
 
 
 def test_https_that_is_spoken_to_a_port_of_http_is_reported_at_once() -> None:
-    with flaky([Answer()]) as server:
+    with failing_service([ServiceAnswer()]) as server:
         http = client(server.url.replace("http:", "https:"), retries=5)
         with pytest.raises(SourceUnavailableError, match=r"does not speak https") as reported:
             http.request("GET", "/")
@@ -373,7 +396,7 @@ def test_https_that_is_spoken_to_a_port_of_http_is_reported_at_once() -> None:
 
 
 def test_http_that_is_spoken_to_a_port_of_https_is_reported(certificate: Path) -> None:
-    with flaky([Answer()], certificate=certificate) as server:
+    with failing_service([ServiceAnswer()], certificate=certificate) as server:
         http = client(server.url.replace("https:", "http:"), retries=1)
         with pytest.raises(SourceUnavailableError, match=r"does not speak http:") as reported:
             http.request("GET", "/")
@@ -389,7 +412,7 @@ def test_http_that_is_spoken_to_a_port_of_https_is_reported(certificate: Path) -
 )
 def test_a_server_that_says_itself_that_it_speaks_https_is_believed(words: str) -> None:
     with (
-        flaky([Answer(400, words.encode())]) as server,
+        failing_service([ServiceAnswer(400, words.encode())]) as server,
         pytest.raises(ProtocolMismatchError, match=r"does not speak http .write https://"),
     ):
         client(server.url).request("GET", "/")
@@ -397,7 +420,7 @@ def test_a_server_that_says_itself_that_it_speaks_https_is_believed(words: str) 
 
 def test_a_server_that_hangs_up_is_not_taken_for_one_of_https() -> None:
     with (
-        flaky([Answer(hang_up=True)]) as server,
+        failing_service([ServiceAnswer(hang_up=True)]) as server,
         pytest.raises(SourceUnavailableError, match=r"does not answer") as reported,
     ):
         client(server.url, retries=0).request("GET", "/")
@@ -406,7 +429,7 @@ def test_a_server_that_hangs_up_is_not_taken_for_one_of_https() -> None:
 
 def test_a_redirect_in_a_circle_is_reported() -> None:
     with (
-        flaky([Answer(302, headers={"Location": "/x"})]) as server,
+        failing_service([ServiceAnswer(302, headers={"Location": "/x"})]) as server,
         pytest.raises(SourceUnavailableError, match=r"redirects in a circle") as reported,
     ):
         client(server.url).request("GET", "/x")
@@ -416,7 +439,7 @@ def test_a_redirect_in_a_circle_is_reported() -> None:
 def test_an_authority_of_our_own_is_believed(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with flaky([Answer()], certificate=certificate) as server:
+    with failing_service([ServiceAnswer()], certificate=certificate) as server:
         assert client(server.url, trust=Trust(str(certificate))).request("GET", "/").ok
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
         assert client(server.url).request("GET", "/").ok
@@ -426,7 +449,10 @@ def test_checking_can_be_switched_off_whatever_the_environment_says(
     certificate: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
-    with flaky([Answer()], certificate=certificate) as server, warnings.catch_warnings():
+    with (
+        failing_service([ServiceAnswer()], certificate=certificate) as server,
+        warnings.catch_warnings(),
+    ):
         assert client(server.url, trust=Trust(verify=False)).request("GET", "/").ok
     assert "is not checked" in caplog.text
 
@@ -435,14 +461,14 @@ def test_checking_can_be_switched_off_whatever_the_environment_says(
 
 
 @pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyServer]:
-    with flaky([Answer(body=b'"by the proxy"')]) as server:
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingService]:
+    with failing_service([ServiceAnswer(body=b'"by the proxy"')]) as server:
         monkeypatch.setenv("HTTP_PROXY", server.url)
         monkeypatch.setenv("http_proxy", server.url)
         yield server
 
 
-def test_a_proxy_of_the_environment_is_used(proxy: FlakyServer) -> None:
+def test_a_proxy_of_the_environment_is_used(proxy: FailingService) -> None:
     assert client("http://mlflow.example:5000").request("GET", "/x").json() == "by the proxy"
     assert proxy.requests[0].path == "http://mlflow.example:5000/x"
 
@@ -462,7 +488,7 @@ def test_a_dead_proxy_is_named_by_its_variable(
     assert SECRET not in str(reported.value)
 
 
-def test_no_proxy_is_honoured(proxy: FlakyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_is_honoured(proxy: FailingService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "mlflow.invalid")
     monkeypatch.setenv("no_proxy", "mlflow.invalid")
     with pytest.raises(SourceUnavailableError):
@@ -470,8 +496,8 @@ def test_no_proxy_is_honoured(proxy: FlakyServer, monkeypatch: pytest.MonkeyPatc
     assert proxy.requests == []
 
 
-def test_loopback_addresses_need_no_proxy(proxy: FlakyServer) -> None:
-    with flaky([Answer(body=b'"direct"')]) as server:
+def test_loopback_addresses_need_no_proxy(proxy: FailingService) -> None:
+    with failing_service([ServiceAnswer(body=b'"direct"')]) as server:
         for host in ("127.0.0.1", "localhost"):
             http = client(f"http://{host}:{server.port}")
             assert http.request("GET", "/").json() == "direct"
@@ -482,8 +508,11 @@ def test_loopback_addresses_need_no_proxy(proxy: FlakyServer) -> None:
 
 
 def test_connections_are_kept_and_made_anew_when_the_server_closed_them() -> None:
-    closing = Answer(headers={"Connection": "close"})
-    with flaky([Answer(), closing, Answer(), Answer()]) as server, client(server.url) as http:
+    closing = ServiceAnswer(headers={"Connection": "close"})
+    with (
+        failing_service([ServiceAnswer(), closing, ServiceAnswer(), ServiceAnswer()]) as server,
+        client(server.url) as http,
+    ):
         for _ in range(4):
             assert http.request("POST", "/", body=b"{}").ok
         http.close()

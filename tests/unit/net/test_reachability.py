@@ -14,8 +14,8 @@ from mlcat_ingest.net import reachability as module
 from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.reachability import Address, clock, reach
 from mlcat_ingest.net.session import skew_s
+from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.certificates import make_certificate
-from support.flaky_server import Answer, flaky
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +39,7 @@ def reached(url: str, trust: Trust | None = None) -> tuple[dict[str, Finding], b
 
 
 def test_an_address_that_answers() -> None:
-    with flaky([Answer()]) as server:
+    with failing_service([ServiceAnswer()]) as server:
         found, well = reached(server.url)
         assert well
         assert {what: one.outcome for what, one in found.items()} == {
@@ -90,7 +90,7 @@ def test_a_port_that_nobody_listens_on() -> None:
 
 
 def test_the_next_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    with flaky([Answer()]) as server:
+    with failing_service([ServiceAnswer()]) as server:
         name = [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.9", "127.0.0.1")]
         with monkeypatch.context() as patch:
             patch.setattr(module, "_addresses", lambda _: [one[4][0] for one in name])
@@ -100,7 +100,7 @@ def test_the_next_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_the_proxy_is_looked_at_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with flaky([Answer()]) as proxy:
+    with failing_service([ServiceAnswer()]) as proxy:
         monkeypatch.setenv("https_proxy", proxy.url.replace("//", "//user:hunter2@"))
         found, well = reached("https://nowhere.invalid")
         assert well
@@ -118,7 +118,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tls(certificate: Path, trust: Trust) -> Finding:
-    with flaky([Answer()], certificate=certificate) as server:
+    with failing_service([ServiceAnswer()], certificate=certificate) as server:
         found, well = reached(server.url, trust)
     assert well == (found["TLS"].outcome != "failed")
     return found["TLS"]
@@ -178,7 +178,7 @@ def test_a_certificate_that_is_not_checked_is_warned_about(pem: Path) -> None:
 
 
 def test_a_server_without_tls() -> None:
-    with flaky([Answer(400)]) as server:
+    with failing_service([ServiceAnswer(400)]) as server:
         found, well = reached(server.url.replace("http:", "https:"))
     assert not well
     assert "the handshake failed" in found["TLS"].detail

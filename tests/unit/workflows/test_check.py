@@ -75,7 +75,7 @@ def test_a_side_that_fails_hides_no_other() -> None:
     gone = Gone(error=SourceUnavailableError("gone"))
     found = list(examine(resolved(Side(gone), Side(FakeSink()))))
     assert of(found, "source fake") == [Finding("source fake", "failed", "gone")]
-    assert of(found, "sink fake") == [Finding("the fake catalog", "ok")]
+    assert of(found, "sink fake") == [Finding("the catalog in memory", "ok")]
 
 
 class Gone(FakeSource):

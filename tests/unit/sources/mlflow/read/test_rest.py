@@ -21,32 +21,38 @@ from mlcat_ingest.sources.mlflow.read.listing import FIRST_RUNS, PAGE_BYTES, SLI
 from mlcat_ingest.sources.mlflow.read.paging import offset_token
 from mlcat_ingest.sources.mlflow.read.reader import RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.testing.service import (
+    FailingService,
+    ServiceAnswer,
+    ServiceRequest,
+    failing_service,
+    web_page,
+)
 from support.certificates import make_certificate
-from support.flaky_server import Answer, FlakyServer, Request, flaky, page
 
 pytestmark = pytest.mark.process
 
 PROMPT = [{"key": "mlflow.prompt.is_prompt", "value": "true"}]
-NOT_FOUND = page("<title>404 Not Found</title>", 404)
+NOT_FOUND = web_page("<title>404 Not Found</title>", 404)
 
 
-def as_json(value: Any, status: int = 200) -> Answer:
-    return Answer(status, json.dumps(value).encode())
+def as_json(value: Any, status: int = 200) -> ServiceAnswer:
+    return ServiceAnswer(status, json.dumps(value).encode())
 
 
-def refusal(code: str, status: int, message: str = "because") -> Answer:
+def refusal(code: str, status: int, message: str = "because") -> ServiceAnswer:
     return as_json({"error_code": code, "message": message}, status)
 
 
-def mlflow(**listings: Any) -> Callable[[Request], Answer]:
+def mlflow(**listings: Any) -> Callable[[ServiceRequest], ServiceAnswer]:
     """Return the script of an MLflow server; a listing is an answer, or a value for its page."""
 
-    def answer(request: Request) -> Answer:
+    def answer(request: ServiceRequest) -> ServiceAnswer:
         name = urlsplit(request.path).path.rpartition("/mlflow/")[2].removesuffix("/search")
         found = listings.get(name.replace("-", "_"), {} if request.path != "/version" else None)
         if callable(found):
             found = found(request)
-        return found if isinstance(found, Answer) else as_json(found)
+        return found if isinstance(found, ServiceAnswer) else as_json(found)
 
     return answer
 
@@ -60,12 +66,12 @@ def run(number: int, **more: Any) -> dict[str, Any]:
     return {"info": info}
 
 
-def reader_of(server: FlakyServer, **config: Any) -> RestReader:
+def reader_of(server: FailingService, **config: Any) -> RestReader:
     given = {"tracking_uri": server.url, "retries": 0, "timeout_s": 10, **config}
     return RestReader(MlflowConfig.model_validate(given))
 
 
-def paths(server: FlakyServer) -> list[str]:
+def paths(server: FailingService) -> list[str]:
     return [urlsplit(one.path).path for one in server.requests]
 
 
@@ -75,12 +81,12 @@ def test_experiments_are_listed_once_and_kept() -> None:
         "a": {"experiments": [experiment(0), experiment(1)]},
     }
 
-    def listed(request: Request) -> Any:
+    def listed(request: ServiceRequest) -> Any:
         query = parse_qs(urlsplit(request.path).query)
         assert query["view_type"] == ["ALL"]
         return pages[query.get("page_token", [""])[0]]
 
-    with flaky(mlflow(experiments=listed)) as server:
+    with failing_service(mlflow(experiments=listed)) as server:
         reader = reader_of(server)
         for _ in range(2):
             found = [[one.experiment_id for one in page] for page in reader.experiments()]
@@ -91,12 +97,12 @@ def test_experiments_are_listed_once_and_kept() -> None:
 
 def test_the_server_is_reported_by_its_first_experiment() -> None:
     listing = {"experiments": [experiment(0, creation_time="1700000000000"), experiment(1)]}
-    with flaky(mlflow(experiments=listing)) as server:
+    with failing_service(mlflow(experiments=listing)) as server:
         reader = reader_of(server)
         assert [reader.server_id() for _ in range(2)] == [sha("1700000000000")] * 2
         assert len(server.requests) == 1
         assert reader_of(server, server_id="mine").server_id() == "mine"
-    with flaky(mlflow(experiments={"experiments": [experiment(0)]})) as server:
+    with failing_service(mlflow(experiments={"experiments": [experiment(0)]})) as server:
         assert reader_of(server).server_id() == sha(server.url)
         assert reader_of(server, tracking_uri=server.url + "/").server_id() == sha(server.url)
 
@@ -108,7 +114,7 @@ def sha(text: str) -> str:
 def test_versions_are_not_asked_for_without_registered_models() -> None:
     prompt = {"registered_models": [{"name": "p", "tags": PROMPT}]}
     for models in ({}, prompt):
-        with flaky(mlflow(registered_models=models)) as server:
+        with failing_service(mlflow(registered_models=models)) as server:
             reader = reader_of(server)
             assert list(reader.model_versions()) == []
             assert [one for page in reader.registered_models() for one in page] == []
@@ -130,7 +136,7 @@ def test_prompts_are_skipped_and_aliases_joined() -> None:
             {"name": "late", "version": "1"},
         ]
     }
-    with flaky(mlflow(registered_models=models, model_versions=versions)) as server:
+    with failing_service(mlflow(registered_models=models, model_versions=versions)) as server:
         found = [one for page in reader_of(server).model_versions() for one in page]
         assert [(one.name, one.aliases) for one in found] == [("m", ("champion",)), ("late", ())]
 
@@ -138,8 +144,8 @@ def test_prompts_are_skipped_and_aliases_joined() -> None:
 def test_a_registry_of_its_own_is_asked_for_models() -> None:
     models = {"registered_models": [{"name": "m"}]}
     with (
-        flaky(mlflow()) as tracking,
-        flaky(mlflow(registered_models=models)) as registry,
+        failing_service(mlflow()) as tracking,
+        failing_service(mlflow(registered_models=models)) as registry,
     ):
         reader = reader_of(tracking, registry_uri=registry.url)
         assert [[one.name for one in page] for page in reader.registered_models()] == [["m"]]
@@ -151,7 +157,7 @@ def test_a_registry_of_its_own_is_asked_for_models() -> None:
 
 
 def test_runs_are_asked_for_with_all_experiments_at_once() -> None:
-    with flaky(mlflow(runs={"runs": [run(1), run(2)]})) as server:
+    with failing_service(mlflow(runs={"runs": [run(1), run(2)]})) as server:
         only = RunFilter(since_ms=7, statuses=("FAILED",))
         found = list(reader_of(server, page_size=10).runs(["1", "2"], only=only))
         assert [[one.run_id for one in page] for page in found] == [["r1", "r2"]]
@@ -169,7 +175,7 @@ def test_of_large_runs_fewer_are_asked_for_at_a_time() -> None:
     def wide(number: int) -> dict[str, Any]:
         return {**run(number), "data": {"params": [{"key": "k", "value": "v" * 50_000}]}}
 
-    with flaky(mlflow(runs=paged_runs(400, wide))) as server:
+    with failing_service(mlflow(runs=paged_runs(400, wide))) as server:
         pages = [len(page) for page in reader_of(server).runs(["1"])]
         asked = [json.loads(request.body)["max_results"] for request in server.requests]
     fitting, together = PAGE_BYTES // 50_100, SLICE_BYTES // 50_100
@@ -180,24 +186,26 @@ def test_of_large_runs_fewer_are_asked_for_at_a_time() -> None:
 
 
 def test_very_many_experiments_take_several_listings() -> None:
-    with flaky(mlflow()) as server:
+    with failing_service(mlflow()) as server:
         list(reader_of(server).runs([str(number) for number in range(4_001)]))
         asked = [len(json.loads(request.body)["experiment_ids"]) for request in server.requests]
         assert asked == [2_000, 2_000, 1]
 
 
 def test_no_experiments_take_no_request() -> None:
-    with flaky(mlflow()) as server:
+    with failing_service(mlflow()) as server:
         reader = reader_of(server)
         assert list(reader.runs([])) == []
         assert list(reader.logged_models([])) == []
         assert server.requests == []
 
 
-def paged_runs(count: int, make: Callable[[int], dict[str, Any]] = run) -> Callable[[Request], Any]:
+def paged_runs(
+    count: int, make: Callable[[int], dict[str, Any]] = run
+) -> Callable[[ServiceRequest], Any]:
     tokens = {offset_token(offset): offset for offset in range(count * 3)}
 
-    def listed(request: Request) -> Any:
+    def listed(request: ServiceRequest) -> Any:
         body = json.loads(request.body)
         start = tokens[body["page_token"]] if "page_token" in body else 0
         end = start + body["max_results"]
@@ -208,7 +216,7 @@ def paged_runs(count: int, make: Callable[[int], dict[str, Any]] = run) -> Calla
 
 
 def test_a_limit_asks_for_no_more_than_it_needs() -> None:
-    with flaky(mlflow(runs=paged_runs(100))) as server:
+    with failing_service(mlflow(runs=paged_runs(100))) as server:
         reader = reader_of(server, page_size=10)
         for limit, requests in ((3, 1), (10, 1), (25, 3)):
             server.requests.clear()
@@ -221,7 +229,7 @@ def test_a_limit_asks_for_no_more_than_it_needs() -> None:
 
 def test_several_statuses_are_picked_here() -> None:
     runs = {"runs": [run(1, status="FAILED"), run(2, status="KILLED"), run(3, status="RUNNING")]}
-    with flaky(mlflow(runs=runs)) as server:
+    with failing_service(mlflow(runs=runs)) as server:
         only = RunFilter(statuses=("RUNNING", "FAILED"))
         found = [one.run_id for page in reader_of(server).runs(["1"], only=only) for one in page]
         assert found == ["r1", "r3"]
@@ -229,7 +237,7 @@ def test_several_statuses_are_picked_here() -> None:
 
 
 def test_a_limit_holds_over_several_listings() -> None:
-    with flaky(mlflow(runs={"runs": [run(1), run(2)]})) as server:
+    with failing_service(mlflow(runs={"runs": [run(1), run(2)]})) as server:
         ids = [str(number) for number in range(4_001)]
         found = list(reader_of(server).runs(ids, only=RunFilter(limit=3)))
         assert sum(map(len, found)) == 2
@@ -238,26 +246,26 @@ def test_a_limit_holds_over_several_listings() -> None:
 
 def test_a_page_token_that_comes_again_names_the_listing() -> None:
     endless = {"runs": [run(1)], "next_page_token": "again"}
-    with flaky(mlflow(runs=endless)) as server:
+    with failing_service(mlflow(runs=endless)) as server:
         with pytest.raises(ProtocolMismatchError, match=r"listing runs does not get on"):
             list(reader_of(server).runs(["1"]))
         assert len(server.requests) == 2
 
 
 def test_logged_models_are_paged_and_missing_before_mlflow_3() -> None:
-    def listed(request: Request) -> Any:
+    def listed(request: ServiceRequest) -> Any:
         token = json.loads(request.body).get("page_token")
         info = {"model_id": f"m-{token}", "experiment_id": "1"}
         return {"models": [{"info": info}], **({} if token else {"next_page_token": "x"})}
 
-    with flaky(mlflow(logged_models=listed)) as server:
+    with failing_service(mlflow(logged_models=listed)) as server:
         found = [one.model_id for page in reader_of(server).logged_models(["1"]) for one in page]
         assert found == ["m-None", "m-x"]
-    for missing in (NOT_FOUND, refusal("ENDPOINT_NOT_FOUND", 404), Answer(405, b"")):
-        with flaky(mlflow(logged_models=missing)) as server:
+    for missing in (NOT_FOUND, refusal("ENDPOINT_NOT_FOUND", 404), ServiceAnswer(405, b"")):
+        with failing_service(mlflow(logged_models=missing)) as server:
             assert list(reader_of(server).logged_models(["1"])) == [[]]
     with (
-        flaky(mlflow(logged_models=refusal("RESOURCE_DOES_NOT_EXIST", 404))) as server,
+        failing_service(mlflow(logged_models=refusal("RESOURCE_DOES_NOT_EXIST", 404))) as server,
         pytest.raises(ProtocolMismatchError, match=r"refused to list logged-models"),
     ):
         list(reader_of(server).logged_models(["1"]))
@@ -270,10 +278,11 @@ NAMES = {"workspaces": [{"name": "b"}, {"name": "default"}, {"name": "a"}]}
 
 
 @pytest.mark.parametrize(
-    "info", [{"workspaces_enabled": False}, {}, NOT_FOUND, refusal("X", 403), Answer(500, b"")]
+    "info",
+    [{"workspaces_enabled": False}, {}, NOT_FOUND, refusal("X", 403), ServiceAnswer(500, b"")],
 )
 def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
-    with flaky(mlflow(server_info=info)) as server:
+    with failing_service(mlflow(server_info=info)) as server:
         reader = reader_of(server)
         assert reader.workspaces() == ("default",)
         assert reader.in_workspace("default").workspace == "default"
@@ -284,7 +293,7 @@ def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
 
 
 def test_each_request_names_its_workspace() -> None:
-    with flaky(mlflow(server_info=INFO, workspaces=NAMES)) as server:
+    with failing_service(mlflow(server_info=INFO, workspaces=NAMES)) as server:
         reader = reader_of(server)
         assert reader.workspaces() == ("default", "a", "b")
         here = reader.in_workspace("a")
@@ -309,29 +318,29 @@ def test_each_request_names_its_workspace() -> None:
             "permit to list experiments: because",
         ),
         (refusal("INTERNAL_ERROR", 500, "a\n b"), SourceUnavailableError, "failed with 500: a b"),
-        (Answer(503, b"busy"), SourceUnavailableError, "failed with 503"),
+        (ServiceAnswer(503, b"busy"), SourceUnavailableError, "failed with 503"),
         (NOT_FOUND, ProtocolMismatchError, "is no MLflow server: 404"),
-        (Answer(404, b"[]"), ProtocolMismatchError, "is no MLflow server: 404"),
+        (ServiceAnswer(404, b"[]"), ProtocolMismatchError, "is no MLflow server: 404"),
         (refusal("INVALID_PARAMETER_VALUE", 400), ProtocolMismatchError, "refused .* 400: because"),
         (as_json({"error_code": "X", "message": 3}, 418), ProtocolMismatchError, "with 418"),
         (as_json([1]), ProtocolMismatchError, "JSON that is no object"),
         (as_json({"jobs": []}), ProtocolMismatchError, "no listing of MLflow"),
         (as_json({"experiments": 3}), ProtocolMismatchError, "no listing of MLflow"),
         (as_json({"experiments": [{}]}), ProtocolMismatchError, "an item of an unknown shape"),
-        (Answer(200, b"pong"), ProtocolMismatchError, "not JSON"),
-        (page(), AuthenticationError, "a web page instead of JSON"),
-        (Answer(401), AuthenticationError, "refused the credentials"),
+        (ServiceAnswer(200, b"pong"), ProtocolMismatchError, "not JSON"),
+        (web_page(), AuthenticationError, "a web page instead of JSON"),
+        (ServiceAnswer(401), AuthenticationError, "refused the credentials"),
         (
-            Answer(302, headers={"Location": "http://sso.invalid/login"}),
+            ServiceAnswer(302, headers={"Location": "http://sso.invalid/login"}),
             SourceUnavailableError,
             "at http://sso.invalid/login does not answer",
         ),
     ],
 )
 def test_every_failure_is_one_clear_sentence(
-    answer: Answer, error: type[MlcatError], sentence: str
+    answer: ServiceAnswer, error: type[MlcatError], sentence: str
 ) -> None:
-    with flaky(mlflow(experiments=answer)) as server:
+    with failing_service(mlflow(experiments=answer)) as server:
         url = server.url.replace("//", "//ada:hunter2@")
         with pytest.raises(error, match=sentence) as reported:
             list(reader_of(server, tracking_uri=url).experiments())
@@ -341,7 +350,7 @@ def test_every_failure_is_one_clear_sentence(
 
 def test_a_listing_that_fails_once_is_asked_for_again() -> None:
     answers = iter([refusal("INTERNAL_ERROR", 500), as_json({"experiments": [experiment(3)]})])
-    with flaky(mlflow(experiments=lambda _: next(answers))) as server:
+    with failing_service(mlflow(experiments=lambda _: next(answers))) as server:
         found = list(reader_of(server, retries=1).experiments())
     assert [[one.experiment_id for one in page] for page in found] == [["3"]]
 
@@ -355,11 +364,11 @@ def outcomes(reader: RestReader) -> dict[str, tuple[str, str]]:
 
 def test_the_doctor_of_a_server_in_order() -> None:
     script = mlflow(
-        **{"/version": Answer(200, b"3.17.2", {"Content-Type": "text/html"})},
+        **{"/version": ServiceAnswer(200, b"3.17.2", {"Content-Type": "text/html"})},
         experiments={"experiments": [experiment(0, creation_time=1), experiment(1)]},
         runs={"runs": [run(1)]},
     )
-    with flaky(script) as server:
+    with failing_service(script) as server:
         found = outcomes(reader_of(server, experiments={"deny": ["e0"]}, token="t"))
         assert {outcome for outcome, _ in found.values()} == {"ok"}
         assert found["MLflow version"][1] == "3.17.2"
@@ -376,7 +385,7 @@ def test_the_doctor_names_what_is_odd() -> None:
         workspaces=NAMES,
         experiments={"experiments": [experiment(0)]},
     )
-    with flaky(script) as server:
+    with failing_service(script) as server:
         odd = reader_of(
             server,
             workspaces={"allow": ["a"]},
@@ -395,7 +404,9 @@ def test_the_doctor_names_what_is_odd() -> None:
             "warning",
             "0 of 3 are read: ",
         )
-    with flaky(mlflow(**{"/version": Answer(200, b"9.0.0")}, experiments=Answer(401))) as server:
+    with failing_service(
+        mlflow(**{"/version": ServiceAnswer(200, b"9.0.0")}, experiments=ServiceAnswer(401))
+    ) as server:
         found = outcomes(reader_of(server))
         words = "9.0.0 is not among the tested versions, 2.22 and 3.17"
         assert found["MLflow version"] == ("warning", words)
@@ -405,7 +416,7 @@ def test_the_doctor_names_what_is_odd() -> None:
 
 
 def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_path: Path) -> None:
-    with flaky([Answer()], certificate=make_certificate(tmp_path)) as server:
+    with failing_service([ServiceAnswer()], certificate=make_certificate(tmp_path)) as server:
         with pytest.raises(SourceUnavailableError) as reported:
             list(reader_of(server).experiments())
         assert str(reported.value).endswith("signed the certificate as `ca_bundle`)")
