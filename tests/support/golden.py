@@ -1,23 +1,38 @@
-"""The proposals of the golden files, as the mappings of MLflow and Feast make them."""
+"""The proposals of the golden files: of mappings, enrichment, evaluation and run reports."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mlcat_ingest.metadata.proposal import Entity
+
 GOLDEN = Path(__file__).parents[1] / "golden"
-FEAST = GOLDEN / "feast" / "registry.jsonl"
-FILES = [*sorted(GOLDEN.glob("*/*/proposals.json")), FEAST]
+FILES = [*sorted(GOLDEN.glob("*/*/proposals.json")), *sorted(GOLDEN.glob("*/*.jsonl"))]
+
+
+def as_lines(entities: Iterable[Entity]) -> str:
+    """Return the text of a golden file of lines: one line an aspect, and one a note."""
+    lines = []
+    for entity in entities:
+        for name, aspect in entity.aspects.items():
+            lines.append({"urn": entity.urn, name: aspect})
+        lines.extend({"urn": entity.urn, "note": list(note)} for note in entity.notes)
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def proposals_of(file: Path) -> Iterator[tuple[str, str, Any]]:
     """Yield the URN, the aspect's name and its value of each proposal in a golden file."""
     text = file.read_text(encoding="utf-8")
-    if file == FEAST:
+    if file.suffix == ".jsonl":
         for line in text.splitlines():
             named = json.loads(line)
             urn = named.pop("urn")
-            yield from ((urn, name, aspect) for name, aspect in named.items() if name != "note")
+            for name, aspect in named.items():
+                if name != "note":
+                    # A field that the source leaves empty is not sent.
+                    sent = {field: value for field, value in aspect.items() if value is not None}
+                    yield urn, name, sent
         return
     for entity in json.loads(text):
         for name, aspect in entity["aspects"].items():

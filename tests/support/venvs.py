@@ -26,6 +26,7 @@ def dependencies() -> tuple[str, ...]:
 
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "mlflow-2.9": ("mlflow==2.9.2", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
+    "mlflow-3.0": ("mlflow>=3.0,<3.1", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
     "mlflow-3.17": ("mlflow>=3.17,<3.18",),
     # MLflow 2.x needs the SQLAlchemy of its time: on 2.1 its server dies at import.
     "mlflow-2": ("mlflow>=2.22,<3", "sqlalchemy>=2.0,<2.1", "setuptools<81"),

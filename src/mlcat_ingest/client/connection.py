@@ -19,6 +19,8 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     RecipeError,
 )
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.http import Http, Reply
@@ -222,6 +224,13 @@ ENVIRONMENTS_SINCE: Final = {
 }
 """Releases of DataHub by the environments that they added. Source: `FabricType.pdl`."""
 
+STORED_SINCE: Final = {
+    f"mlModelGroup: {ML_MODEL_GROUP_PROPERTIES}.externalUrl": (1, 1),
+    f"mlFeatureTable: {SUB_TYPES}": (1, 1),
+}
+"""First releases that store a part of what runs write, of those that a supported one drops, named
+as the report names what is dropped. Source: `docs/compatibility.md`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
@@ -248,6 +257,16 @@ class Capabilities:
         if release is None:
             return FABRICS
         return FABRICS - {env for env, since in ENVIRONMENTS_SINCE.items() if release < since}
+
+    @property
+    def dropped(self) -> list[str]:
+        """Parts of what runs write that the release drops, as the report names them."""
+        release = self.release
+        return (
+            []
+            if release is None
+            else [one for one, since in STORED_SINCE.items() if release < since]
+        )
 
     def upgrade_message(self) -> str:
         """Return the sentence for the user about a release that is not supported."""

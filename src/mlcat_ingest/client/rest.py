@@ -101,6 +101,10 @@ def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Fi
     if not service.is_supported:
         hint = "upgrade DataHub: v1.5 or later is better than v1.0, v1.7 is best"
         yield Finding("catalog version", "failed", service.upgrade_message(), hint)
+    elif service.dropped:
+        detail = f"{service.describe()} acknowledges and drops {' and '.join(service.dropped)}"
+        hint = "upgrade DataHub: v1.1 stores them; until then a run that writes them ends with 4"
+        yield Finding("catalog version", "warning", detail, hint)
     yield from _read_findings(client)
     yield from _search_findings(client)
     evaluates = yield from _evaluation_findings(client)

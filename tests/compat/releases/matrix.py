@@ -10,14 +10,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from mlcat_ingest.metadata.registry import ENTITIES
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.urn import FABRICS, entity_type_of
 from mlcat_ingest.testing.gms import releases
 from mlcat_ingest.testing.gms.releases import Release
@@ -88,15 +87,16 @@ def model_of(sdk: str) -> Model:
 
 def release_of(model: Model, newest: Model) -> Release:
     """Return what `model` lacks of that part of the newest model which this package declares."""
+    entity_types = {entity_type for one in ASPECTS.values() for entity_type in one.entity_types}
     aspects = {
         f"{entity_type}.{aspect}"
-        for entity_type in ENTITIES
+        for entity_type in entity_types
         for aspect in newest.entities[entity_type]
         if not _has(model, entity_type, aspect)
     }
     ahead = AHEAD.get(model.sdk, {})
     aspects |= {f"{entity_type}.{aspect}" for aspect in ahead for entity_type in ahead[aspect]}
-    declared = {one for name in ENTITIES for one in model.entities.get(name, frozenset())}
+    declared = {one for name in entity_types for one in model.entities.get(name, frozenset())}
     lacking = {path for path in newest.fields - model.fields if path.partition(".")[0] in declared}
     outermost = {path for path in lacking if path.rpartition(".")[0] not in lacking}
     return Release(
@@ -246,8 +246,11 @@ def page_with(text: str, page: str) -> str:
 
 def main() -> None:
     """Write the file and the page."""
-    with ThreadPoolExecutor(2) as pool:
-        models = list(pool.map(model_of, [*SERVERS, *NEWEST]))
+    sdks = [*SERVERS, *NEWEST]
+    models = []
+    for number, sdk in enumerate(sdks, 1):
+        print(f"{number} of {len(sdks)}: acryl-datahub {sdk}", flush=True)
+        models.append(model_of(sdk))
     found = sorted((release_of(one, models[-1]) for one in models), key=_order)
     DATA.write_text(written_as(found), encoding="utf-8")
     page = page_with(tables(found, models[-1]), PAGE.read_text(encoding="utf-8"))

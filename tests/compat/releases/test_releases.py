@@ -86,6 +86,20 @@ def test_the_client_knows_the_environments_of_each_release(release: Release) -> 
     )
 
 
+@pytest.mark.parametrize("release", [one for one in releases() if one.server], ids=lambda r: r.sdk)
+def test_the_client_knows_what_each_supported_release_drops(
+    release: Release, paths: set[tuple[str, str]]
+) -> None:
+    reported = Capabilities(datahub=True, datahub_version=release.server)
+    expected = {
+        f"{entity_type}: {path}"
+        for entity_type, path in paths
+        if "=" not in path and row_is_dropped(release, row_name(entity_type, path))
+    }
+    if reported.is_supported:
+        assert set(reported.dropped) == expected
+
+
 def test_a_server_trims_unknown_fields_at_every_depth() -> None:
     value = {"owners": [{"owner": "a", "attribution": {"time": 1}}, {"owner": "b"}], "x": 1}
     lacks = frozenset({"mlModel.ownership.owners.attribution", "mlModel.ownership.x"})

@@ -1,4 +1,4 @@
-"""Proposals of the MLflow and Feast mappings are valid by the DataHub SDK's schema classes."""
+"""Proposals of golden files are valid by the DataHub SDK's schema classes."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from datahub.emitter.mcp import MetadataChangeProposalWrapper
 from datahub.metadata.schema_classes import ASPECT_NAME_MAP
 from datahub.metadata.urns import Urn
 
-from support.golden import FEAST, FILES, proposals_of
+from support.golden import FILES, GOLDEN, proposals_of
 
 pytestmark = pytest.mark.compat
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(GOLDEN)))
 def test_every_proposal_is_one_of_the_sdk(path: Path) -> None:
     for urn, name, aspect in proposals_of(path):
         value = ASPECT_NAME_MAP[name].from_obj(aspect, tuples=False)
@@ -27,5 +27,5 @@ def test_every_proposal_is_one_of_the_sdk(path: Path) -> None:
 
 def test_there_are_proposals() -> None:
     assert len(FILES) > 60
-    types = {Urn.from_string(urn).entity_type for urn, _, _ in proposals_of(FEAST)}
-    assert types == {"mlFeatureTable", "mlFeature", "mlPrimaryKey"}
+    types = {Urn.from_string(urn).entity_type for path in FILES for urn, _, _ in proposals_of(path)}
+    assert types >= {"mlFeatureTable", "mlFeature", "mlPrimaryKey", "mlModel", "mlModelGroup"}

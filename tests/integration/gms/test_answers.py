@@ -253,5 +253,8 @@ def test_a_release_below_the_smallest_fails_the_check_and_warns_in_a_run(
         assert (words in capsys.readouterr().err) == bool(code)
         assert call(["check", recipe, "--json"]) == code
         findings = json.loads(capsys.readouterr().out)["findings"]
+    warned = [one for one in findings if one["outcome"] == "warning" and one["hint"]]
+    named = {name for name in dropped if any(name in one["detail"] for one in warned)}
+    assert named == (set() if code else dropped)
     failed = [one for one in findings if one["outcome"] == "failed"]
     assert [words in json.dumps(one) for one in failed] == [True] * code

@@ -23,20 +23,20 @@ class World:
     gms: RunningGms
     store: SmallStore
 
-    def recipe(self, env: str = "PROD") -> str:
+    def recipe(self, env: str = "PROD", ui: str = "") -> str:
         path = self.store.folder / "recipe.yml"
         path.write_text(
             f"name: prod\n"
             "source: {type: mlflow, config: {tracking_uri: 'sqlite:///mlflow.db', "
-            f"env: {env}}}}}\n"
+            f"env: {env}{ui and f', ui_url: {ui}'}}}}}\n"
             f"sink: {{type: rest, config: {{server: '{self.gms.url}'}}}}\n"
             "report_to_catalog: false\n"
         )
         return str(path)
 
-    def ingest(self, expected: int, *how: str, env: str = "PROD") -> dict[str, Any]:
+    def ingest(self, expected: int, *how: str, env: str = "PROD", ui: str = "") -> dict[str, Any]:
         report = self.store.folder / "report.json"
-        assert call([self.recipe(env), "--report", str(report), "-q", *how]) == expected
+        assert call([self.recipe(env, ui), "--report", str(report), "-q", *how]) == expected
         found: dict[str, Any] = json.loads(report.read_text())
         return found
 
@@ -77,6 +77,20 @@ def test_dropped_aspects_and_fields_are_named_and_counted(tmp_path: Path) -> Non
         again = there.ingest(0)
         assert (again["proposals_sent"], again["dropped"]) == (0, {})
         assert there.ingest(4, "--full")["dropped"] == report["dropped"]
+
+
+def test_the_smallest_release_drops_the_pages_of_groups_and_a_run_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with world(tmp_path, V1_0) as there:
+        report = there.ingest(4, ui="https://mlflow.example")
+        assert report["dropped"] == {"mlModelGroup: mlModelGroupProperties.externalUrl": 1}
+        capsys.readouterr()
+        assert call([there.recipe(ui="https://mlflow.example"), "--full"]) == 4
+        words = "mlModelGroup: mlModelGroupProperties.externalUrl, of 1 entity: acknowledged"
+        assert words in capsys.readouterr().out
+        # Nothing has changed, so nothing is written that the server would drop.
+        assert there.ingest(0, ui="https://mlflow.example")["proposals_sent"] == 0
 
 
 def test_a_dropped_aspect_does_not_pass_for_a_server_that_checks_no_versions(

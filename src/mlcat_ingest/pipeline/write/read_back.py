@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
@@ -115,7 +116,8 @@ class ReadBack:
             self._tally.note("not_read_back", f"what was written could not be read: {error}")
             return
         for what, count in dropped.items():
-            log.warning("the catalog does not store %s, which %d entities have", what, count)
+            entities = plural(count, "entity", "entities")
+            log.warning("the catalog does not store %s of %s", what, entities)
             self._tally.count(what, dropped=count)
 
     def _count_dropped(self) -> Counter[str]:
