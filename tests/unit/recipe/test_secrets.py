@@ -65,6 +65,12 @@ def test_masks_in_every_spelling_and_the_longest_first() -> None:
     assert registry.mask("password-long pass") == "*** ***"
 
 
+def test_an_address_is_masked_with_and_without_its_last_slash() -> None:
+    registry = SecretRegistry()
+    registry.add("https://hooks.example.com/T0/key/")
+    assert registry.mask("POST https://hooks.example.com/T0/key: 404") == "POST ***: 404"
+
+
 def test_values_too_short_to_tell_apart_are_not_searched_for() -> None:
     registry = SecretRegistry()
     registry.add("abc", "")
@@ -73,8 +79,9 @@ def test_values_too_short_to_tell_apart_are_not_searched_for() -> None:
 
 def test_suspects_can_be_acquitted_and_the_certain_cannot() -> None:
     registry = SecretRegistry()
-    registry.suspect("hostname", "both-ways")
     registry.add("both-ways")
+    assert registry.mask("hostname both-ways") == "hostname ***"
+    registry.suspect("hostname", "both-ways")
     assert registry.mask("hostname both-ways") == "*** ***"
     registry.acquit("hostname", "both-ways")
     assert registry.mask("hostname both-ways") == "hostname ***"

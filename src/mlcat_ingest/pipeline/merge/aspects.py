@@ -12,7 +12,6 @@ from mlcat_ingest.pipeline.merge.fields import AppliedField, first_field, merge_
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
 from mlcat_ingest.pipeline.merge.rules import (
     COLLECTIONS,
-    COMPUTED,
     FIRST_WRITERS,
     SERVICE_OWN,
     UNION,
@@ -126,8 +125,6 @@ def _with_changes(
     changes = {
         field: value for field, value in changes.items() if field in stored or has_content(value)
     }
-    if changes and name in COMPUTED:
-        changes |= dict.fromkeys(COMPUTED[name].intersection(stored))
     cleared = [field for field, value in changes.items() if value is None]
     if not cleared:
         return MergedAspect({**stored, **changes} if changes else stored, applied)
@@ -221,8 +218,7 @@ def fold(earlier: Entity, later: Entity) -> Entity:
     for name, fresh in later.aspects.items():
         known = aspects.get(name, {})
         if known and name in later.adds_only:
-            added = merge_aspect(name, known, fresh, UNION).value
-            aspects[name] = fresh if added is None else added
+            aspects[name] = merge_aspect(name, known, fresh, UNION).value or fresh
         else:
             united = with_all_sources(earlier.urn, fresh, custom_properties(known))
             aspects[name] = {**known, **united}

@@ -238,7 +238,7 @@ class _Merge:
         before = None if name not in self._stored else self._stored[name].value
         ours = self._ours.get(name, NOTHING)
         others = self._bases.others.get(name, NOTHING)
-        if before is None and not ours and not others:
+        if before is None and not ours:
             merged = first_aspect(name, fresh)
         else:
             rules = self._rules.adding() if name in self._entity.adds_only else self._rules

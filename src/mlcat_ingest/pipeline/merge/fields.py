@@ -198,7 +198,7 @@ def _clear_value(policy: Policy, stored: object, applied: AppliedField) -> Merge
 
 
 def _is_in(own: str, applied: str) -> bool:
-    return own == applied or own in fingerprints_in(applied)
+    return own in fingerprints_in(applied)
 
 
 def _overlay(stored: object, fresh: object) -> object:

@@ -22,13 +22,12 @@ MAX_PROPERTIES: Final = 1_000
 """Custom properties of one entity that are searched, those of others among them."""
 
 _TEXT: Final = "description"
-_BYTES_A_CHARACTER: Final = 4
 
 
 def with_short_text(fresh: Aspect, notes: list[Note]) -> Aspect:
     """Return a properties aspect whose description the index takes."""
     text = fresh.get(_TEXT)
-    if not isinstance(text, str) or len(text) * _BYTES_A_CHARACTER <= MAX_TEXT_BYTES:
+    if not isinstance(text, str):
         return fresh
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= MAX_TEXT_BYTES:

@@ -58,8 +58,8 @@ def with_all_sources(
             refuse_second_store(urn, theirs, ours)
         return fresh
     _refuse_second_server(urn, _servers(theirs), _servers(ours))
-    join_fingerprints = ",".join(dict.fromkeys([*theirs.split(","), *ours.split(",")]))
-    return {**fresh, CUSTOM: {**fresh[CUSTOM], SOURCE_KEY: join_fingerprints}}
+    sources = ",".join(dict.fromkeys([*theirs.split(","), *ours.split(",")]))
+    return {**fresh, CUSTOM: {**fresh[CUSTOM], SOURCE_KEY: sources}}
 
 
 def refuse_second_store(urn: str, theirs: object, ours: str) -> None:

@@ -37,7 +37,7 @@ def whole_entity(urn: str) -> Entity:
     entity_type = entity_type_of(urn)
     kind = ENTITIES.get(entity_type)
     names = () if kind is None else kind.aspects
-    known = sorted(n for n in names if n not in ASPECTS or not ASPECTS[n].timeseries)
+    known = sorted(name for name in names if not ASPECTS[name].timeseries)
     return Entity(urn, dict.fromkeys(known, NOTHING))
 
 
@@ -50,11 +50,9 @@ def retract_entity(entity: Entity, stored: StoredEntity | None, *, writer: str) 
     otherwise kept, which is reported. An entity without a base of the writer is left as it is.
     """
     main_aspect = properties_aspect(entity_type_of(entity.urn))
-    before = None if stored is None or main_aspect is None else stored.get(main_aspect)
-    key = applied_key(writer)
-    if stored is None or main_aspect is None or before is None:
+    if stored is None or main_aspect is None or main_aspect not in stored:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
-    if key not in custom_properties(before.value):
+    if applied_key(writer) not in custom_properties(stored[main_aspect].value):
         return MergedEntity(entity, stored, "unchanged")
     return _Retraction(entity, stored, main_aspect, writer).retract()
 

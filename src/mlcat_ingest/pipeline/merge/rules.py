@@ -144,10 +144,11 @@ def same_json(left: object, right: object) -> bool:
     return _same_kinds(left, right)
 
 
-def _same_kinds(left: object, right: object) -> bool:
-    if isinstance(left, dict) and isinstance(right, dict):
+def _same_kinds(left: Any, right: Any) -> bool:
+    """Return whether two values that are equal are so as JSON."""
+    if isinstance(left, dict):
         return all(_same_kinds(value, right[key]) for key, value in left.items())
-    if isinstance(left, LISTS) and isinstance(right, LISTS):
+    if isinstance(left, LISTS):
         return all(map(_same_kinds, left, right))
     return isinstance(left, bool) == isinstance(right, bool)
 

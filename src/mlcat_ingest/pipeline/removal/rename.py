@@ -46,9 +46,7 @@ class GroupCopier:
         if custom.get(RENAMED_TO) == new:
             return
         aspects = dict(_foreign(before, after, main_aspect, custom))
-        entities = [Entity(old, {main_aspect: {CUSTOM: {RENAMED_TO: new}}})]
-        if aspects:
-            entities.append(Entity(new, aspects))
+        entities = [Entity(old, {main_aspect: {CUSTOM: {RENAMED_TO: new}}}), Entity(new, aspects)]
         merged = [merge_entity(one, stored.get(one.urn), UNION) for one in entities]
         for one in self._delivery.deliver([one for one in merged if one.proposals]):
             for refusal in one.refusals[:1]:

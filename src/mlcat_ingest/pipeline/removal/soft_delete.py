@@ -172,7 +172,7 @@ class Removal:
     ) -> Iterator[_MissingEntity]:
         if Capability.MISSING not in source.capabilities:
             return
-        if not (passes and self._tracker.remembers):
+        if not self._tracker.remembers:
             self._note_without_state(source)
             return
         for part in passes:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from mlcat_ingest.pipeline.merge.applied import (
+    bases_by_writer,
     decode,
     encode,
     fingerprint,
@@ -99,6 +100,7 @@ def test_bases_are_distinguished_by_their_writers() -> None:
         "mlcat.applied.broken": "1 {",
         "other": "1 {}",
     }
+    assert bases_by_writer(properties).keys() == {"ours", "theirs", "third", "broken"}
     bases = read_bases(properties, "ours")
     assert bases.ours == {"x": {"f": a}}
     assert bases.others == {"x": {"f": b + c}, "y": {"g": b}}

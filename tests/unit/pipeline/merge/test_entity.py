@@ -7,6 +7,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.provenance import refuse_second_store
 from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
 
@@ -191,11 +192,78 @@ def test_the_browse_path_is_deleted_where_nothing_is_left_of_it() -> None:
     assert (first.aspect_name, first.change_type) == ("browsePathsV2", "DELETE")
 
 
+def test_two_workspaces_of_one_server_are_both_named() -> None:
+    shelf = Shelf()
+    for source in ("mlflow:a:x", "mlflow:a:y", "definitions:b"):
+        shelf.ingest({HOME: {"customProperties": {"mlcat.source": source}}})
+    assert shelf.custom() == {"mlcat.source": "mlflow:a:x,mlflow:a:y,definitions:b"}
+    with pytest.raises(RecipeError, match=r"another mlflow server \(a, now b\)"):
+        shelf.ingest({HOME: {"customProperties": {"mlcat.source": "mlflow:b:x"}}})
+
+
+@pytest.mark.parametrize("stored_source", [None, "feast:f:"])
+def test_a_table_of_the_same_store_or_of_none_is_not_refused(stored_source: object) -> None:
+    refuse_second_store(URN, stored_source, "feast:f:")
+
+
+def test_an_old_group_that_is_read_again_is_no_longer_renamed() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"name": "n"}})
+    renamed = {**shelf.field("customProperties"), "mlcat.renamed_to": "urn:li:x"}
+    shelf.edit(HOME, customProperties=renamed)
+    shelf.ingest({"globalTags": {"tags": [{"tag": "a"}]}})
+    assert shelf.custom() == {"mlcat.renamed_to": "urn:li:x"}
+    shelf.ingest({HOME: {"name": "n"}})
+    assert shelf.custom() == {}
+
+
 def test_custom_properties_that_are_none_have_no_base() -> None:
     shelf = Shelf()
     shelf.put(HOME, {"customProperties": ["odd"]})
     assert shelf.ingest({HOME: {"name": "n"}}).no_base
     assert list(shelf.base()) == [HOME]
+
+
+def test_an_aspect_that_only_adds_takes_nothing_away() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "globalTags": {"tags": [{"tag": "a"}]}})
+    adding = Entity(
+        shelf.urn,
+        {HOME: {}, "globalTags": {"tags": [{"tag": "b"}]}},
+        adds_only=frozenset({"globalTags"}),
+    )
+    shelf.write(merge_entity(adding, shelf.stored(), RULES))
+    assert shelf.aspects["globalTags"] == {"tags": [{"tag": "a"}, {"tag": "b"}]}
+
+
+def test_an_entity_that_is_removed_with_changes_counts_as_removed() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {"name": "n"}})
+    removed: dict[str, Aspect] = {
+        "globalTags": {"tags": [{"tag": "a"}]},
+        "status": {"removed": True},
+    }
+    merged = shelf.ingest({HOME: {"name": "n"}, **removed})
+    assert merged.outcome == "removed"
+    assert merged.is_removed
+    assert not shelf.ingest({HOME: {"name": "n"}}).is_removed
+
+
+def test_a_field_that_was_not_read_keeps_its_base_though_somebody_deleted_the_aspect() -> None:
+    shelf = Shelf()
+    uses = {"primaryUses": ["a"], "primaryUsers": ["ENTERPRISE"]}
+    shelf.ingest({HOME: {}, "intendedUse": uses})
+    before = shelf.base()["intendedUse"]
+    del shelf.aspects["intendedUse"]
+    shelf.ingest({HOME: {}, "intendedUse": {"primaryUses": []}})
+    assert shelf.base()["intendedUse"] == {"primaryUsers": before["primaryUsers"]}
+
+
+def test_a_reference_is_merged_with_what_is_stored() -> None:
+    held = stored(mlModelProperties={"name": "n"})
+    reference = Entity(URN, {HOME: {"name": "other"}}, only_if_absent=True)
+    merged = merge_entity(reference, held, RULES)
+    assert (merged.stored, merged.outcome) == (held, "unchanged")
 
 
 # --- one URN said twice --------------------------------------------------------------------------

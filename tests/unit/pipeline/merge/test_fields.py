@@ -4,7 +4,7 @@ import pytest
 
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
-from mlcat_ingest.pipeline.merge.rules import same_json
+from mlcat_ingest.pipeline.merge.rules import map_keys, same_json
 from support.fakes import group_urn
 from support.merging import RULES
 
@@ -221,6 +221,36 @@ def test_a_repetition_in_the_source_is_written_once() -> None:
     }
     again = merge_aspect("mlModelProperties", merged.value, fresh, RULES, merged.applied)
     assert again.value is merged.value
+
+
+def test_a_stored_repetition_of_what_the_source_repeats_becomes_one() -> None:
+    first = merge_aspect("mlModelProperties", None, {"groups": [A]}, RULES)
+    twice = {"groups": [A, A]}
+    merged = merge_aspect("mlModelProperties", twice, twice, RULES, first.applied)
+    assert merged.value == {"groups": [A]}
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh", "after"),
+    [
+        ("odd", [A, A], [A]),
+        (["n"], [{"name": "n"}], [{"name": "n"}]),
+        ([{"name": ["odd"]}], [{"name": "n"}], [{"name": ["odd"]}, {"name": "n"}]),
+        ([], [{"value": "1"}, {"value": "2"}], [{"value": "1"}, {"value": "2"}]),
+    ],
+)
+def test_entries_that_are_no_records_or_have_no_key(
+    stored: object, fresh: list[object], after: list[object]
+) -> None:
+    before = {"hyperParams": stored}
+    merged = merge_aspect("mlModelProperties", before, {"hyperParams": fresh}, RULES)
+    assert merged.value == {"hyperParams": after}
+
+
+def test_the_keys_of_a_map_are_entries_but_for_those_about_the_entity() -> None:
+    texts = ["a", "mlcat.source", "mlcat.features.of", "mlcat.applied.prod"]
+    assert map_keys(texts) == ("a", "mlcat.features.of")
+    assert map_keys([7, *texts]) == ("a", "mlcat.features.of")
 
 
 def test_merging_changes_neither_side() -> None:

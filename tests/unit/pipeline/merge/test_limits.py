@@ -3,6 +3,7 @@
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
+from mlcat_ingest.pipeline.merge.limits import weight_of
 from mlcat_ingest.sources.mlflow.mapping.text import cut
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS
 from support.fakes import model_urn
@@ -67,6 +68,30 @@ def test_more_of_others_than_are_searched_stay_all() -> None:
     ]
     assert theirs.keys() <= custom.keys()
     assert custom.keys() - theirs.keys() == {"mlcat.applied.prod"}
+
+
+def test_of_one_too_many_the_last_entry_is_left_out() -> None:
+    fresh = {"customProperties": {**properties(0, 999), "mlcat.source": "s"}}
+    custom = written(merged(fresh))["customProperties"]
+    assert custom.keys() == {*properties(0, 998), "mlcat.source", "mlcat.applied.prod"}
+
+
+def test_where_nothing_of_ours_can_be_left_out_nothing_is_noted() -> None:
+    theirs = {"customProperties": properties(0, 1_100, "theirs")}
+    assert merged({"customProperties": {"mlcat.source": "s"}}, theirs).notes == ()
+
+
+def test_the_base_lacks_what_was_left_out() -> None:
+    theirs = {"customProperties": properties(0, 1_100, "theirs")}
+    custom = written(merged({"customProperties": {"k": "v"}}, theirs))["customProperties"]
+    assert custom["mlcat.applied.prod"] == "1 {}"
+
+
+def test_the_weight_of_an_entity_is_the_number_of_its_entries() -> None:
+    aspect = {"hyperParams": [1, 2], "customProperties": {"a": "b"}, "name": "none"}
+    assert weight_of(Entity(URN, {HOME: aspect, "globalTags": {"tags": [1]}})) == 3
+    assert weight_of(Entity(URN, {"globalTags": {"tags": [1]}})) == 0
+    assert weight_of(Entity("urn:li:tag:a", {"tagProperties": {"name": "a"}})) == 0
 
 
 def test_a_description_is_cut_to_the_bytes_of_one_term() -> None:

@@ -53,6 +53,17 @@ def test_putting_back(ancestor: Aspect, theirs: Aspect, current: Aspect, after: 
     assert rebase_aspect(HOME, ancestor, [theirs], current) == after
 
 
+def test_a_path_is_one_value() -> None:
+    one, two, three = ({"path": [{"id": each}]} for each in "abc")
+    assert rebase_aspect("browsePathsV2", one, [two], three) == two
+
+
+def test_of_several_values_the_last_stands() -> None:
+    one, two, three = ({"description": each} for each in "abc")
+    assert rebase_aspect(HOME, one, [two, three], one) == three
+    assert rebase_aspect(HOME, one, [two, one], three) is three
+
+
 @pytest.mark.parametrize(
     ("ancestor", "theirs", "current"),
     [

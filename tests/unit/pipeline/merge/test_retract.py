@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import applied_key
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
@@ -68,6 +69,28 @@ def test_another_writer_keeps_an_entity_and_its_sources() -> None:
     }
 
 
+def test_only_the_aspects_that_an_entity_names_are_taken_back() -> None:
+    shelf = ingested(globalTags={"tags": [{"tag": "t"}]}, domains={"domains": ["d"]})
+    shelf.put("editableMlModelProperties", {"description": "theirs"})
+    base = shelf.base()
+    named = Entity(shelf.urn, {"globalTags": {}, "editableMlModelProperties": {}})
+    merged = shelf.write(retract_entity(named, shelf.stored(), writer=WRITER))
+    assert [one.aspect_name for one in merged.proposals] == ["globalTags", HOME]
+    assert merged.outcome == "updated"
+    assert shelf.aspects["globalTags"] == {"tags": []}
+    assert shelf.field("name") == "a"
+    assert shelf.custom() == {"k": "v", "mlcat.source": "s"}
+    assert shelf.base() == {name: base[name] for name in ("domains", HOME)}
+    nothing = retract_entity(named, shelf.stored(), writer=WRITER)
+    assert (nothing.outcome, nothing.proposals) == ("unchanged", ())
+
+
+def test_an_aspect_that_somebody_deleted_is_not_asked_for() -> None:
+    shelf = ingested(globalTags={"tags": [{"tag": "t"}]})
+    del shelf.aspects["globalTags"]
+    assert retract(shelf).outcome == "removed"
+
+
 def test_a_value_goes_only_if_it_is_still_what_we_wrote() -> None:
     shelf = ingested()
     shelf.put(HOME, {**shelf.aspects[HOME], "name": "theirs now"})
@@ -112,8 +135,11 @@ def test_without_a_base_of_ours_nothing_goes() -> None:
     assert retract(shelf).proposals == ()
     assert shelf.aspects == before
     assert retract(Shelf()).proposals == ()
-    tag = retract_entity(whole_entity("urn:li:tag:t"), {}, writer=WRITER)
-    assert tag.outcome == "unchanged"
+    assert retract_entity(whole_entity(shelf.urn), None, writer=WRITER).outcome == "unchanged"
+    other = {"globalTags": StoredAspect({"tags": []})}
+    for urn in ("urn:li:tag:t", shelf.urn):
+        merged = retract_entity(whole_entity(urn), other, writer=WRITER)
+        assert (merged.outcome, merged.proposals, merged.stored) == ("unchanged", (), other)
 
 
 def test_a_base_that_nobody_can_read_goes_alone() -> None:
@@ -130,3 +156,4 @@ def test_every_aspect_that_can_be_read_in_a_batch_is_named() -> None:
         names.keys()
     )
     assert whole_entity("urn:li:unheardOf:x").aspects == {}
+    assert "operation" not in whole_entity("urn:li:dataset:(urn:li:dataPlatform:x,a,PROD)").aspects

@@ -53,6 +53,7 @@ def test_an_entry_that_a_person_took_away_comes_back_as_long_as_the_source_says_
     shelf.edit(HOME, groups=[B])
     shelf.ingest(groups(B))
     assert shelf.field("groups") == [B]
+    assert shelf.base() == {HOME: {"groups": text_of_keys((B,))}}
 
 
 def test_a_field_that_was_not_read_is_left_alone_with_its_base() -> None:
@@ -307,6 +308,16 @@ def test_ours_lets_the_source_alone_decide() -> None:
     assert shelf.ingest({HOME: message}, rules).outcome == "unchanged"
 
 
+def test_under_ours_a_value_that_was_there_already_is_ours() -> None:
+    shelf = Shelf()
+    shelf.put(HOME, {"description": "d", "groups": [A]})
+    shelf.ingest(
+        {HOME: {"description": "d", "groups": [B, B]}}, ruled("ours", "description", "groups")
+    )
+    assert shelf.base()[HOME].keys() == {"description", "groups"}
+    assert shelf.field("groups") == [B]
+
+
 def test_a_writer_without_a_name_adds_and_keeps_no_base() -> None:
     shelf = Shelf()
     shelf.ingest(groups(A, B))
@@ -319,6 +330,23 @@ def test_a_writer_without_a_name_adds_and_keeps_no_base() -> None:
     assert len(fresh.ingest({"ownership": {"owners": []}}, MergeRules(None)).proposals) == 0
     assert len(fresh.ingest({HOME: {"name": "n"}}, MergeRules(None)).proposals) == 1
     assert fresh.aspects == {HOME: {"name": "n"}}
+
+
+# --- fields that nobody owns ---------------------------------------------------------------------
+
+
+def test_the_first_stamp_stays_and_is_nobodys() -> None:
+    terms = [{"urn": "urn:li:glossaryTerm:a"}]
+    stamps = [{"time": at, "actor": "urn:li:corpuser:u"} for at in (1, 2)]
+    shelf = Shelf()
+    for stamp in stamps:
+        shelf.ingest({HOME: {}, "glossaryTerms": {"terms": terms, "auditStamp": stamp}})
+        assert shelf.aspects["glossaryTerms"] == {"terms": terms, "auditStamp": stamps[0]}
+        assert shelf.base()["glossaryTerms"].keys() == {"terms"}
+    shelf.drop("glossaryTerms", "auditStamp")
+    shelf.ingest({HOME: {}, "glossaryTerms": {"terms": terms, "auditStamp": stamps[1]}})
+    assert shelf.aspects["glossaryTerms"]["auditStamp"] == stamps[1]
+    assert shelf.base()["glossaryTerms"].keys() == {"terms"}
 
 
 # --- aspects that cannot be empty ----------------------------------------------------------------
@@ -389,6 +417,7 @@ def test_an_aspect_that_cannot_be_empty_is_kept_while_others_have_entries_in_it(
     merged = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
     assert merged.kept == ("versionProperties",)
     left = shelf.aspects["versionProperties"]
+    assert None not in left.values()
     assert left["versionSet"] == VERSION["versionSet"]
     assert [one["versionTag"] for one in left["aliases"]] == (
         ["theirs"] if "aliases" in theirs else []

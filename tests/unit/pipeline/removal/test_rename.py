@@ -1,0 +1,127 @@
+"""The copy from an old group to a new one: only entries of others, and only those it lacks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.pipeline.merge.applied import encode, text_of_keys
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.removal.rename import GroupCopier
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
+from support.fakes import FakeSink, group_urn
+
+OLD, NEW = group_urn("old"), group_urn("new")
+HOME = "mlModelGroupProperties"
+
+
+class RecordingDelivery(list[MergedEntity]):
+    """Records what it delivers; what it refuses, it refuses aspect by aspect."""
+
+    refused = ""
+
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
+        self.extend(batch)
+        return [
+            DeliveryOutcome(
+                one,
+                tuple(Refusal(each, "no", 1) for each in one.proposals)
+                if one.urn == self.refused
+                else (),
+            )
+            for one in batch
+        ]
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    @property
+    def written(self) -> dict[str, dict[str, Any]]:
+        return {one.urn: {each.aspect_name: each.aspect for each in one.proposals} for one in self}
+
+
+@pytest.fixture
+def delivery() -> RecordingDelivery:
+    return RecordingDelivery()
+
+
+def copy(delivery: RecordingDelivery, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Copy from the old group to the new one; return the aspects written, by group."""
+    sink = FakeSink(stored={OLD: old, NEW: new})
+    GroupCopier(sink, delivery).copy(OLD, NEW)
+    return delivery.written
+
+
+def custom(**properties: str) -> dict[str, Any]:
+    return {"customProperties": properties}
+
+
+def test_a_group_with_nothing_of_others_only_gets_its_new_name(delivery: RecordingDelivery) -> None:
+    written = copy(delivery, {HOME: {"name": "old"}}, {HOME: {"name": "new"}})
+    assert written == {OLD: {HOME: {"name": "old", **custom(**{"mlcat.renamed_to": NEW})}}}
+
+
+def test_a_group_that_is_not_there_yet_gets_all_of_it(delivery: RecordingDelivery) -> None:
+    tags = {"tags": [{"tag": "urn:li:tag:a"}]}
+    terms = {"terms": [{"urn": "urn:li:glossaryTerm:a"}], "auditStamp": {"time": 1, "actor": "u"}}
+    words = {"description": "theirs"}
+    old = {
+        HOME: {"name": "old", **custom(team="risk", **{"mlcat.source": "mlflow:a:"})},
+        "globalTags": tags,
+        "glossaryTerms": terms,
+        "editableMlModelGroupProperties": words,
+    }
+    assert copy(delivery, old, {})[NEW] == {
+        HOME: custom(team="risk"),
+        "globalTags": tags,
+        "glossaryTerms": terms,
+        "editableMlModelGroupProperties": words,
+    }
+
+
+def test_what_the_new_group_has_stays(delivery: RecordingDelivery) -> None:
+    owners = [{"owner": f"urn:li:corpuser:{one}", "type": "NONE"} for one in "ab"]
+    old = {
+        HOME: custom(team="risk", cost="1"),
+        "ownership": {"owners": owners[:1], "lastModified": {"time": 1}},
+        "editableMlModelGroupProperties": {"description": "old"},
+    }
+    new = {
+        HOME: custom(team="fraud"),
+        "ownership": {"owners": owners[1:], "lastModified": {"time": 2}},
+        "editableMlModelGroupProperties": {"description": "new"},
+    }
+    assert copy(delivery, old, new)[NEW] == {
+        HOME: custom(team="fraud", cost="1"),
+        "ownership": {"owners": owners[::-1], "lastModified": {"time": 2}},
+    }
+
+
+def test_what_a_recipe_wrote_is_not_copied(delivery: RecordingDelivery) -> None:
+    owners = [{"owner": f"urn:li:corpuser:{one}", "type": "NONE"} for one in "ab"]
+    base = {
+        HOME: {"customProperties": text_of_keys(("k",))},
+        "globalTags": {"tags": text_of_keys((("urn:li:tag:a", None),))},
+        "ownership": {"owners": text_of_keys((("urn:li:corpuser:a", "NONE", None, None),))},
+    }
+    old = {
+        HOME: custom(k="v", **{"mlcat.applied.other": encode(base)}),
+        "globalTags": {"tags": [{"tag": "urn:li:tag:a"}]},
+        "ownership": {"owners": owners},
+    }
+    assert copy(delivery, old, {HOME: {}})[NEW] == {"ownership": {"owners": owners[1:]}}
+
+
+def test_a_copy_is_made_once(delivery: RecordingDelivery) -> None:
+    old = {HOME: custom(team="risk", **{"mlcat.renamed_to": NEW})}
+    assert copy(delivery, old, {HOME: {}}) == {}
+
+
+def test_one_warning_tells_of_a_group_that_was_not_copied_to(
+    delivery: RecordingDelivery, caplog: pytest.LogCaptureFixture
+) -> None:
+    delivery.refused = NEW
+    old = {"globalTags": {"tags": [{"tag": "a"}]}, "domains": {"domains": ["urn:li:domain:d"]}}
+    copy(delivery, old, {HOME: {}})
+    [warning] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert warning == f"what others put on {OLD} was not copied to {NEW}: globalTags: no"
