@@ -116,7 +116,11 @@ def test_a_field_that_a_release_drops_is_not_sent_again(
         assert len(there.gms.calls("/aspects")) == writes
         assert PAGE in report["probe"]["lacks"]
         assert PAGE in capsys.readouterr().out
+        capsys.readouterr()
         assert there.plan() == 0
+        planned = capsys.readouterr().out
+        assert "DataHub v1.0.0: conditional writes are relied on" in planned
+        assert PAGE in planned
         [(outcome, detail)] = there.behaviour(capsys)
         assert outcome == "ok"
         assert PAGE in detail
@@ -180,6 +184,8 @@ def test_conditions_that_are_ignored_are_never_sent(tmp_path: Path) -> None:
         assert not any(any(one) for one in there.conditions(before))
         # To merge, to look for lost updates, and to see what is stored.
         assert len(there.gms.calls("/openapi/v3/entity/mlModel/batchGet")) == reads + 3
+        assert call(["retract", there.recipe, "--yes", "-q"]) == 0
+        assert not any(any(one) for one in there.conditions(before))
 
 
 def test_a_service_that_does_not_evaluate_is_not_asked_again(tmp_path: Path) -> None:

@@ -65,7 +65,6 @@ def retraction_text(report: Report) -> str:
     return "\n".join(
         [
             head,
-            *_probe(report),
             *(
                 f"  {kind:<{width}} {counts.updated:,} updated, {counts.removed:,} removed, "
                 f"{counts.unchanged:,} unchanged, {counts.rejected:,} refused"
@@ -80,6 +79,7 @@ def retraction_text(report: Report) -> str:
 
 def findings(report: Report) -> Iterator[str]:
     """Yield the lines on what was special about what was read and merged."""
+    yield from _probe(report)
     yield from _counters(report)
     yield from _notes(report)
     yield from _examples("not usable", report.failed_records, report.failed_examples)
