@@ -63,6 +63,8 @@ def command(
     answer was no; 2 the command or the recipe is at fault, or nobody is there to answer; 4 the
     catalog refused some; 130 interrupted.
     """
+    if recipe_name == "":
+        raise click.UsageError("--recipe-name is empty: give the name of a recipe")
     settings = OutputSettings.current()
     as_json = as_json or settings.log_format == "json"
     with (

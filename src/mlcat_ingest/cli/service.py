@@ -40,7 +40,7 @@ def get(urn: str, aspect: str | None, server: str | None, token: str | None) -> 
                 )
             output.out_json(value)
             return
-        stored = client.read_many([urn], aspects_of(urn, "name one")).get(urn)
+        stored = client.read_many([urn], aspects_of(urn, "name an aspect")).get(urn)
     if not stored:
         raise CatalogRequestError(f"the catalog has no {urn}", status=_NOT_FOUND, urn=urn)
     values = {name: one.value for name, one in stored.items()}
@@ -55,11 +55,16 @@ def aspects_of(urn: str, hint: str | None = None) -> list[str]:
     """
     from mlcat_ingest.metadata.registry import ENTITIES
     from mlcat_ingest.metadata.urn import entity_type_of
+    from mlcat_ingest.recipe.problems import nearest
 
     entity_type = entity_type_of(urn)
     kind = ENTITIES.get(entity_type)
     if kind is None:
-        raise RecipeError(f"which aspects a {entity_type} has is not known", hint=hint)
+        meant = nearest(entity_type, ENTITIES)
+        raise RecipeError(
+            f"the entity type {entity_type} is not known here, nor are its aspects",
+            hint=f"is it {meant}?" if meant else hint,
+        )
     return sorted(kind.aspects | {kind.key})
 
 

@@ -12,7 +12,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, Evaluates, Evaluation, TestOutcome
-from mlcat_ingest.client.neighbours import EntityReader, NeighbourCache
+from mlcat_ingest.client.neighbours import (
+    EntityReader,
+    NeighbourCache,
+    WrittenEntities,
+    WrittenEntity,
+)
 from mlcat_ingest.client.reader import chunks
 from mlcat_ingest.errors import AspectChangedError, DefinitionError, MissingExtraError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
@@ -65,10 +70,16 @@ class ClientEvaluator(Evaluates):
         self._own: dict[str, Aspect] = {}
         self._sets: dict[tuple[str, ...], TestSet] = {}
         self._neighbours = NeighbourCache(catalog)
+        self._written = WrittenEntities()
 
     def add_tests(self, infos: Mapping[str, Aspect]) -> None:
         """Evaluate tests of the caller too, given as `testInfo` by URN, before any other call."""
         self._own = dict(infos)
+
+    def keep_written(self, entities: Mapping[str, WrittenEntity]) -> None:
+        """Keep entities as the catalog acknowledged them, for their next evaluation."""
+        for urn, aspects in entities.items():
+            self._written.put(urn, aspects)
 
     def tests(self, test_urns: Sequence[str]) -> TestSet:
         """Return the tests `test_urns`, or all that there are.
@@ -106,8 +117,9 @@ class ClientEvaluator(Evaluates):
         Raises:
             CatalogUnavailableError, AuthenticationError: as named.
 
-        Cost: one request for 200 entities of a type, as many for the neighbours of each of three
-        steps, none for those in the cache; with `should_push` one write.
+        Cost: one request for 200 entities of a type, none where all that is needed is known from
+        their write; as many for the neighbours of each of three steps, none for those in the cache;
+        with `should_push` one write.
         """
         found = self.tests(test_urns)
         if found.problem is not None:
@@ -131,7 +143,10 @@ class ClientEvaluator(Evaluates):
     ) -> "_Batch":
         self._neighbours.forget(urns)
         reader = EntityReader(
-            self._catalog, self._neighbours, [TEST_RESULTS] if should_push else []
+            self._catalog,
+            self._neighbours,
+            [TEST_RESULTS] if should_push else [],
+            self._written.take(urns),
         )
         unreadable: dict[str, set[str]] = {}
         results = evaluate(

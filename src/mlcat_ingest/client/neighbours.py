@@ -17,6 +17,8 @@ from mlcat_ingest.metadata.urn import entity_type_of
 
 CACHED_ASPECTS: Final = 2_000
 """Aspects of neighbours that are kept, those that were not found among them."""
+WRITTEN_ENTRIES: Final = 20_000
+"""Entries of entities that are kept until these are evaluated: those of two batches of writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,62 @@ class NeighbourCache:
                 del self._kept[key]
 
 
+WrittenEntity = Mapping[str, Aspect | None]
+"""The aspects of an entity that are known from its last write; None for one that it lacks."""
+
+
+class WrittenEntities:
+    """Keeps entities from their write to their evaluation. Safe to use from several threads.
+
+    Those beyond `WRITTEN_ENTRIES` entries in lists and maps are not kept, and so are read.
+    """
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._lock = threading.Lock()
+        self._kept: dict[str, WrittenEntity] = {}
+        self._entries = 0
+
+    def put(self, urn: str, aspects: WrittenEntity) -> None:
+        """Keep an entity as it was written last, if there is room."""
+        entries = _entries_of(aspects)
+        self.take([urn])
+        with self._lock:
+            if self._entries + entries <= WRITTEN_ENTRIES:
+                self._entries += entries
+                self._kept[urn] = aspects
+
+    def take(self, urns: Iterable[str]) -> dict[str, WrittenEntity]:
+        """Return those of `urns` that are kept, and keep them no longer."""
+        with self._lock:
+            taken = {urn: self._kept.pop(urn) for urn in set(urns) & self._kept.keys()}
+            self._entries -= sum(map(_entries_of, taken.values()))
+        return taken
+
+
+def _entries_of(aspects: WrittenEntity) -> int:
+    values = [value for one in aspects.values() if one for value in one.values()]
+    return len(values) + sum(len(value) for value in values if isinstance(value, list | dict))
+
+
 class EntityReader:
     """Reads the entities of a batch with the first `fetch`, and their neighbours with the others.
+
+    If all of them were just written, only aspects that are not known from that are read.
 
     Attributes:
         entities: the aspects of the entities; one that the catalog does not have is left out.
     """
 
-    def __init__(self, catalog: Reads, neighbours: NeighbourCache, extra: Sequence[str]) -> None:
-        """Read the aspects `extra` of the entities too."""
+    def __init__(
+        self,
+        catalog: Reads,
+        neighbours: NeighbourCache,
+        extra: Sequence[str],
+        written: Mapping[str, WrittenEntity],
+    ) -> None:
+        """Read the aspects `extra` of the entities too; `written` is known of them."""
+        self._written = written
         self._catalog = catalog
         self._neighbours = neighbours
         self._extra = extra
@@ -106,6 +155,9 @@ class EntityReader:
             return self._neighbours.read(urns, names or ())
         self._fetched = True
         wanted = {*(names or ()), *self._extra}
+        if self._written.keys() >= set(urns):
+            self.entities = self._read_unknown(urns, wanted)
+            return self.entities
         found = read_aspects(self._catalog, urns, wanted, with_key=True)
         self.entities = {
             urn: aspects
@@ -113,6 +165,19 @@ class EntityReader:
             if key_aspect_name(entity_type_of(urn)) in aspects
         }
         return self.entities
+
+    def _read_unknown(self, urns: Collection[str], wanted: Collection[str]) -> Aspects:
+        unknown: dict[str, set[str]] = {}
+        found: Aspects = {}
+        for urn in urns:
+            written = self._written[urn]
+            found[urn] = {name: ReadAspect(one) for name, one in written.items() if one is not None}
+            unknown.setdefault(entity_type_of(urn), set()).update(wanted - written.keys())
+        for entity_type, names in unknown.items():
+            some = [urn for urn in urns if entity_type_of(urn) == entity_type]
+            for urn, aspects in read_aspects(self._catalog, some, names).items():
+                found[urn].update(aspects)
+        return found
 
 
 def read_aspects(

@@ -1,6 +1,6 @@
 """A sample of MLflow's runs, spread over the time in which they started."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -25,10 +25,11 @@ def sampled_runs(
 ) -> Iterator[list[Run]]:
     """Yield the newest `limit` of the runs that `only` wants, or `sample` of the runs, or both.
 
-    Cost: with a limit its listing; else up to 42 requests, and memory for the sample.
+    Cost: with a limit its listing, and memory for twice the sample; else two requests for each
+    window and one more for each page, and memory for a page.
     """
     if limit is None:
-        yield _spread_runs(reader, ids, only, sample or 0)
+        yield from _spread_runs(reader, ids, only, sample or 0)
         return
     if limit <= 0:
         return
@@ -36,28 +37,48 @@ def sampled_runs(
     if sample is None:
         yield from pages
         return
-    runs = [run for page in pages for run in page]
-    yield list(spread(runs, sample))
+    yield list(spread(_thin_out((run for page in pages for run in page), sample), sample))
 
 
-def _spread_runs(reader: Reader, ids: Sequence[str], only: RunFilter, sample: int) -> list[Run]:
-    """Return runs of each window, then more of the windows that have more, where some lack."""
+def _thin_out(items: Iterable[ItemT], count: int) -> list[ItemT]:
+    """Return `count` to twice as many of `items` at equal distances; all if there are fewer."""
+    kept: list[ItemT] = []
+    distance = 1
+    for at, item in enumerate(items):
+        if at % distance == 0:
+            kept.append(item)
+        if len(kept) > 2 * count:
+            kept, distance = kept[::2], 2 * distance
+    return kept
+
+
+def _spread_runs(
+    reader: Reader, ids: Sequence[str], only: RunFilter, sample: int
+) -> Iterator[list[Run]]:
+    """Yield runs of each window, then more of the windows that have more, where some lack."""
     windows = _windows_of(reader, ids, only, min(sample, _WINDOWS))
-    most = -(-sample // len(windows))
-    pages = [_newest(reader, ids, window, most) for window in windows]
-    full = [at for at, page in enumerate(pages) if len(page) == most]
-    lacking = sample - sum(map(len, pages))
-    if full and lacking > 0:
-        most += -(-lacking // len(full))
-        for at in full:
-            pages[at] = _newest(reader, ids, windows[at], most)
-    runs = {run.run_id: run for page in pages for run in page}
-    return list(spread(list(runs.values()), sample))
+    full: list[tuple[RunFilter, int]] = []
+    seen: set[str] = set()
+    for window, part in zip(windows, _parts(sample, len(windows)), strict=True):
+        before = len(seen)
+        for page in _newest(reader, ids, window, part):
+            seen.update(run.run_id for run in page)
+            yield page
+        if len(seen) - before == part:
+            full.append((window, part))
+    for (window, part), more in zip(full, _parts(sample - len(seen), len(full)), strict=True):
+        for page in _newest(reader, ids, window, part + more) if more else ():
+            yield [run for run in page if run.run_id not in seen]
+
+
+def _parts(whole: int, count: int) -> list[int]:
+    """Return `count` numbers that are nearly equal and add up to `whole`."""
+    return [(at + 1) * whole // count - at * whole // count for at in range(count)]
 
 
 def _windows_of(reader: Reader, ids: Sequence[str], only: RunFilter, count: int) -> list[RunFilter]:
     """Return windows of equal length, the first open to the past and the last to the future."""
-    newest = _newest(reader, ids, only, 1)
+    newest = [run for page in _newest(reader, ids, only, 1) for run in page]
     oldest = next(reader.runs(ids, only=only), None)
     if not newest or not oldest:
         return [only]
@@ -73,6 +94,5 @@ def _windows_of(reader: Reader, ids: Sequence[str], only: RunFilter, count: int)
     ]
 
 
-def _newest(reader: Reader, ids: Sequence[str], only: RunFilter, count: int) -> list[Run]:
-    pages = reader.runs(ids, only=replace(only, limit=count))
-    return [run for page in pages for run in page]
+def _newest(reader: Reader, ids: Sequence[str], only: RunFilter, count: int) -> Iterator[list[Run]]:
+    return reader.runs(ids, only=replace(only, limit=count))

@@ -288,9 +288,12 @@ def test_what_cannot_be_explained(store: SmallStore, capfd: pytest.CaptureFixtur
     assert call(["explain", "nonsense", *server]) == 2
     assert call(["explain", A, "--server", "nowhere"]) == 2
     assert call(["explain", "urn:li:nothing:a", *server]) == 2
-    assert "which aspects a nothing has is not known" in capfd.readouterr().err
+    assert "the entity type nothing is not known here" in capfd.readouterr().err
+    assert call(["explain", A.replace("mlModel", "mlmodel"), *server]) == 2
+    assert "is it mlModel?" in capfd.readouterr().err
     assert call(["explain", A, "--full", *server]) == 2
     assert call(["retract", "--recipe-name", "old", "--server", "nowhere"]) == 2
+    assert call(["retract", "--recipe-name", "", *server]) == 2
     recipe = tagged(store, "prod", None)
     assert call(["explain", A, "--recipe", recipe, *server]) == 2
     assert call([recipe, "-q"]) == 0

@@ -256,3 +256,39 @@ def test_batches_of_entities_take_few_requests(start: Start) -> None:
         # Four batches of one type or two, read and written.
         evaluated = [one for one in world.gms.calls()[before:] if b"testResults" in one.body]
         assert len(evaluated) <= 8
+
+
+def reads_of(world: World, aspect: str, start: int = 0) -> list[bytes]:
+    """Return the bodies of the requests that read an aspect, from the request `start` on."""
+    seen = world.gms.calls("/openapi")[start:]
+    return [one.body for one in seen if "batchGet" in one.path and aspect.encode() in one.body]
+
+
+def test_what_the_run_wrote_is_not_read_to_be_evaluated(start: Start) -> None:
+    with start() as world:
+        world.define(*["COUNT"] * 450)
+        assert world.run("typed", where="client") == 0
+        # The run has created them, so they had no results; their properties are known, too.
+        assert reads_of(world, "testResults") == []
+        assert world.report["evaluation"]["evaluated"] == 451
+        assert world.results(feature("f7")) == ({TYPED}, set())
+        before = len(world.gms.calls("/openapi"))
+        world.define(*["ORDINAL"] * 450)
+        assert world.run("typed", where="client") == 3
+        # Of the features only the stored results.
+        of_features = [
+            one for one in reads_of(world, "testResults", before) if b"mlFeature:" in one
+        ]
+        assert len(of_features) == 3
+        assert not any(b"mlFeatureProperties" in body for body in of_features)
+        assert world.results(feature("f7")) == (set(), {TYPED})
+
+
+def test_what_the_run_did_not_write_is_read(start: Start) -> None:
+    with start() as world:
+        world.test(TYPED_TEST, a_test("urn:li:test:documented", "documentation.documentations"))
+        world.define("COUNT")
+        assert world.run("typed", where="client") == 0
+        [body] = [body for body in reads_of(world, "documentation") if b"mlFeature:" in body]
+        assert b"mlFeatureProperties" not in body
+        assert world.results(feature("f0")) == ({TYPED}, {"urn:li:test:documented"})

@@ -117,7 +117,7 @@ def test_nothing_there(aspect: list[str], invoke: Invoke) -> None:
 def test_an_entity_of_an_unknown_type_needs_the_aspect(invoke: Invoke) -> None:
     result = invoke("get", "urn:li:dataHubThing:x")
     assert result.code == 2
-    assert "name one" in result.err
+    assert "name an aspect" in result.err
 
 
 @pytest.mark.parametrize("command", ["get", "evaluate"])

@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.client.base import Evaluation, StoredEntity, TestOutcome
 from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
-from mlcat_ingest.client.neighbours import NeighbourCache
+from mlcat_ingest.client.neighbours import NeighbourCache, WrittenEntities, WrittenEntity
 from mlcat_ingest.errors import CatalogRequestError, NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
@@ -79,6 +79,53 @@ def test_a_batch_is_read_at_once_and_a_neighbour_once() -> None:
     for _ in range(2):
         evaluator.evaluate_batch([A, B], should_push=True, test_urns=[GROUPED])
     assert sink.reads == [[GROUPED], [A, B], [GROUP], [A, B]]
+
+
+def test_what_was_just_written_is_not_read() -> None:
+    sink = a_sink()
+    evaluator = ClientEvaluator(sink)
+    known = {"mlModelProperties": {"name": "as written"}, RESULTS: None}
+    evaluator.keep_written({A: known, B: {**known, "mlModelProperties": None}})
+    found = evaluator.evaluate_batch([A, B], should_push=True, test_urns=[NAMED])
+    assert found.outcomes == {A: TestOutcome((NAMED,), ()), B: TestOutcome((), (NAMED,))}
+    assert sink.reads == [[NAMED]]
+    assert [one.headers for one in sink.writes[0]] == [{"If-Version-Match": "-1"}] * 2
+    # It is known for one evaluation: somebody may have changed it by the next.
+    evaluator.evaluate_batch([A, B], should_push=True, test_urns=[NAMED])
+    assert sink.reads == [[NAMED], [A, B]]
+
+
+def test_results_of_others_on_an_entity_that_was_just_written_stay() -> None:
+    theirs = {"passing": [{"test": THEIRS, "type": "SUCCESS"}], "failing": []}
+    sink = a_sink()
+    sink.put(A, RESULTS, theirs)
+    evaluator = ClientEvaluator(sink)
+    evaluator.keep_written({A: {"mlModelProperties": {"name": "a"}, RESULTS: None}})
+    found = evaluator.evaluate_batch([A], should_push=True, test_urns=[NAMED])
+    assert found.not_stored == {}
+    assert results_of(sink, A) == ({THEIRS, NAMED}, set())
+
+
+def test_a_batch_of_which_some_were_not_just_written_is_read_at_once() -> None:
+    sink = a_sink()
+    evaluator = ClientEvaluator(sink)
+    evaluator.keep_written({A: {"mlModelProperties": {}}})
+    found = evaluator.evaluate_batch([A, B], should_push=True, test_urns=[NAMED])
+    assert found.outcomes[A] == TestOutcome((NAMED,), ())
+    assert sink.reads == [[NAMED], [A, B]]
+
+
+def test_written_entities_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlcat_ingest.client.neighbours.WRITTEN_ENTRIES", 5)
+    kept = WrittenEntities()
+    wide: WrittenEntity = {"mlModelProperties": {"hyperParams": [{}, {}, {}]}}
+    kept.put(A, wide)
+    kept.put(B, wide)
+    assert kept.take([A, B]) == {A: wide}
+    kept.put(B, wide)
+    kept.put(B, {"mlModelProperties": None})
+    kept.put(A, wide)
+    assert kept.take([A, B]) == {A: wide, B: {"mlModelProperties": None}}
 
 
 def test_results_that_another_writer_stores_meanwhile_stay() -> None:

@@ -1,16 +1,22 @@
 """Evaluation: the metadata tests of what was written, in batches, once it is durable."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
 from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.client.evaluate import NO_TESTS
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
 from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.rules import SERVICE_OWN
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.results import EvaluationResults
@@ -94,6 +100,18 @@ class Evaluator:
         for batch in full:
             self._evaluate(batch)
 
+    def add_written(self, delivered: Iterable[DeliveryOutcome]) -> None:
+        """Take entities that arrived, and evaluate each batch that they fill.
+
+        A client that evaluates need not read what was merged.
+        """
+        outcomes = list(delivered)
+        if self._evaluates is self._client or self._fallback.uses_client:
+            self._client.keep_written(
+                {one.merged.urn: _written_aspects(one.merged) for one in outcomes if one.exact}
+            )
+        self.add([one.merged.urn for one in outcomes])
+
     def add_unchanged(self, urns: Sequence[str]) -> None:
         """Take URNs that had nothing to write, where the recipe's scope is every entity.
 
@@ -165,3 +183,20 @@ class Evaluator:
     def _miss(self, urns: Iterable[str]) -> None:
         if self._complete:
             self._results.save_missing(list(urns))
+
+
+def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
+    """Return the aspects of an entity as its acknowledged write left them, None for one it lacks.
+
+    Aspects that were not written are not known, but for a new entity. Nor are those that the
+    service fills in, and those of groups: a renaming copies others' entries to them afterwards.
+    """
+    entity_type = entity_type_of(merged.urn)
+    if entity_type not in EVALUATED or entity_type == "mlModelGroup":
+        return NOTHING
+    aspects: dict[str, Aspect | None] = {}
+    if merged.outcome == "created":
+        aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
+    for one in merged.proposals:
+        aspects[one.aspect_name] = None if one.change_type == "DELETE" else one.aspect
+    return {name: value for name, value in aspects.items() if name not in SERVICE_OWN}

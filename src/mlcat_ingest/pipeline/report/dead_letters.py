@@ -35,10 +35,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """An entity that the catalog is done with; without refusals all of it has arrived."""
+    """An entity that the catalog is done with; without refusals all of it has arrived.
+
+    It is `exact` if the catalog holds what was merged: it checked that nobody wrote in between.
+    """
 
     merged: MergedEntity
     refusals: tuple[Refusal, ...] = ()
+    exact: bool = False
 
 
 log = logging.getLogger(__name__)

@@ -134,7 +134,9 @@ class BatchWriter:
         self._in_flight.release(urns)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
         results.save({}, removed)
-        self._evaluator.add(urn for urn in urns if urn not in refused and urn not in removed)
+        self._evaluator.add_written(
+            one for one in delivered if not one.refusals and one.merged.urn not in removed
+        )
 
 
 def _changes_version(one: MergedEntity) -> bool:

@@ -110,6 +110,11 @@ class ConflictGuard:
         urn, name = probe.entity_urn, probe.aspect_name
         return name in self._sink.read_many([urn], [name]).get(urn, ())
 
+    @property
+    def checks_versions(self) -> bool:
+        """True once it is known that the catalog checks conditions."""
+        return self._enforcement == "checked"
+
     def with_conditions(self, proposals: Sequence[Proposal]) -> Sequence[Proposal]:
         """Return `proposals`, without their conditions where these are known not to be checked.
 

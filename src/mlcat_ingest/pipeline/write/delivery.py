@@ -130,7 +130,8 @@ class Delivery:
         for part in _split(waiting, max(1, self._sink.batch_size >> (attempt - 1))):
             refused = self._write(part)
             arrived = [one for one in part if one.urn not in refused]
-            done.update((one.urn, DeliveryOutcome(one)) for one in arrived)
+            exact = self._conflicts.checks_versions
+            done.update((one.urn, DeliveryOutcome(one, exact=exact)) for one in arrived)
             if self._on_written is not None:
                 self._on_written(arrived)
             retries.extend(self._conflicts.lost_updates(arrived))

@@ -1,6 +1,7 @@
 """Writing over nobody's write: versions, conflicts, and entities of which a part is refused."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,9 +10,14 @@ from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
+from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.write.delivery import ROUNDS
+from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -398,3 +404,52 @@ def test_a_deletion_is_no_probe() -> None:
     assert [one.change_type for one in sink.writes[-1]] == ["DELETE", "UPSERT"]
     assert "versionProperties" not in sink.stored[model_urn("r")]
     assert report.exit_code == 0
+
+
+# --- what is known of an entity after its write --------------------------------------------------
+
+
+def deliver(sink: FakeSink, *entities: Entity) -> dict[str, DeliveryOutcome]:
+    """Deliver entities, and return the outcomes by URN."""
+    merge = partial(merge_entity, rules=MergeRules("test"))
+    delivery = Delivery(sink, merge, Tally("test", str), Cancellation())
+    stored = read_stored(sink, entities)
+    merged = [merge(one, stored.get(one.urn)) for one in entities]
+    return {one.merged.urn: one for one in delivery.deliver(merged)}
+
+
+def test_an_outcome_is_exact_where_the_catalog_checks_versions() -> None:
+    sink = a_sink()
+    outcome = deliver(sink, model("r", A))[model_urn("r")]
+    assert outcome.exact
+    assert outcome.merged.proposals[0].aspect == sink.stored[model_urn("r")][HOME]
+    assert not deliver(a_sink(checks_versions=False), model("r", A))[model_urn("r")].exact
+    assert not deliver(FakeSink(), model("r", A))[model_urn("r")].exact
+
+
+def test_an_exact_outcome_has_what_was_merged_again_after_a_conflict() -> None:
+    sink = a_sink()
+    deliver(sink, model("r", A))
+    theirs = {**sink.stored[model_urn("r")][HOME], "groups": [C, A]}
+    sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=2)
+    outcome = deliver(sink, model("r", B))[model_urn("r")]
+    assert outcome.exact
+    assert outcome.merged.proposals[0].aspect["groups"] == groups(sink, "r") == [C, B]
+
+
+def test_an_entity_that_is_taken_apart_is_not_exact() -> None:
+    outcome = deliver(a_sink(refuse={(model_urn("r"), "ownership")}), owned("r"))[model_urn("r")]
+    assert outcome.refusals
+    assert not outcome.exact
+
+
+def test_a_request_that_meets_what_it_had_written_is_not_exact() -> None:
+    sink = a_sink()
+    deliver(sink, model("r", A))
+    written = a_sink()
+    deliver(written, model("r", A))
+    deliver(written, model("r", B))
+    meets = written.stored[model_urn("r")][HOME]
+    sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, meets), at=2)
+    outcome = deliver(sink, model("r", B))[model_urn("r")]
+    assert (outcome.refusals, outcome.exact) == ((), False)
