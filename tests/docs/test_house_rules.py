@@ -21,6 +21,7 @@ BROAD_BORDERS = {
     "pipeline/ending.py",  # the end of a run: what cannot be closed is in its report
     "pipeline/read/pages.py",  # the per-record loop
     "pipeline/run.py",  # the run: whatever ends it is in its report
+    "testing/conformance/rules.py",  # what a source under test raises: a rule judges it
     "core/resources.py",  # every thread: its error is raised where its result is asked for
 }
 

@@ -1,29 +1,52 @@
-"""The source in `docs/source-plugins.md` works, and its tables name what there is."""
+"""The guide for authors of sources is walked step by step, and its tables name what there is."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+import pytest
+
 from mlcat_ingest.sources.base import Capability, ReadScope, Source
-from support.fakes import FakeSink, model_urn
-from support.recipes import a_recipe
 
 PAGE = (Path(__file__).parents[2] / "docs" / "source-plugins.md").read_text()
+FILES = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+COMMANDS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-def test_the_source_on_the_page_fills_a_catalog() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names: dict[str, Any] = {"__name__": "my_package"}
-    exec(code, names)  # noqa: S102  # it is ours
-    source = names["MyRegistrySource"](names["MyRegistryConfig"](models={"fraud": "Finds fraud"}))
-    assert isinstance(source, Source)
-    sink = FakeSink()
-    assert PipelineRun([source], sink, RunOptions(a_recipe("r"))).execute().exit_code == 0
-    urn = model_urn("fraud").replace("mlflow", "my-registry")
-    assert sink.stored[urn]["mlModelProperties"]["description"] == "Finds fraud"
-    assert isinstance(next(iter(source.map(names["MyModel"]("a", "b")))), Entity)
+@pytest.mark.process
+def test_the_package_of_the_guide_is_installed_run_and_proved(tmp_path: Path) -> None:
+    for name, content in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    (tmp_path / "src/model_files/__init__.py").touch()
+    assert COMMANDS == ["pip install .\nmlcat-ingest recipe.yml\n"]
+    site = tmp_path / "site"
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    install = run(
+        *["uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--target"], str(site), "."
+    )
+    assert install.returncode == 0, install.stderr
+    ingest = run("mlcat_ingest", "recipe.yml")
+    assert ingest.returncode == 4, ingest.stderr
+    assert "draft could not be used: it has no description" in ingest.stderr
+    proposals = json.loads((tmp_path / "proposals.json").read_text())
+    assert {one["entityUrn"].split(",")[1] for one in proposals} == {"fraud", "churn"}
+    prove = run(
+        *["pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "tests/test_source.py"]
+    )
+    assert prove.returncode == 0, prove.stdout
 
 
 def test_required_methods_and_capabilities_are_those_on_the_page() -> None:

@@ -1,0 +1,225 @@
+"""The rules that an ingest shows: a run of the pipeline into a catalog in memory."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.codec import canonical, content_hash
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.pipeline.read.pages import name_of
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.base import Capability, Changes, ReadScope
+from mlcat_ingest.testing.conformance.readings import (
+    AnySource,
+    Reading,
+    SourceSubject,
+    content_of,
+    entities_of,
+    read_all,
+)
+from mlcat_ingest.testing.conformance.rules import Rule, Violation, attempt, words_of
+from mlcat_ingest.testing.recording import RecordingCatalog
+
+_RECIPE = {
+    "name": "conformance",
+    "sources": [{"type": "definitions"}],
+    "report_to_catalog": False,
+    "evaluate": {"enabled": False},
+    "limits": {"max_removed_ratio": 1.0},
+}
+
+
+class Ingests:
+    """Runs of one recipe into a catalog of its own, with a state that is deleted at the end."""
+
+    def __init__(self, make: Callable[[], AnySource], folder: Path | None = None) -> None:
+        """Keep state in `folder`; None keeps none."""
+        self.catalog = RecordingCatalog()
+        self._make = make
+        self._url = None if folder is None else f"sqlite:///{folder}/state.db"
+
+    def run(self, scope: ReadScope | None = None, *, full: bool = False) -> Report:
+        """Ingest once with a new source, which the run closes."""
+        options = RunOptions(
+            Recipe.model_validate(_RECIPE),
+            state=StateSession(self._url, StateOptions("conformance", full=full)),
+            scope=scope or Changes(),
+        )
+        report = PipelineRun([self._make()], self.catalog, options).execute()
+        report.raise_for_failure()
+        return report
+
+    @property
+    def live(self) -> dict[str, Mapping[str, Aspect]]:
+        """The stored aspects of each entity that is not removed, without its status."""
+        return {
+            urn: {name: value for name, value in aspects.items() if name != STATUS}
+            for urn, aspects in self.catalog.stored.items()
+            if urn not in self.removed
+        }
+
+    @property
+    def removed(self) -> set[str]:
+        """The entities that are marked as removed."""
+        stored = self.catalog.stored.items()
+        return {urn for urn, aspects in stored if aspects.get(STATUS, {}).get("removed")}
+
+
+@contextmanager
+def ingests(make: Callable[[], AnySource]) -> Iterator[Ingests]:
+    """Give runs with state, into a catalog that is empty."""
+    with TemporaryDirectory(prefix="mlcat-") as folder:
+        yield Ingests(make, Path(folder))
+
+
+def differing(
+    first: Mapping[str, Mapping[str, Aspect]], second: Mapping[str, Mapping[str, Aspect]]
+) -> Iterator[str]:
+    """Yield the URN of each entity that the two catalogs do not hold alike."""
+    for urn in sorted(first.keys() | second.keys()):
+        if content_hash(first.get(urn)) != content_hash(second.get(urn)):
+            yield urn
+
+
+def check_idempotent(subject: SourceSubject) -> Iterator[Violation]:
+    """Ingest three times: what changed since the first time, and everything again."""
+    with ingests(subject.make) as runs:
+        runs.run()
+        writes = len(runs.catalog.writes)
+        for full in (False, True):
+            runs.run(full=full)
+        for request in runs.catalog.writes[writes:]:
+            for proposal in request:
+                words = f"a second run writes {proposal.aspect_name} again"
+                yield Violation(Rule.IDEMPOTENT, proposal.entity_urn, words)
+
+
+def check_complete(subject: SourceSubject) -> Iterator[Violation]:
+    """Look for complete partitions whose entities can be found by their key."""
+    with closing(subject.make()) as source:
+        if Capability.MISSING not in source.capabilities:
+            return
+    complete = {id(one.partition) for one in subject.reading.finished if one.complete}
+    runs = Ingests(subject.make)
+    runs.run()
+    kept = canonical(runs.catalog.stored).decode()
+    for partition, state in subject.reading.asked:
+        if id(state) not in complete:
+            words = f"the partition {partition.key} does not end with Finished(complete=True)"
+            yield Violation(Rule.COMPLETE, "the source", words)
+        if subject.reading.records and partition.key not in kept:
+            words = f"no entity has {partition.key} in the custom property {SOURCE_KEY}"
+            yield Violation(Rule.COMPLETE, "the source", words)
+
+
+def check_changes(subject: SourceSubject) -> Iterator[Violation]:
+    """Change the system, and compare a run over the changes with a run over everything."""
+    if subject.change is None:
+        return
+    with ingests(subject.make) as changes:
+        changes.run()
+        before = dict(changes.live)
+        subject.change()
+        changes.run()
+        everything = Ingests(subject.make)
+        everything.run()
+        if not list(differing(before, everything.live)):
+            raise ValueError("`change` changed no entity, so nothing was tried")
+        for urn in differing(changes.live, everything.live):
+            words = "the run over changes leaves it otherwise than a run over everything"
+            yield Violation(Rule.INCREMENTAL, urn, words)
+    yield from _judge_digests(subject)
+
+
+def _judge_digests(subject: SourceSubject) -> Iterator[Violation]:
+    with closing(subject.make()) as source:
+        after = read_all(source).by_version()
+        for key, record in subject.reading.by_version().items():
+            other = after.get(key)
+            version = record.record_version
+            if other is None or version.digest is None or version != other.record_version:
+                continue
+            if content_of(source, record) != content_of(source, other):
+                words = "its entities changed, and its record version did not"
+                yield Violation(Rule.DIGEST, name_of(record), words)
+
+
+def check_removal(subject: SourceSubject) -> Iterator[Violation]:
+    """Remove something from the system, and look at the entities that two runs remove."""
+    if subject.remove is None:
+        return
+    with ingests(subject.make) as runs:
+        runs.run(full=True)
+        subject.remove()
+        runs.run(full=True)
+        runs.run(full=True)
+        everything = Ingests(subject.make)
+        everything.run()
+        for urn in sorted(runs.live.keys() - everything.live.keys()):
+            yield Violation(Rule.REMOVAL, urn, "it is gone from the system, and not removed")
+        for urn in sorted(runs.removed & everything.live.keys()):
+            yield Violation(Rule.REMOVAL, urn, "it is removed, and the system has it")
+
+
+def check_secrets(subject: SourceSubject) -> Iterator[Violation]:
+    """Look for secrets in all that leaves a source."""
+    if not subject.secrets:
+        return
+    for place, text in _texts(subject):
+        if any(secret in text for secret in subject.secrets):
+            yield Violation(Rule.SECRETS, place, "it holds a secret")
+
+
+def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:
+    messages: list[str] = []
+    with _log_messages(messages), closing(subject.make()) as source:
+        for finding in _findings(source):
+            yield "`check`", finding
+        reading = read_all(source)
+        yield from _texts_of(reading, source)
+        if subject.make_unreachable is not None:
+            unreachable = subject.make_unreachable()
+            failure = attempt(lambda: read_all(unreachable))
+            unreachable.close()
+            yield "the error of `read`", str(failure)
+        yield "the report", str(Ingests(subject.make).run())
+    for message in messages:
+        yield "a log message", message
+
+
+def _findings(source: AnySource) -> list[str]:
+    found = attempt(lambda: list(source.check()))
+    return [words_of(found)] if isinstance(found, Exception) else list(map(str, found))
+
+
+def _texts_of(reading: Reading, source: AnySource) -> Iterator[tuple[str, str]]:
+    for partition in reading.partitions:
+        yield "the partition", str(partition)
+    for key, checkpoint in reading.checkpoints.items():
+        yield f"the checkpoint of {key}", str(checkpoint)
+    for record in reading.records:
+        yield f"the version of {name_of(record)}", str(record.record_version)
+        found = entities_of(source, record)
+        yield name_of(record), words_of(found) if isinstance(found, Exception) else str(found)
+
+
+@contextmanager
+def _log_messages(messages: list[str]) -> Iterator[None]:
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)

@@ -1,0 +1,174 @@
+"""A source under test, and all that a reading of it yields."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.base import (
+    Everything,
+    Finished,
+    NullState,
+    Page,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    ReadScope,
+    Source,
+)
+from mlcat_ingest.testing.conformance.rules import attempt, words_of
+
+AnySource = Source[Any]
+
+
+@dataclass(frozen=True)
+class SourceSubject:
+    """A source under test: how to make it, and how the system that it reads is changed."""
+
+    make: Callable[[], AnySource]
+    change: Callable[[], object] | None = None
+    remove: Callable[[], object] | None = None
+    make_unreachable: Callable[[], AnySource] | None = None
+    unmappable: Collection[Any] = ()
+    secrets: Collection[str] = ()
+
+    @cached_property
+    def reading(self) -> "Reading":
+        """A reading of everything before the system is changed."""
+        with closing(self.make()) as source:
+            return read_all(source)
+
+
+class CheckpointState(NullState):
+    """A state that knows checkpoints alone, and keeps each partition that a source asked for."""
+
+    def __init__(self, checkpoints: Mapping[str, Mapping[str, object] | None]) -> None:
+        """Keep the checkpoint of each partition by its key."""
+        self._checkpoints = checkpoints
+        self.asked: list[tuple[Partition, PartitionState]] = []
+
+    def partition(self, partition: Partition) -> PartitionState:
+        """Return the state of `partition`, a new object each time."""
+        state = NullState()
+        state.checkpoint = self._checkpoints.get(partition.key)
+        self.asked.append((partition, state))
+        return state
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The items that one `read` yielded in their order, and the partitions that it asked for."""
+
+    items: Sequence[object]
+    asked: Sequence[tuple[Partition, PartitionState]]
+    requests: Sequence[int] = ()
+    """Requests made when each item was yielded, and at the end."""
+
+    @property
+    def pages(self) -> list[Page[Any]]:
+        """The pages alone."""
+        return [one for one in self.items if isinstance(one, Page)]
+
+    @property
+    def finished(self) -> list[Finished]:
+        """The ends of partitions."""
+        return [one for one in self.items if isinstance(one, Finished)]
+
+    @property
+    def records(self) -> list[Any]:
+        """The records of all pages."""
+        return [record for page in self.pages for record in page.records]
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions that were asked for."""
+        return [partition for partition, _ in self.asked]
+
+    @property
+    def checkpoints(self) -> dict[str, Mapping[str, object] | None]:
+        """The checkpoint of each partition that ended, by its key."""
+        ended = {id(one.partition): one.checkpoint for one in self.finished}
+        return {part.key: ended[id(state)] for part, state in self.asked if id(state) in ended}
+
+    def by_version(self) -> dict[tuple[str, str], Any]:
+        """Return the records that have a version, by kind and id."""
+        versions = ((one.record_version, one) for one in self.records)
+        return {(version.kind, version.id): one for version, one in versions if version}
+
+
+def read_all(
+    source: AnySource,
+    scope: ReadScope | None = None,
+    checkpoints: Mapping[str, Mapping[str, object] | None] | None = None,
+) -> Reading:
+    """Read `scope` of a source, everything by default, to its end; raises as the source does."""
+    state = CheckpointState(checkpoints or {})
+    items: list[object] = []
+    requests: list[int] = []
+    for item in source.read(ReadRequest(scope or Everything(), state)):
+        items.append(item)
+        requests.append(source.requests_made())
+    return Reading(items, state.asked, [*requests, source.requests_made()])
+
+
+def entities_of(source: AnySource, record: Any) -> Sequence[Entity] | Exception:
+    """Return the entities of `record`, or the error that `map` raised."""
+    return attempt(lambda: list(source.map(record)))
+
+
+def content_of(source: AnySource, record: Any) -> str:
+    """Return a text that is the same for equal results of `map`, errors included."""
+    found = entities_of(source, record)
+    if isinstance(found, Exception):
+        return words_of(found)
+    shown = [
+        [
+            *(one.urn, one.aspects, one.only_if_absent),
+            *(sorted(one.adds_only), [list(note) for note in one.notes]),
+        ]
+        for one in found
+    ]
+    hashed = attempt(lambda: content_hash(shown))
+    return words_of(hashed) if isinstance(hashed, Exception) else hashed
+
+
+def mapped_entities(source: AnySource, records: Sequence[Any]) -> Iterator[tuple[Any, Entity]]:
+    """Yield each entity with its record; unusable records yield none."""
+    for record in records:
+        found = entities_of(source, record)
+        if not isinstance(found, Exception):
+            for entity in found:
+                yield record, entity
+
+
+def snapshot(record: object) -> object:
+    """Return the content of a record as a comparable value: no caches, and no shared objects."""
+    return _snapshot(record, frozenset())
+
+
+def _snapshot(value: object, above: frozenset[int]) -> object:
+    if id(value) in above:
+        return "a cycle"
+    within = above | {id(value)}
+    if isinstance(value, Enum | type):
+        return value
+    if isinstance(value, Mapping):
+        return [(repr(key), _snapshot(one, within)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return [_snapshot(one, within) for one in value]
+    if is_dataclass(value):
+        compared = [one.name for one in fields(value) if one.compare]
+        return [(name, _snapshot(getattr(value, name), within)) for name in compared]
+    attributes = getattr(value, "__dict__", None)
+    if attributes is None:
+        return repr(value)
+    kind = type(value)
+    return [
+        (name, _snapshot(one, within))
+        for name, one in attributes.items()
+        if not isinstance(getattr(kind, name, None), cached_property)
+    ]
