@@ -106,7 +106,8 @@ class Evaluator:
         A client that evaluates need not read what was merged.
         """
         outcomes = list(delivered)
-        if self._evaluates is self._client or self._fallback.uses_client:
+        evaluates = None if self._over else self._evaluates
+        if evaluates is self._client or (evaluates is self._fallback and evaluates.uses_client):
             self._client.keep_written(
                 {one.merged.urn: _written_aspects(one.merged) for one in outcomes if one.exact}
             )
