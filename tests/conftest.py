@@ -12,7 +12,7 @@ import pytest
 from mlcat_ingest.cli.output import NOISY, StderrHandler
 from support.examples import load_profile
 
-pytest_plugins = ["support.processes", "support.skips"]
+pytest_plugins = ["support.left_out", "support.processes", "support.skips"]
 
 load_profile()
 

@@ -49,3 +49,34 @@ def test_without_extras_their_tests_may_be_skipped_and_no_others(tmp_path: Path)
     environ = {"MLCAT_REQUIRE_SERVICES": "1", "MLCAT_WITHOUT_EXTRAS": "1"}
     assert "1 skipped" in outcome(tmp_path, NO_EXTRA, **environ)
     assert "1 error" in outcome(tmp_path, NO_MODULE, **environ)
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_the_tests_that_an_expression_left_out_are_counted_with_their_command(
+    tmp_path: Path, processes: str
+) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n"
+        "def test_runs(): ...\n"
+        "@pytest.mark.e2e\ndef test_left_out(): ...\n"
+        "@pytest.mark.compat\ndef test_left_out_too(): ...\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n e2e:\n compat:\n")
+
+    def summary(*options: str) -> list[str]:
+        plugins = ("-p", "support.left_out", "-p", "no:randomly", "-n", processes)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *plugins, *options],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines = done.stdout.splitlines()
+        return [line for line in lines if line.startswith(("2 tests", "run them"))]
+
+    counted, command = summary("-m", "not (e2e or compat)")
+    assert counted.startswith("2 tests (1 compat, 1 e2e): ")
+    assert command.endswith('-m "not (not (e2e or compat))"')
+    assert summary() == []

@@ -16,7 +16,7 @@ import pytest
 from mlcat_ingest.testing.mlflow_store import SeededStore, new_seeded_database
 from support.catalog_process import catalog_process
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.smoke]
 
 WAIT_S = 120
 COMMAND = (sys.executable, "-m", "mlcat_ingest")

@@ -17,7 +17,7 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench, models
 from support.mlflow_server import MlflowServer
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.smoke]
 
 
 def some_runs(uri: str, count: int) -> list[str]:

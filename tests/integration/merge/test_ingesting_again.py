@@ -23,7 +23,7 @@ from support.catalog_server import running_catalog
 from support.fakes import group_urn
 from support.mlflow_server import running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.smoke]
 
 NAMING = Naming()
 HOME = "mlModelProperties"

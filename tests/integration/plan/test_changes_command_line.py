@@ -10,6 +10,7 @@ import pytest
 from mlcat_ingest.cli.main import call
 from support import small_store
 from support.catalog_server import running_catalog
+from support.machine import needs_dev_full
 from support.small_store import GROUP, A, B, C, SmallStore
 
 pytestmark = [
@@ -181,6 +182,7 @@ def test_a_file_that_cannot_be_written_stops_before_anything_is(
     assert not (store.folder / ".mlcat").exists()
 
 
+@needs_dev_full
 def test_a_full_disk_is_reported_and_everything_arrives(
     store: SmallStore, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from mlcat_ingest.metadata.reserved import APPLIED_PREFIX
 from mlcat_ingest.pipeline.merge.applied import decode
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.smoke]
 
 ARCHIVE = Path(__file__).parents[2] / "data" / "upgrade" / "before_versions.tar.xz"
 RECIPES = ("night", "eu", "shared")

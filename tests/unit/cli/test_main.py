@@ -15,6 +15,7 @@ from mlcat_ingest.cli import main as main_module
 from mlcat_ingest.cli.main import COMMANDS, cli
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError, RecipeValidationError
 from support.cli import Invoke
+from support.machine import needs_dev_full
 
 
 @pytest.fixture
@@ -312,6 +313,7 @@ def test_streams_that_the_caller_closed_are_no_error(closed: str) -> None:
 
 
 @pytest.mark.process
+@needs_dev_full
 def test_a_standard_output_on_a_full_disk_is_an_error_with_its_place() -> None:
     script = f"{sys.executable} -m mlcat_ingest schema > /dev/full"
     done = subprocess.run(

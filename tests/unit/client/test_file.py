@@ -11,6 +11,7 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fakes import model_urn
+from support.machine import needs_dev_full
 
 
 def sink_at(path: Path) -> FileCatalog:
@@ -137,6 +138,7 @@ def test_places_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
         sink_at(tmp_path / "x").write([proposal("a")])
 
 
+@needs_dev_full
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     sink = sink_at(tmp_path / "x")
     with Path("/dev/full").open("wb", buffering=0) as full:

@@ -12,6 +12,7 @@ from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.recipe.model import Recipe
 from support.fakes import FakeSink, FakeSource, model_urn
+from support.machine import needs_dev_full
 from support.recipes import a_recipe
 
 
@@ -106,6 +107,7 @@ def test_a_file_that_cannot_be_removed_costs_a_warning(
     assert report.exit_code == 0
 
 
+@needs_dev_full
 def test_a_full_disk_costs_a_message_and_not_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
