@@ -16,9 +16,11 @@ from typing import Any
 
 import requests
 
-from support.mlflow_forks import ForkedProcess, forks_of, server_env
+from mlcat_ingest.testing.mlflow_store import new_database
+from support.forks import ForkedProcess
+from support.mlflow_forks import forks_of, server_env
 from support.ports import free_port
-from support.venvs import Venv
+from support.venvs import OURS, ROOT, Venv
 
 Process = ForkedProcess | subprocess.Popen[bytes]
 
@@ -127,6 +129,8 @@ def _start(
 def _spawn(
     venv: Venv, store_dir: Path, workers: int, extra_args: Sequence[str], env: Mapping[str, str]
 ) -> MlflowServer:
+    if venv == OURS and not extra_args and not (store_dir / "mlflow.db").exists():
+        new_database(store_dir / "mlflow.db")
     port = free_port()
     log_path = store_dir / f"server-{port}.log"
     log_path.touch()
@@ -137,7 +141,9 @@ def _spawn(
         *extra_args,
     ]
     process: Process
-    if workers == 1 and not env and sys.platform == "linux":
+    # An environment that is not kept serves once, and is there to show that the command works.
+    kept = venv == OURS or venv.path.parent == ROOT
+    if kept and workers == 1 and not env and sys.platform == "linux":
         process = forks_of(venv).fork(arguments, store_dir, log_path)
     else:
         process = _command(venv, arguments, store_dir, log_path, env)

@@ -47,6 +47,8 @@ HOSTILE_NAMES: Final[tuple[str, ...]] = (
 HOSTILE_KEYS: Final[tuple[str, ...]] = ("a b/c-d.e:f", "größe", "مفتاح", "k" * 250, "__proto__")
 
 START_MS: Final = 1_700_000_000_000
+
+_ROOT: Final = "mlruns/"
 """The start of the first run, in epoch milliseconds; the others start up to 11 s later."""
 
 _ENVIRONMENT: Final = {
@@ -75,9 +77,24 @@ def new_database(path: Path) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(_empty_database(), path)
+    _move_artifacts(path)
+
+
+def _move_artifacts(path: Path) -> None:
+    """Put artifacts beside the database; MLflow's client puts them under the working directory."""
+    folder = f"{path.parent / 'artifacts'}{os.sep}"
+    places = {
+        "experiments": "artifact_location",
+        "runs": "artifact_uri",
+        "logged_models": "artifact_location",
+    }
     with closing(sqlite3.connect(path)) as connection, connection:
-        place = (str(path.parent / "artifacts" / "0"),)
-        connection.execute("UPDATE experiments SET artifact_location = ?", place)
+        for table, column in places.items():
+            connection.execute(
+                f"UPDATE {table} SET {column} = ? || substr({column}, instr({column}, ?) + ?)"  # noqa: S608
+                f" WHERE instr({column}, ?) > 0",
+                (folder, _ROOT, len(_ROOT), _ROOT),
+            )
 
 
 @functools.cache
@@ -96,6 +113,7 @@ def new_seeded_database(path: Path) -> SeededStore:
     template, made = _seeded_database()
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(template, path)
+    _move_artifacts(path)
     return copy.deepcopy(made)
 
 

@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,7 @@ import pytest
 from mlcat_ingest.hooks.spool import EventSpool
 from support.installed import output, versions
 from support.mlflow_server import running
-from support.venvs import REQUIREMENTS, Venv, make_venv
+from support.venvs import ROOT, Venv, venv_for
 
 pytestmark = pytest.mark.compat
 
@@ -37,12 +41,21 @@ def content(venv: Venv) -> dict[str, str]:
     return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
 
 
+@pytest.fixture
+def linked() -> Iterator[Path]:
+    """A place on the file system of the kept environments, where links can be made to them."""
+    folder = Path(tempfile.mkdtemp(prefix=".linked-", dir=ROOT))
+    yield folder / "venv"
+    shutil.rmtree(folder)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [*FULL, *SKINNY])
-def test_mlflow_stays_as_it_was_and_both_work(name: str, wheel: Path, tmp_path: Path) -> None:
-    # An environment of its own, since the kept ones are for tests without us; uv's cache makes it
-    # in seconds.
-    venv = make_venv(name, REQUIREMENTS[name], root=tmp_path)
+def test_mlflow_stays_as_it_was_and_both_work(
+    name: str, wheel: Path, tmp_path: Path, linked: Path
+) -> None:
+    # An environment of its own, since the kept ones are for tests without us.
+    venv = Venv(shutil.copytree(venv_for(name).path, linked, symlinks=True, copy_function=os.link))
     versions_before, content_before = versions(venv), content(venv)
     assert any(path.endswith("/mlflow/__init__.py") for path in content_before)
     assert any(path.endswith("-info/RECORD") for path in content_before)

@@ -14,11 +14,11 @@ PYTHON = "3.11"
 TRAINING = ("tensorflow", "pytorch-lightning", "mlflow==2.9.2")
 
 
-def resolution(requirements: Sequence[str]) -> dict[str, str]:
+def resolution(requirements: Sequence[str], *options: str) -> dict[str, str]:
     """The versions that an installation of `requirements` would choose, by name."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header"]
     done = subprocess.run(
-        [*command, "--no-annotate", "--python-version", PYTHON, "-"],
+        [*command, "--no-annotate", "--python-version", PYTHON, *options, "-"],
         input="\n".join(requirements),
         capture_output=True,
         text=True,
@@ -31,9 +31,13 @@ def resolution(requirements: Sequence[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("beside", [TRAINING, *((one,) for one in TRAINING)], ids=" ".join)
-def test_nothing_moves(beside: Sequence[str], wheel: Path) -> None:
+def test_nothing_moves(beside: Sequence[str], wheel: Path, tmp_path: Path) -> None:
     without = resolution(beside)
     assert {one.partition("==")[0] for one in beside} <= set(without)
-    with_us = resolution([*beside, f"mlcat-ingest @ {wheel.as_uri()}"])
+    # As they are installed already: a release that appears in between moves nothing either.
+    installed = tmp_path / "installed.txt"
+    installed.write_text("\n".join(f"{name}=={version}" for name, version in without.items()))
+    ours = f"mlcat-ingest @ {wheel.as_uri()}"
+    with_us = resolution([*beside, ours], "--constraint", str(installed))
     assert {name: with_us.get(name) for name in without} == without
     assert "orjson" in with_us
