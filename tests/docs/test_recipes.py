@@ -76,6 +76,7 @@ def test_definitions_fit_their_schema(file: Path) -> None:
     assert [error.message for error in validator.iter_errors(data)] != []
 
 
+@pytest.mark.process
 def test_the_recipe_of_definitions_runs_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

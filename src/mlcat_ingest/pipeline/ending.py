@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.errors import LimitError
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals
@@ -81,11 +80,9 @@ class Ending:
         """Look at the results of metadata tests, while the state and the catalog are open."""
         cause = self.cancellation.cause
         if self.quality_gate is not None and not isinstance(cause, KeyboardInterrupt):
-            # Beyond the limit of removals all else is written and evaluated.
-            is_whole = cause is None or isinstance(cause, LimitError)
             self.verdict = self.quality_gate.judge(
                 self.state.tracker.results,
-                self.tally.not_evaluated or (None if is_whole else "the run ended early"),
+                self.tally.not_evaluated,
                 self.tally.unevaluated_tests,
                 ask_names=cause is None,
             )

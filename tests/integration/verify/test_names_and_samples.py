@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow.entities import LoggedModelOutput
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.catalog_client import CatalogClient
@@ -99,28 +98,6 @@ def test_names_are_those_of_the_recipe(
         recipe.write(uri, catalog.url, ", instance: elsewhere")
         code, facts = recipe.verify()
         assert (code, facts["missing"], facts["orphaned"]) == (4, 4, 4)
-
-
-def test_a_version_has_its_logged_model_whichever_run_made_that(
-    recipe: Recipe, tmp_path: Path
-) -> None:
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    with mlflow_client(uri) as client:
-        made, other = (client.create_run("0", start_time=START_MS + at) for at in (0, 60_000))
-        model = client.create_logged_model(
-            "0", name="forest", source_run_id=made.info.run_id, params={"depth": "3"}
-        )
-        client.log_outputs(made.info.run_id, [LoggedModelOutput(model.model_id, 0)])
-        client.create_registered_model("scorer")
-        uri_of_model, run_id = f"models:/{model.model_id}", other.info.run_id
-        client.create_model_version("scorer", uri_of_model, run_id, model_id=model.model_id)
-    with running_catalog(tmp_path / "catalog.db") as catalog:
-        recipe.write(uri, catalog.url)
-        for options in ([], [], ["--full"]):
-            assert call([str(recipe.path), "-q", *options]) == 0
-            code, facts = recipe.verify()
-            assert (code, facts["discrepancies"]) == (0, [])
-            assert facts["compared"]["parameter"] == 1
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def test_a_registry_cut_off_at_any_field_boundary_removes_nothing(tmp_path: Path
     recipe = RegistryRecipe(tmp_path, max_removed_ratio=1.0)
     assert recipe.ingest(content).exit_code == 0
     whole = recipe.live()
-    for end in ends:
+    for end in ends[:: len(ends) // examples(len(ends))]:
         recipe.ingest(content[:end])
         assert recipe.live() == whole, end
         recipe.ingest(content)

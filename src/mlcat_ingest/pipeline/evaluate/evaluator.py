@@ -106,8 +106,7 @@ class Evaluator:
         A client that evaluates need not read what was merged.
         """
         outcomes = list(delivered)
-        evaluates = None if self._over else self._evaluates
-        if evaluates is self._client or (evaluates is self._fallback and evaluates.uses_client):
+        if self._evaluates is self._client or self._fallback.uses_client:
             self._client.keep_written(
                 {one.merged.urn: _written_aspects(one.merged) for one in outcomes if one.exact}
             )

@@ -1,5 +1,8 @@
 """Every field and condition that a search can be filtered by."""
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
@@ -8,7 +11,7 @@ from mlcat_ingest.catalog.search import filters
 from mlcat_ingest.catalog.search.document import to_number
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import feature, group, model, put
+from support.catalog_store import feature, group, model, open_store, put
 from support.searching import search, where
 
 C = Condition
@@ -16,8 +19,14 @@ PARENT, CHILD = "urn:li:container:parent", "urn:li:container:child"
 INSTANCE = "urn:li:dataPlatformInstance:(urn:li:dataPlatform:mlflow,eu)"
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with closing(open_store(tmp_path_factory.mktemp("catalog") / "c.db")) as store:
+        _fill(store)
+        yield store
+
+
+def _fill(store: Store) -> None:
     put(store, PARENT, containerProperties={"name": "parent", "env": "DEV"})
     put(store, CHILD, containerProperties={"name": "child"}, container={"container": PARENT})
     put(
@@ -50,7 +59,6 @@ def filled(store: Store) -> Store:
     )
     put(store, model("bare"), mlModelProperties={"created": {"time": 2000}})
     put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
-    return store
 
 
 @pytest.mark.parametrize("query", ["*", "model"])

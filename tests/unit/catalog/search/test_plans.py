@@ -1,5 +1,7 @@
 """How SQLite goes about a search, which decides whether it takes milliseconds or minutes."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from benchmarks.catalog_entities import mixed
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
+from support.catalog_store import open_store
 
 ABOVE = Criterion("metrics.metric_00", ("0.5",), Condition.GREATER_THAN)
 ON_MLFLOW = Criterion("platform", ("mlflow",))
@@ -34,6 +37,13 @@ def plan_of(store: Store, request: SearchRequest) -> list[str]:
         ]
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with closing(open_store(tmp_path_factory.mktemp("catalog") / "c.db")) as opened:
+        opened.write([Write(*aspect) for aspect in mixed(60)])
+        yield opened
+
+
 @pytest.mark.parametrize("few", [0, 20_000])
 @pytest.mark.parametrize("criteria", [(), (ABOVE,), (ON_MLFLOW,), (NAMED,), (ABOVE, NAMED)])
 @pytest.mark.parametrize("sort", [(), (SortKey("name"),), (SortKey("metrics.metric_00"),)])
@@ -48,7 +58,6 @@ def test_the_full_text_index_is_walked_once_and_not_for_every_hit(
     scroll: bool,
 ) -> None:
     monkeypatch.setattr("mlcat_ingest.catalog.search.selection.FEW", few)
-    store.write([Write(*aspect) for aspect in mixed(60)])
     request = SearchRequest(
         "ban dan", any_of=(criteria,), sort=sort, scroll=scroll, facets=("platform",)
     )

@@ -161,7 +161,7 @@ def test_what_is_not_an_object_or_too_deep_is_refused() -> None:
 def test_copies_of_copies_do_not_grow_for_ever() -> None:
     doubling = [op("copy", f"/x{n}", **{"from": ""}) for n in range(60)]
     with pytest.raises(InvalidProposalError, match="too much for one patch"):
-        patched({"a": "b"}, *doubling)
+        patched({"a": "b" * 1_000}, *doubling)
     test = op("test", "", {"a": "b" * 1_000_000})
     with pytest.raises(InvalidProposalError, match=re.escape("patch[15].path: : what is tested")):
         patched({"a": "b" * 1_000_000}, *[test] * 20)

@@ -176,7 +176,7 @@ def test_wide_versions_wait_in_smaller_numbers() -> None:
 
     sink = WatchingSink(before_write=look, slow=False)
     wide = {str(n): "" for n in range(HEAVIEST // 10)}
-    run([version("m", n, customProperties=wide) for n in range(150)], sink)
+    run([version("m", n, customProperties=wide) for n in range(75)], sink)
     assert max(held) <= 10 + 3 * 10 + 1
 
 

@@ -77,8 +77,8 @@ class WorkspaceReading:
     is read with all its versions: those whose run is not read come without it.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
-    names, the registered models, the versions and logged models whose run was not read yet, logged
-    models that versions of other runs name, and what `VersionOrder` holds.
+    names, the registered models, the versions and logged models whose run was not read yet, and
+    what `VersionOrder` holds.
     """
 
     def __init__(
@@ -106,8 +106,6 @@ class WorkspaceReading:
         self._versions = VersionsByOrigin(())
         self._order = VersionOrder((), self._without_run)
         self._started_models: dict[str, None] = {}
-        self._runs_of_versions: dict[str, set[str]] = {}
-        self._shared_models: dict[str, LoggedModel] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._models: LoggedModels | RecentModels = (
             LoggedModels(self._list_models) if changes is None else RecentModels(self._list_models)
@@ -153,10 +151,6 @@ class WorkspaceReading:
         self._versions = VersionsByOrigin(self._reader.model_versions())
         if self._only is not None:
             return  # versions of one model are made from runs of several experiments
-        for version in self._versions.every():
-            model_id = logged_model_id(version)
-            if model_id and version.run_id:
-                self._runs_of_versions.setdefault(model_id, set()).add(version.run_id)
         expected = (
             self._versions.every()
             if self._changes is None
@@ -213,18 +207,12 @@ class WorkspaceReading:
     def _join(
         self, run: Run, versions: tuple[ModelVersion, ...], children: Mapping[str, int]
     ) -> JoinedRun:
-        models = self._models.of(run)
-        self._shared_models.update(
-            (model_id, model)
-            for model_id, model in models.items()
-            if self._runs_of_versions.get(model_id, set()) - {run.run_id}
-        )
         record = JoinedRun(
             self._scope,
             run,
             self._experiments.get(run.experiment_id),
             versions=versions,
-            models=models,
+            models=self._models.of(run),
             children=children.get(run.run_id),
             abandoned=self._selection.is_abandoned(run, self._reader.clock_ms),
             listed_only=self._listed_only,
@@ -258,14 +246,11 @@ class WorkspaceReading:
             return list(versions)
         self._models.load_named([one for one in ids if one])
         return [
-            replace(one, model=self._find_model(model_id, one.version)) if model_id else one
+            replace(one, model=self._models.find(model_id, one.version.created_at_ms))
+            if model_id
+            else one
             for one, model_id in zip(versions, ids, strict=True)
         ]
-
-    def _find_model(self, model_id: str, version: ModelVersion) -> LoggedModel | None:
-        """Return the logged model of a version, which another run than the version's may have."""
-        shared = self._shared_models.get(model_id)
-        return shared or self._models.find(model_id, version.created_at_ms)
 
 
 def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:

@@ -33,9 +33,12 @@ def with_known_scheme(uri: str) -> str:
     found = _SCHEME.match(uri)
     if found is None or is_database(uri):
         return uri
+    scheme = found[1].lower()
+    # Looking for plug-ins reads the metadata of every installed package.
+    if scheme in _SCHEMES:
+        return uri
     plugins = (entry_points(group=group) for group in _PLUGINS)
     known = sorted({*_SCHEMES, *(one.name for some in plugins for one in some)})
-    scheme = found[1].lower()
     if scheme in known:
         return uri
     near = get_close_matches(scheme, known, 1)

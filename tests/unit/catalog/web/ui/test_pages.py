@@ -23,6 +23,7 @@ from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, open_store, put, statements, table
 from support.names import HOSTILE
 
+RENDERER = Renderer()
 ADA = "urn:li:corpuser:ada"
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 VOID = {"meta", "link", "input"}
@@ -69,7 +70,7 @@ class Reader(HTMLParser):
 
 
 def get(store: Store, target: str) -> Answer:
-    return call(Starlette(routes=ui_routes(store, Renderer())), "GET", target)
+    return call(Starlette(routes=ui_routes(store, RENDERER)), "GET", target)
 
 
 def page(store: Store, target: str, status: int = 200) -> Reader:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -14,12 +13,13 @@ from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
 from support.asgi import Answer, call
 from support.catalog_store import group, model, open_store, put
 
+RENDERER = Renderer()
 JANE = "urn:li:corpuser:jane"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(open_store(tmp_path / "c.db")) as opened:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with closing(open_store(tmp_path_factory.mktemp("catalog") / "c.db")) as opened:
         put(opened, JANE, corpUserInfo={"active": True, "displayName": "Jane D."})
         put(opened, group("churn"), mlModelGroupProperties={"name": "Churn"})
         for at in range(60):
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def get(store: Store, target: str) -> Answer:
-    return call(Starlette(routes=ui_routes(store, Renderer())), "GET", target)
+    return call(Starlette(routes=ui_routes(store, RENDERER)), "GET", target)
 
 
 def test_the_best_hit_is_first_and_hits_are_marked(store: Store) -> None:
