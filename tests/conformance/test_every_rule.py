@@ -386,7 +386,7 @@ def test_a_source_that_breaks_a_rule_is_found(
 
 def test_a_record_that_is_not_skipped_is_named() -> None:
     broken = broken_rules(RegistrySource, unmappable=[ModelRecord("churn", "x", "usable")])
-    assert broken == {Rule.SKIPPABLE: ("ModelRecord x", "it is unusable, and mapped to 1 entities")}
+    assert broken == {Rule.SKIPPABLE: ("ModelRecord x", "it is unusable, and mapped to 2 entities")}
 
 
 def test_a_change_that_changes_nothing_tries_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Every source of the package, and both kinds of catalogs in memory, keep their protocol."""
+"""Every source of the package, and every catalog that is read again, keep their protocol."""
 
 import json
 import time
@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from mlcat_ingest.client.config import EmbeddedSinkConfig
+from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.client.embedded import EmbeddedCatalog
+from mlcat_ingest.client.rest import RestCatalog
 from mlcat_ingest.sources.definitions.config import DefinitionsConfig
 from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
 from mlcat_ingest.sources.definitions.tables import Broken
@@ -22,10 +23,14 @@ from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 from mlcat_ingest.testing.conformance import check_catalog, check_source
+from mlcat_ingest.testing.gms import running_gms
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.testing.recording import RecordingCatalog
+from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support import small_store
 from support.definitions import definitions
 from support.feast import SQL_REGISTRY, registry
+from support.mlflow_databases import seeded_server
 from support.sagemaker import REGION, columns
 
 SECRET = "hunter2-the-password"
@@ -127,6 +132,37 @@ def test_mlflow_from_its_database(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("version", ["ours", "mlflow-2"])
+def test_mlflow_over_rest(version: str, tmp_path: Path) -> None:
+    with (
+        seeded_server(version, tmp_path) as (server, made),
+        failing_service([ServiceAnswer(503)]) as busy,
+    ):
+
+        def source(url: str) -> MlflowSource:
+            url = url.replace("://", f"://ann:{SECRET}@")
+            return MlflowSource(MlflowConfig.model_validate({"tracking_uri": url, "retries": 0}))
+
+        def change() -> None:
+            with mlflow_client(server.url) as client:
+                run = client.create_run(made.experiments["churn"], run_name="new")
+                client.log_param(run.info.run_id, "lr", "0.5")
+                client.set_terminated(made.runs["running"])
+
+        def remove() -> None:
+            with mlflow_client(server.url) as client:
+                client.delete_registered_model("churn-model")
+
+        check_source(
+            lambda: source(server.url),
+            change=change,
+            remove=remove,
+            make_unreachable=lambda: source(busy.url),
+            secrets=[SECRET],
+        )
+
+
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from moto import mock_aws
@@ -172,3 +208,10 @@ def test_the_recording_catalog() -> None:
 def test_the_embedded_catalog(tmp_path: Path) -> None:
     config = EmbeddedSinkConfig(db=f"sqlite:///{tmp_path}/catalog.db")
     check_catalog(lambda: EmbeddedCatalog(config))
+
+
+@pytest.mark.process
+def test_a_catalog_service_that_answers_as_datahub_does(tmp_path: Path) -> None:
+    with running_gms(tmp_path / "gms.db") as gms:
+        config = RestSinkConfig.model_validate({"server": gms.url})
+        check_catalog(lambda: RestCatalog(config))

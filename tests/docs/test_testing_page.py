@@ -37,4 +37,4 @@ def test_a_recorded_run_is_as_on_the_page() -> None:
     ]
     names: dict[str, Any] = {"source": RegistrySource(filled())}
     exec(code, names)  # noqa: S102  # it is ours
-    assert len(names["catalog"].stored) == 6
+    assert len(names["catalog"].stored) == 10

@@ -129,7 +129,12 @@ class RegistrySource(Source[ModelRecord | GroupRecord]):
             raise RecordError("it has no text", record_ref=record.name)
         groups = [group_urn(record.group)]
         properties = {"description": record.text, "groups": groups, "customProperties": own}
-        return [Entity(urn, {"mlModelProperties": properties})]
+        tag = Entity(
+            f"urn:li:tag:{record.name}",
+            {"tagProperties": {"name": record.name}},
+            only_if_absent=True,
+        )
+        return [tag, Entity(urn, {"mlModelProperties": properties})]
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         del partition

@@ -65,7 +65,7 @@ def check_source(
 
     Args:
         make_source: makes a source of a small system, a new object each time, with no limit on what
-            is read; called about 30 times.
+            is read; called about 40 times.
         change: adds or edits something in the system; without it incremental reading and digests
             are not tried.
         remove: removes something from the system, after `change`; without it removal is not tried.
@@ -78,7 +78,7 @@ def check_source(
         ValueError: `change` changed nothing that is mapped.
         MlcatError: the system cannot be read.
 
-    Cost: about 30 readings of the system.
+    Cost: about 40 readings of the system.
     """
     subject = SourceSubject(make_source, change, remove, make_unreachable, unmappable, secrets)
     violations = tuple(first_of_each(_SOURCE_CHECKS, subject))

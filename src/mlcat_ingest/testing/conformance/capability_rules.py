@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.read.pages import name_of
 from mlcat_ingest.sources.base import (
@@ -122,7 +123,7 @@ def check_runs(subject: SourceSubject) -> Iterator[Violation]:
         reading = read_all(source, Runs([*sorted(ids), _UNKNOWN_ID]))
         found = {id_ for one in reading.finished for id_ in one.found_ids}
         if not found:
-            yield Violation(Rule.RUNS, "the source", f"none of {len(ids)} ids is found")
+            yield Violation(Rule.RUNS, "the source", f"none of {plural(len(ids), 'id')} is found")
         for id_ in sorted(found - ids):
             yield Violation(Rule.RUNS, "the source", f"{id_} is found, and no record has that id")
         if any(one.checkpoint is not None or one.complete for one in reading.finished):

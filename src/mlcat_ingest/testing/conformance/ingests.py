@@ -66,6 +66,11 @@ class Ingests:
         }
 
     @property
+    def owned(self) -> set[str]:
+        """The live entities that name their source; the others are merely referred to."""
+        return {urn for urn, aspects in self.live.items() if SOURCE_KEY in str(aspects)}
+
+    @property
     def removed(self) -> set[str]:
         """The entities that are marked as removed."""
         stored = self.catalog.stored.items()
@@ -162,7 +167,7 @@ def check_removal(subject: SourceSubject) -> Iterator[Violation]:
         runs.run(full=True)
         everything = Ingests(subject.make)
         everything.run()
-        for urn in sorted(runs.live.keys() - everything.live.keys()):
+        for urn in sorted(runs.owned - everything.live.keys()):
             yield Violation(Rule.REMOVAL, urn, "it is gone from the system, and not removed")
         for urn in sorted(runs.removed & everything.live.keys()):
             yield Violation(Rule.REMOVAL, urn, "it is removed, and the system has it")

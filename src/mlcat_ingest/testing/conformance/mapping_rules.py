@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
@@ -33,7 +34,7 @@ def check_pure(subject: SourceSubject) -> Iterator[Violation]:
         if snapshot(record) != before:
             yield Violation(Rule.PURE, name_of(record), "`map` changed the record")
     if source.requests_made() != requests:
-        words = f"`map` made {source.requests_made() - requests} requests"
+        words = f"`map` made {plural(source.requests_made() - requests, 'request')}"
         yield Violation(Rule.PURE, "the source", words)
     again = [content_of(source, record) for record in reversed(records)][::-1]
     source.close()
@@ -55,7 +56,7 @@ def check_skippable(subject: SourceSubject) -> Iterator[Violation]:
         for record in subject.unmappable:
             found = entities_of(source, record)
             if not isinstance(found, Exception):
-                words = f"it is unusable, and mapped to {len(found)} entities"
+                words = f"it is unusable, and mapped to {plural(len(found), 'entity', 'entities')}"
                 yield Violation(Rule.SKIPPABLE, name_of(record), words)
             elif not isinstance(found, SkippableError):
                 yield Violation(Rule.SKIPPABLE, name_of(record), words_of(found))
