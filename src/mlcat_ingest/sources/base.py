@@ -178,7 +178,8 @@ class RecordVersion:
     `kind` and `id` name the record in its partition, and `digest` stands for its content; None
     where that is best taken from the entities, as it has to be for models whose features are looked
     up. `fingerprint` is the source's own word about the record, `joined_fingerprint` its digest of
-    what was joined to it from other listings; both may be empty.
+    what was joined to it from other listings; both may be empty. A record `leads` to others if a
+    pass over changes reads these again because of its fingerprint.
     """
 
     kind: str
@@ -186,6 +187,7 @@ class RecordVersion:
     digest: str | None = None
     fingerprint: str = ""
     joined_fingerprint: str = ""
+    leads: bool = False
 
 
 class SourceRecord(Protocol):

@@ -1,15 +1,19 @@
 """Reading what changed gives what reading everything gives, over random histories of a server."""
 
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
+from mlcat_ingest.sources.mlflow.values.records import RegisteredModel
 from support.examples import examples
+from support.fake_mlflow import FakeReader
 from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
@@ -77,6 +81,27 @@ def test_a_second_pass_over_another_workspace_lists_what_changed_alone() -> None
         second = recipe.ingest()
     assert first.records > second.records
     assert [one.full for one in second.passes] == [False, False]
+
+
+def test_a_renaming_that_a_failed_pass_began_reaches_the_runs_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: FakeReader) -> Iterator[list[RegisteredModel]]:
+        raise SourceUnavailableError("gone")
+
+    server = Server.in_use()
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        recipe = Recipe(server, f"sqlite:///{folder}/state.db")
+        recipe.ingest()
+        server.rename(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeReader, "registered_models", fail)
+            assert recipe.report().exit_code == 1
+        report = recipe.ingest()
+    assert not any(one.full for one in report.passes)
+    everything = Recipe(server)
+    everything.ingest()
+    assert message_of(recipe, without=renamed(recipe)) == message_of(everything)
 
 
 def compare(history: Steps, config: dict[str, Any], workspace: str) -> None:

@@ -65,6 +65,11 @@ class _Pending:
     left: set[str]
     reason: str = ""
 
+    @property
+    def is_held(self) -> bool:
+        """True if this pass reads further records because of this one, which may not arrive."""
+        return self.version.leads and self.part.full is None
+
     def row(self) -> RecordRow:
         return RecordRow(
             part_id=self.part.part_id,
@@ -150,7 +155,8 @@ class Tracker:
     """Compares records with what was acknowledged, and keeps what is; safe to call from any thread.
 
     A row is written only after the catalog has acknowledged, or refused, the entities of its
-    record: a run that is killed in between merges them again.
+    record: a run that is killed in between merges them again. The row of a record that leads to
+    others waits until these are acknowledged, too: a pass that ends early would forget them.
     """
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
@@ -161,8 +167,9 @@ class Tracker:
         self._lock = threading.Lock()
         self._pending: dict[str, list[_Pending]] = {}
         self._rows: list[RecordRow] = []
+        self._held: list[RecordRow] = []
         self._refused_without_record = False
-        self.entities = KnownEntities(self._database, self.flush)
+        self.entities = KnownEntities(self._database, self._flush_held)
 
     def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
         """Remember in `engine`, for `recipe` and the catalog at `sink`.
@@ -225,7 +232,7 @@ class Tracker:
             for urn in urns:
                 self._pending.setdefault(urn, []).append(pending)
         if not urns:
-            self._keep([pending.row()])
+            self._keep([pending])
         return True
 
     def record_seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
@@ -233,7 +240,7 @@ class Tracker:
         one = changed.tracked
         if self.remembers and one is not None:
             urns = tuple(dict.fromkeys(entity.urn for entity in entities))
-            self._keep([_Pending(one.part, one.version, "", urns, set()).row()])
+            self._keep([_Pending(one.part, one.version, "", urns, set())])
 
     def record_failed(self, changed: ChangedRecord, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
@@ -241,7 +248,7 @@ class Tracker:
         if one is not None:
             urns = one.known.urns if one.known is not None else ()
             masked = self._mask(reason) or "not usable"
-            self._keep([_Pending(one.part, one.version, "", urns, set(), masked).row()])
+            self._keep([_Pending(one.part, one.version, "", urns, set(), masked)])
 
     def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
         """Keep the records whose last entity is among `urns`, done with by the catalog.
@@ -266,7 +273,7 @@ class Tracker:
                 if urn in refused:
                     pending.reason = self._mask(refused[urn]) or "refused"
                 if not pending.left:
-                    ready.append(pending.row())
+                    ready.append(pending)
         self._keep(ready)
 
     @property
@@ -275,12 +282,19 @@ class Tracker:
         return self._database.engine is not None
 
     def flush(self) -> bool:
-        """Write what waits for its transaction; return whether the database still takes it."""
+        """Write the rows that wait; return whether the database still takes them."""
         with self._lock:
             batch, self._rows = self._rows, []
         if batch:
             self._database.attempt(lambda engine: records.save(engine, batch), None)
         return self.remembers
+
+    def _flush_held(self) -> bool:
+        """Write all rows, once everything that was read is acknowledged."""
+        with self._lock:
+            self._rows.extend(self._held)
+            self._held = []
+        return self.flush()
 
     def commit(self, passes: Iterable[PartitionPass]) -> None:
         """Save the checkpoints of `passes`: all that they read is acknowledged.
@@ -289,7 +303,7 @@ class Tracker:
         """
         with self._lock:
             self._pending.clear()
-        if self.flush():
+        if self._flush_held():
             for one in passes:
                 self._database.attempt(
                     one.reopen if self._refused_without_record else one.commit, None
@@ -303,9 +317,10 @@ class Tracker:
             else:
                 self._database.attempt(one.reopen, None)
 
-    def _keep(self, ready: Sequence[RecordRow]) -> None:
+    def _keep(self, ready: Sequence[_Pending]) -> None:
         with self._lock:
-            self._rows.extend(ready)
+            for one in ready:
+                (self._held if one.is_held else self._rows).append(one.row())
             full = len(self._rows) >= ROWS
         if full:
             self.flush()

@@ -78,10 +78,11 @@ class ConflictGuard:
         self._enforcement: _Enforcement | None = None
 
     def learn(self, batch: Sequence[MergedEntity]) -> None:
-        """Find out whether versions are checked, if that is not known yet, with a proposal of ours.
+        """Find out whether versions are checked, if that is not known yet, with an entity of ours.
 
         Refused: they are, and it is sent again rightly with all the others. Accepted: it is
-        written, and they are not.
+        written, and they are not. Its aspects go together: if the run ended after one of them, its
+        entries would have no base, and count as those of others.
 
         Cost: none where a probe has shown it; else one request in a run, and a read where it is
         accepted; the other workers wait.
@@ -89,11 +90,11 @@ class ConflictGuard:
         with self._lock:
             if self._enforcement is None:
                 self._enforcement = self._known_enforcement()
-            probe = _probe(batch) if self._enforcement is None else None
-            if probe is None:
+            probe = _probe(batch) if self._enforcement is None else ()
+            if not probe:
                 return
-            refused = self._sink.write([probe])
-            if not refused and self._stores(probe):
+            refused = self._sink.write(probe)
+            if not refused and self._stores(probe[0]):
                 self._enforcement = "ignored"
             elif refused and isinstance(refused[0], AspectChangedError):
                 self._enforcement = "checked"
@@ -226,14 +227,14 @@ class ConflictGuard:
         )
 
 
-def _probe(batch: Sequence[MergedEntity]) -> Proposal | None:
-    """Return a proposal of `batch` under a condition that cannot hold, None where none will do."""
-    # Best one that is all there is to write of its entity: the base should not come later.
+def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
+    """Return an entity of `batch` under conditions that cannot hold, none where none will do."""
     for one in sorted(batch, key=lambda one: len(one.proposals)):
-        first = one.proposals[0]
-        if first.headers and first.change_type != "DELETE":
-            return replace(first, headers={IF_VERSION_MATCH: NO_SUCH_VERSION})
-    return None
+        # A deletion is a request of its own, which may take no condition.
+        if all(each.headers and each.change_type != "DELETE" for each in one.proposals):
+            never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
+            return [replace(each, headers=never) for each in one.proposals]
+    return ()
 
 
 def _hidden_as_unused(one: MergedEntity) -> bool:

@@ -85,7 +85,7 @@ def test_every_write_waits_for_the_version_that_was_read() -> None:
     sink = a_sink()
     run(sink, owned("r"))
     probe, first = sink.writes
-    assert [one.headers for one in probe] == [NEVER]
+    assert [one.headers for one in probe] == [NEVER, NEVER]
     assert headers(first) == ["-1", "-1"]
     sink.writes.clear()
     report = run(sink, model("r", B))
@@ -99,6 +99,18 @@ def test_the_probe_is_an_entity_that_one_proposal_is_all_of() -> None:
     run(sink, owned("r"), model("s", A))
     [probe] = sink.writes[0]
     assert (probe.entity_urn, probe.aspect_name) == (model_urn("s"), HOME)
+
+
+def test_a_run_that_ends_after_its_probe_leaves_no_entry_without_its_base() -> None:
+    def fail() -> None:
+        raise CatalogUnavailableError("gone")
+
+    sink = a_sink(checks_versions=False)
+    sink.before_write = once(fail, at=2)
+    assert run(sink, owned("r")).exit_code == 1
+    assert sink.stored[model_urn("r")]["ownership"]["owners"]
+    run(sink, model("r", A, ownership={"owners": []}))
+    assert sink.stored[model_urn("r")]["ownership"]["owners"] == []
 
 
 def test_nothing_is_probed_where_nothing_is_written_or_held() -> None:

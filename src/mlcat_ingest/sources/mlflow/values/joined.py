@@ -183,7 +183,7 @@ class JoinedExperiment:
         if not found.experiment_id:
             return None
         fingerprint = experiment_fingerprint(found)
-        return RecordVersion(EXPERIMENT, found.experiment_id, fingerprint=fingerprint)
+        return RecordVersion(EXPERIMENT, found.experiment_id, fingerprint=fingerprint, leads=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,8 @@ class JoinedVersion:
     def record_version(self) -> RecordVersion | None:
         """The fingerprints of the version."""
         joined = version_fingerprint(self.version, self.registered)
-        return RecordVersion(VERSION, version_id(self.version), joined_fingerprint=joined)
+        name = version_id(self.version)
+        return RecordVersion(VERSION, name, joined_fingerprint=joined, leads=True)
 
 
 JoinedRecord = JoinedExperiment | JoinedRegisteredModel | JoinedRun | JoinedVersion

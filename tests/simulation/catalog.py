@@ -1,0 +1,240 @@
+"""The simulated catalog and source: each request is a step, and meets the faults of its seed."""
+
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from mlcat_ingest.client.base import (
+    Catalog,
+    Evaluates,
+    NoEvaluation,
+    Searches,
+    SourceEntities,
+    StoredEntity,
+)
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.errors import (
+    AspectRejectedError,
+    CatalogUnavailableError,
+    SourceUnavailableError,
+)
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.sources.mlflow.read.reader import Thing
+from simulation.scheduler import Process, Scheduler
+from support.fake_mlflow import FakeReader, ItemT
+from support.fakes import FakeSink
+
+ADDRESS = "fake://simulated"
+
+
+@dataclass
+class Faults:
+    """How likely each fault is at a request, as a seed draws it; `refused` URNs are not taken."""
+
+    unanswered: float = 0.0
+    """The request is not heard, and the client has given up."""
+    reply_lost: float = 0.0
+    """The write takes effect, and is sent again since its reply is lost."""
+    never_acknowledged: float = 0.0
+    """The write takes effect, and the client gives up before it hears of that."""
+    cut_short: float = 0.0
+    """A part of the write takes effect before the request fails."""
+    source_fails: float = 0.0
+    refused: set[str] = field(default_factory=set)
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Self:
+        """Draw which faults there are at all, and how often."""
+
+        def rate(*rates: float) -> float:
+            return chance.choice((0.0, 0.0, *rates))
+
+        return cls(
+            unanswered=rate(0.01, 0.05),
+            reply_lost=rate(0.1, 0.5),
+            never_acknowledged=rate(0.03, 0.1),
+            cut_short=rate(0.03, 0.1),
+            source_fails=rate(0.01, 0.03),
+        )
+
+    def clear(self, *, but_replies: bool = False) -> None:
+        """Let all go well from now on, but perhaps for replies that are lost."""
+        self.unanswered = self.never_acknowledged = self.cut_short = self.source_fails = 0.0
+        if not but_replies:
+            self.reply_lost = 0.0
+        self.refused.clear()
+
+
+@dataclass
+class Snapshot:
+    """A catalog as it was."""
+
+    stored: dict[str, dict[str, Aspect]]
+    versions: dict[tuple[str, str], int]
+    history: dict[tuple[str, str], list[Aspect]]
+
+
+class Storage(FakeSink):
+    """What the simulated catalog holds, for whoever asks."""
+
+    def __init__(self, *, checks_versions: bool = True) -> None:
+        super().__init__(place=ADDRESS, checks_versions=checks_versions)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            {urn: dict(aspects) for urn, aspects in self.stored.items()},
+            dict(self.versions),
+            {key: list(values) for key, values in (self.history or {}).items()},
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.stored = {urn: dict(aspects) for urn, aspects in snapshot.stored.items()}
+        self.versions = dict(snapshot.versions)
+        self.history = {key: list(values) for key, values in snapshot.history.items()}
+
+    def delete(self, urn: str) -> None:
+        """Delete an entity for good, with its versions, as a person can."""
+        for name in self.stored.pop(urn, {}):
+            self.versions.pop((urn, name), None)
+            (self.history or {}).pop((urn, name), None)
+
+
+class Client(Catalog, Searches):
+    """The simulated catalog as one process sees it."""
+
+    def __init__(
+        self, storage: Storage, faults: Faults, scheduler: Scheduler, process: Process
+    ) -> None:
+        self._storage = storage
+        self._faults = faults
+        self._scheduler = scheduler
+        self._process = process
+        self.removed: set[str] = set()
+        """The entities that this process has soft-deleted."""
+
+    @property
+    def address(self) -> str:
+        return ADDRESS
+
+    @property
+    def search(self) -> Self:
+        return self
+
+    @property
+    def evaluator(self) -> Evaluates:
+        return NoEvaluation("not simulated")
+
+    @property
+    def batch_size(self) -> int:
+        return 12
+
+    def open(self, *, read_only: bool = False) -> str:
+        del read_only
+        return "the simulated catalog"
+
+    def check(self, *, write: bool = False) -> Iterator[Finding]:
+        del write
+        return iter(())
+
+    def close(self, *, complete: bool = True) -> None:
+        del complete
+
+    def _ask(self, what: str) -> None:
+        self._scheduler.step(what)
+        if self._chance(self._faults.unanswered):
+            self._fail(f"no answer to {what}")
+
+    def _chance(self, rate: float) -> bool:
+        return bool(rate) and self._scheduler.chance.random() < rate
+
+    def _fail(self, why: str) -> None:
+        self._scheduler.log(f"FAULT {why}")
+        raise CatalogUnavailableError(why)
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        self._ask(f"read {len(urns)}")
+        found = self._storage.read_many(urns, aspects)
+        self._scheduler.step("read done")
+        return found
+
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        self._ask(f"read version {version} of {aspect}")
+        values = (self._storage.history or {}).get((urn, aspect), [])
+        return values[version - 1] if 0 < version <= len(values) else None
+
+    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+        self._ask(f"search {entity_type}")
+        return self._storage.entities_of_source(entity_type, source)
+
+    def members(self, group: str) -> Iterator[list[str]]:
+        self._ask(f"members of {group}")
+        return self._storage.members(group)
+
+    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        self._ask("search datasets")
+        return self._storage.datasets_like(texts)
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        names = " ".join(f"{one.entity_urn[11:]}:{one.aspect_name}" for one in proposals)
+        self._ask(f"write {names}")
+        faults = self._faults
+        if self._chance(faults.cut_short):
+            urns = list(dict.fromkeys(one.entity_urn for one in proposals))
+            some = set(urns[: self._scheduler.chance.randrange(len(urns) + 1)])
+            self._take([one for one in proposals if one.entity_urn in some])
+            self._fail("the write was cut short")
+        refused = self._take(proposals)
+        if self._chance(faults.never_acknowledged):
+            self._fail("the write was not acknowledged")
+        if self._chance(faults.reply_lost):
+            self._scheduler.step("FAULT the reply is lost: sent again")
+            refused = self._take(proposals)
+        why = f": {refused[0]}" if refused else ""
+        self._scheduler.step(f"written, {len(refused)} refused{why}")
+        return refused
+
+    def _take(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        stored = self._storage.stored
+        self._storage.refuse = self._faults.refused
+        there = [
+            one
+            for one in proposals
+            if one.change_type != "DELETE" or one.aspect_name in stored.get(one.entity_urn, ())
+        ]
+        refused = self._storage.write(there)
+        if not refused:
+            for one in there:
+                if one.aspect_name == "status" and one.aspect.get("removed"):
+                    self.removed.add(one.entity_urn)
+        return refused
+
+
+@dataclass
+class Reader(FakeReader):
+    """The simulated server's reader; `process` reads it."""
+
+    scheduler: Scheduler | None = None
+    faults: Faults = field(default_factory=Faults)
+
+    def _ask(self, what: str) -> None:
+        assert self.scheduler is not None
+        self.scheduler.step(f"source: {what}")
+        if self.faults.source_fails and self.scheduler.chance.random() < self.faults.source_fails:
+            self.scheduler.log(f"FAULT the source does not list {what}")
+            raise SourceUnavailableError("the simulated source does not answer")
+
+    def _pages(self, name: str, items: Sequence[ItemT]) -> Iterator[list[ItemT]]:
+        for page in super()._pages(name, items):
+            self._ask(name)
+            yield page
+
+    def is_gone(self, thing: Thing) -> bool:
+        self._ask(f"is {thing.kind} {thing.name} gone")
+        return super().is_gone(thing)
+
+    def clock_ms(self) -> int:
+        assert self.scheduler is not None
+        return int(self.scheduler.now_s * 1000)

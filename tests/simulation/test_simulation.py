@@ -1,0 +1,142 @@
+"""The simulation holds for seeds, tells the same history each time, and finds rules that broke."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.pipeline.merge import entity as merging
+from mlcat_ingest.pipeline.merge.applied import NOTHING, Bases, read_bases
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.removal.soft_delete import Removal
+from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
+from mlcat_ingest.pipeline.write import conflicts
+from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
+from mlcat_ingest.pipeline.write.delivery import Delivery
+from simulation.history import FailedSeedError, run_seed, simulation
+
+SEEDS = 15
+WITHIN = 1_000
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def _simulated() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    with simulation():
+        yield
+    logging.disable(logging.NOTSET)
+
+
+def run_seeds(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        run_seed(seed)
+
+
+def test_the_catalog_ends_as_a_fresh_ingest_and_people_make_it() -> None:
+    run_seeds(range(SEEDS))
+
+
+def test_a_seed_has_one_history() -> None:
+    assert [run_seed(seed) for seed in (3, 11)] == [run_seed(seed) for seed in (3, 11)]
+
+
+def conflict_guard_off(patch: Patch) -> None:
+    def without(_: object, proposals: Sequence[Any]) -> list[Any]:
+        return [replace(one, headers=None) for one in proposals]
+
+    patch.setattr(ConflictGuard, "learn", lambda *_: None)
+    patch.setattr(ConflictGuard, "with_conditions", without)
+    patch.setattr(ConflictGuard, "lost_updates", lambda *_: [])
+
+
+def base_not_kept(patch: Patch) -> None:
+    def without(_: object, value: Aspect, writer: str) -> Aspect:
+        del writer
+        return value
+
+    patch.setattr(merging._Merge, "_with_base", without)
+
+
+def checkpoint_before_acknowledgement(patch: Patch) -> None:
+    track = Tracker.track
+
+    def at_once(tracker: Tracker, changed: ChangedRecord, entities: Sequence[Any]) -> bool:
+        wanted = track(tracker, changed, entities)
+        tracker.acknowledge([one.urn for one in entities], {})
+        return wanted
+
+    patch.setattr(Tracker, "track", at_once)
+
+
+def removal_limit_off(patch: Patch) -> None:
+    patch.setattr(Removal, "_stay_within", lambda *_: None)
+
+
+def lost_reply_not_retried(patch: Patch) -> None:
+    write = Delivery._write
+
+    def believing(
+        delivery: Delivery, part: Sequence[MergedEntity]
+    ) -> dict[str, list[AspectRejectedError]]:
+        try:
+            return write(delivery, part)
+        except CatalogUnavailableError:
+            return {}
+
+    patch.setattr(Delivery, "_write", believing)
+
+
+def entries_of_others_retracted(patch: Patch) -> None:
+    def ours_alone(properties: Mapping[str, object], writer: str | None) -> Bases:
+        return Bases(read_bases(properties, writer).ours, NOTHING)
+
+    patch.setattr(merging, "read_bases", ours_alone)
+
+
+def probe_of_one_aspect(patch: Patch) -> None:
+    probe = conflicts._probe
+
+    def first(batch: Sequence[MergedEntity]) -> Sequence[Any]:
+        return probe(batch)[:1]
+
+    patch.setattr(conflicts, "_probe", first)
+
+
+def refused_counts_as_written(patch: Patch) -> None:
+    acknowledge = Tracker.acknowledge
+
+    def deaf(tracker: Tracker, urns: Iterable[str], refused: Mapping[str, str]) -> None:
+        del refused
+        acknowledge(tracker, urns, {})
+
+    patch.setattr(Tracker, "acknowledge", deaf)
+
+
+BROKEN: Mapping[Callable[[Patch], None], int] = {
+    conflict_guard_off: 7,
+    base_not_kept: 1,
+    checkpoint_before_acknowledgement: 45,
+    removal_limit_off: 110,
+    lost_reply_not_retried: 126,
+    entries_of_others_retracted: 108,
+    probe_of_one_aspect: 265,
+    refused_counts_as_written: 13,
+}
+"""Rules that are broken on purpose, and the seed that is tried first."""
+
+
+@pytest.mark.parametrize(
+    ("break_it", "first"), BROKEN.items(), ids=[one.__name__ for one in BROKEN]
+)
+def test_a_broken_rule_fails_some_seed(
+    break_it: Callable[[Patch], None], first: int, monkeypatch: Patch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(FailedSeedError, match=r"replay: python tests/simulation/run\.py --seed"):
+        run_seeds([*range(first, WITHIN), *range(first)])

@@ -1,0 +1,250 @@
+"""A simulated world: a server, a catalog, people and processes that run recipes, from one seed.
+
+The invariant: once the faults have ceased, one clean full run of each recipe leaves the catalog as
+a fresh ingest makes it, and beside that all that people wrote and nobody of them took away.
+"""
+
+import shutil
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from mlcat_ingest.errors import LimitError, MlcatError
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.pipeline.flow.queues import StoppedError
+from mlcat_ingest.pipeline.removal import soft_delete
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.source import MlflowSource
+from simulation.catalog import Client, Faults, Reader, Snapshot, Storage
+from simulation.people import Ledger, People
+from simulation.scheduler import Process, Scheduler
+from support.fake_mlflow import FakeStore
+from support.fakes import model_urn
+from support.mlflow_history import REPORTED, Server
+from support.recipes import a_recipe
+
+PURGES: Final = ("purge_run", "purge_experiment", "purge_model", "vanish", "tag_late")
+SOURCE: Final = "0123456789ab"
+REMOVED_RATIO: Final = 0.5
+
+
+class WrongError(AssertionError):
+    """The world does not end as the invariant says."""
+
+
+@cache
+def recipe_of(name: str, tags: tuple[str, ...], ratio: float) -> Recipe:
+    """Return a recipe that adds `tags` to all that it writes."""
+    rules = [{"add_tags": list(tags), "add_terms": [f"term-{one}" for one in tags]}]
+    return a_recipe(
+        name,
+        evaluate={"enabled": False},
+        enrich=rules if tags else [],
+        limits={"max_removed_ratio": ratio},
+    )
+
+
+@cache
+def _config() -> MlflowConfig:
+    return MlflowConfig.model_validate({"tracking_uri": "http://mlflow:5000"})
+
+
+@dataclass(eq=False)
+class Host:
+    """A host that runs a recipe again and again, with a state of its own."""
+
+    recipe: str
+    state: Path | None
+    tags: tuple[str, ...] = ()
+    process: Process | None = None
+    run: PipelineRun | None = None
+    states: list[Path] = field(default_factory=list)
+    """Copies of its state, which may be restored."""
+
+
+@dataclass(eq=False)
+class World:
+    """All that a seed decides about."""
+
+    scheduler: Scheduler
+    folder: Path
+    storage: Storage
+    people: People
+    faults: Faults
+    server: Server = field(default_factory=Server)
+    hosts: list[Host] = field(default_factory=list)
+    snapshots: list[tuple[Snapshot, Ledger]] = field(default_factory=list)
+    gentle: bool = True
+    """True while passes over what changed find everything: they do not after a restore."""
+    event_kinds: list[str] = field(default_factory=list)
+    files: int = 0
+    is_source_empty: bool = False
+    is_alone: bool = False
+    """True if nobody else writes while a process runs."""
+
+    # The events of a history.
+
+    def change_source(self) -> None:
+        names = REPORTED if self.gentle else (*REPORTED, *PURGES)
+        name = self.scheduler.chance.choice(names)
+        at = self.scheduler.chance.randrange(12)
+        self.server.now_ms = int(self.scheduler.now_s * 1000)
+        getattr(self.server, name)(at)
+        self.scheduler.now_s = self.server.now_ms / 1000
+        self.scheduler.log(f"EVENT source: {name}({at})")
+
+    def edit(self) -> None:
+        text = self.people.edit(gently=self.gentle)
+        if text:
+            self.scheduler.log(f"EVENT a person {text}")
+
+    def kill(self) -> None:
+        running = [one for one in self.hosts if one.process is not None]
+        if running:
+            host = self.scheduler.chance.choice(running)
+            assert host.process is not None
+            self.scheduler.log(f"EVENT {host.process.name} is killed")
+            # What a process has not committed is gone with it; its file is as it left it.
+            killed, host.process = host.process, None
+            if host.state is not None:
+                host.state = self._copy(host.state)
+            self.scheduler.kill(killed)
+            if host.run is not None:
+                host.run._ending.close()  # its locks and files are gone with a process
+
+    def refuse(self) -> None:
+        if self.storage.stored and self.scheduler.chance.random() < 0.6:
+            urn = self.scheduler.chance.choice(list(self.storage.stored))
+            self.faults.refused.add(urn)
+            self.scheduler.log(f"EVENT the catalog refuses {urn}")
+        else:
+            self.faults.refused.clear()
+            self.scheduler.log("EVENT the catalog refuses nothing any more")
+
+    def start(self) -> None:
+        """Start another run beside those at work."""
+        idle = [one for one in self.hosts if one.process is None]
+        if idle:
+            host = self.scheduler.chance.choice(idle)
+            self.run(host, full=self.is_source_empty or self.scheduler.chance.random() < 0.2)
+
+    def event(self) -> None:
+        getattr(self, self.scheduler.chance.choice(self.event_kinds))()
+
+    def restore_catalog(self) -> None:
+        """Restore the catalog from a copy, with what people had written by then."""
+        if self.snapshots:
+            snapshot, ledger = self.scheduler.chance.choice(self.snapshots)
+            self.storage.restore(snapshot)
+            self.people.ledger = {place: set(entries) for place, entries in ledger.items()}
+            self.scheduler.log("EVENT the catalog is restored")
+
+    def restore_state(self) -> None:
+        host = self.scheduler.chance.choice(self.hosts)
+        if host.states:
+            host.state = self._copy(self.scheduler.chance.choice(host.states))
+            self.scheduler.log(f"EVENT the state of {host.recipe} is restored")
+
+    def keep_copies(self) -> None:
+        self.snapshots.append((self.storage.snapshot(), self.people.copy()))
+        for host in self.hosts:
+            if host.state is not None and host.state.exists():
+                host.states.append(self._copy(host.state))
+
+    def _copy(self, state: Path) -> Path:
+        self.files += 1
+        copy = self.folder / f"state-{self.files}.db"
+        for end in ("", "-wal"):
+            there = state.with_name(state.name + end)
+            if there.exists():
+                shutil.copyfile(there, copy.with_name(copy.name + end))
+        return copy
+
+    # Runs.
+
+    def run(self, host: Host, *, full: bool = False, limited: bool = True) -> None:
+        """Start a run of a recipe on a host."""
+        process = Process(f"{host.recipe}{self.hosts.index(host)}.{self.scheduler.steps}")
+        host.process = process
+        self.scheduler.log(f"EVENT {process.name} begins, {'full' if full else 'changes'}")
+        client = Client(self.storage, self.faults, self.scheduler, process)
+        ratio = REMOVED_RATIO if limited else 1.0
+        recipe = recipe_of(host.recipe, host.tags, ratio)
+
+        def work() -> None:
+            known = len(self.storage.stored)
+            run = self._pipeline(host, client, recipe, full=full)
+            run.execute()
+            known = max(known, len(self.storage.stored))
+            self._judge(run, client, known if limited else None)
+            if host.process is process:
+                host.process = None
+
+        self.scheduler.spawn(work, "main", process)
+
+    def _pipeline(self, host: Host, client: Client, recipe: Recipe, *, full: bool) -> PipelineRun:
+        store = FakeStore() if self.is_source_empty else self.server.store
+        reader = Reader(
+            {"default": store}, page=5, id=SOURCE, scheduler=self.scheduler, faults=self.faults
+        )
+        # Another set of tags is another recipe, as the digest of its settings says.
+        options = StateOptions(recipe.name, settings=str(host.tags), full=full)
+        url = None if host.state is None else f"sqlite:///{host.state}"
+        host.run = PipelineRun(
+            [MlflowSource(_config(), reader=reader)],
+            client,
+            RunOptions(recipe, state=StateSession(url, options)),
+        )
+        return host.run
+
+    def _judge(self, run: PipelineRun, client: Client, known: int | None) -> None:
+        """Fail where a run ended with an error of its own, or removed more than it may."""
+        cause = run._cancellation.cause
+        if cause is not None:
+            self.scheduler.log(f"ends: {type(cause).__name__}: {str(cause)[:150]}")
+        if not isinstance(cause, MlcatError | StoppedError | None):
+            raise WrongError(f"a run ended with {cause!r}") from cause
+        if known is not None:
+            most = max(soft_delete.FLOOR, REMOVED_RATIO * known)
+            if len(client.removed) > most:
+                raise WrongError(
+                    f"a run removed {len(client.removed)} of {known} entities; "
+                    f"its limit is {most:g}"
+                )
+        if isinstance(cause, LimitError) and client.removed:
+            raise WrongError(f"a stopped removal removed {sorted(client.removed)}")
+
+    def clean_run(self, host: Host, *, full: bool) -> None:
+        """Run without faults, and expect that all goes well."""
+        self.run(host, full=full, limited=False)
+        self.scheduler.run()
+
+    def fresh(self) -> dict[str, dict[str, Aspect]]:
+        """Return what the recipes write into an empty catalog."""
+        storage, self.storage = self.storage, Storage()
+        try:
+            for host in self.recipes():
+                again = replace(host, state=None)
+                self.hosts.append(again)
+                self.clean_run(again, full=True)
+                self.hosts.remove(again)
+            return self.storage.stored
+        finally:
+            self.storage = storage
+
+    def versions_of_gone_runs(self) -> set[str]:
+        """Return models whose run MLflow does not hold: its parameters stay, nobody reads them."""
+        runs = {run.run_id for run in self.server.store.runs}
+        return {
+            model_urn(f"{one.name}_{one.version}")
+            for one in self.server.store.versions
+            if one.run_id not in runs
+        }
+
+    def recipes(self) -> list[Host]:
+        """Return a host of each recipe."""
+        return list({host.recipe: host for host in reversed(self.hosts)}.values())
