@@ -51,17 +51,13 @@ UNION: Final = MergeRules(writer=None)
 """The rules of nobody in particular: nothing is taken away, and no base is kept."""
 
 
-COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items() if spec.computed}
+COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items()}
 """Aspect to the fields that the service computes, and refuses in a proposal."""
 
-SERVICE_OWN: Final = {
-    name: spec.computed | spec.filled_in
-    for name, spec in ASPECTS.items()
-    if spec.computed or spec.filled_in
-}
+SERVICE_OWN: Final = {name: spec.computed | spec.filled_in for name, spec in ASPECTS.items()}
 """Aspect to the fields that the service fills in by itself."""
 
-FIRST_WRITERS: Final = {name: spec.unowned for name, spec in ASPECTS.items() if spec.unowned}
+FIRST_WRITERS: Final = {name: spec.unowned for name, spec in ASPECTS.items()}
 """Aspect to the fields that it needs and nobody owns: what is stored there stays."""
 
 
@@ -187,7 +183,6 @@ RECORD_KEYS: Final[Mapping[str, Mapping[str, KeyOf]]] = MappingProxyType(
     {
         name: {field: _key_of(names) for field, names in spec.merge_keys.items()}
         for name, spec in ASPECTS.items()
-        if spec.merge_keys
     }
 )
 """Aspect name, then field name, to the key of one record of that list."""

@@ -7,7 +7,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.entity import merge_entity
-from mlcat_ingest.pipeline.merge.provenance import refuse_second_store
+from mlcat_ingest.pipeline.merge.provenance import refuse_second_store, with_all_sources
 from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
 
@@ -199,6 +199,13 @@ def test_two_workspaces_of_one_server_are_both_named() -> None:
     assert shelf.custom() == {"mlcat.source": "mlflow:a:x,mlflow:a:y,definitions:b"}
     with pytest.raises(RecipeError, match=r"another mlflow server \(a, now b\)"):
         shelf.ingest({HOME: {"customProperties": {"mlcat.source": "mlflow:b:x"}}})
+
+
+@pytest.mark.parametrize("entity_type", ["mlFeatureTable", "mlFeature", "mlPrimaryKey"])
+def test_of_feature_stores_one_alone_may_have_an_entity(entity_type: str) -> None:
+    fresh = {"customProperties": {"mlcat.source": "sagemaker:a:"}}
+    with pytest.raises(RecipeError, match="two feature stores have the same name"):
+        with_all_sources(f"urn:li:{entity_type}:(a,b)", fresh, {"mlcat.source": "feast:a:"})
 
 
 @pytest.mark.parametrize("stored_source", [None, "feast:f:"])

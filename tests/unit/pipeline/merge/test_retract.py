@@ -50,6 +50,8 @@ def test_what_the_service_makes_by_itself_does_not_keep_an_entity() -> None:
     shelf.put("browsePathsV2", {"path": [{"id": "mlflow"}]})
     shelf.put("testResults", {"failing": [{"test": "t"}]})
     shelf.put("ownership", {"owners": [], "lastModified": {"time": 0}})
+    shelf.put("glossaryTerms", {"terms": [], "auditStamp": {"time": 0}})
+    shelf.put("editableMlModelProperties", {"created": {"time": 0}})
     assert retract(shelf).outcome == "removed"
 
 

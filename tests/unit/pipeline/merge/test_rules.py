@@ -3,6 +3,7 @@
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.rules import (
     MergeRules,
+    keys_of,
     properties_aspect,
     version_set_of,
     without_computed,
@@ -28,6 +29,11 @@ def test_the_version_set_of_a_version_and_of_itself() -> None:
     version = Entity(model_urn("a"), {"versionProperties": {"versionSet": urn}})
     assert version_set_of(version) == version_set_of(Entity(urn, {})) == urn
     assert version_set_of(Entity(model_urn("a"), {})) is None
+
+
+def test_a_key_of_several_fields_has_none_for_an_absent_one() -> None:
+    code = [{"type": "a", "sourceCodeUrl": "b"}, {"type": "a"}]
+    assert keys_of("sourceCode", "sourceCode", code) == [("a", "b"), ("a", None)]
 
 
 def test_the_aspect_with_custom_properties() -> None:

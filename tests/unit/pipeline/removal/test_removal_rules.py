@@ -1,0 +1,279 @@
+"""The rules of a removal one by one: proof, two passes, limits, and groups in use."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import CatalogRequestError, LimitError
+from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
+from mlcat_ingest.pipeline.removal.unlisted import ListedUrns
+from mlcat_ingest.recipe.model import LimitsSpec
+from mlcat_ingest.sources.base import Capability, Missing, Unlisted
+from support.fakes import FakeSink, group_urn, model_urn
+
+SOURCE = "mlflow:a:"
+A, B, C = map(model_urn, "abc")
+
+
+@dataclass
+class KnownEntities:
+    """What state knows of a partition, and what it is asked to remember."""
+
+    renamed: Sequence[str] = ()
+    unlisted: Sequence[str] = ()
+    absent: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def listed_urns(self, _: object) -> Iterable[str]:
+        return ()
+
+    def unlisted_urns(self, _: object) -> Iterable[str]:
+        return self.unlisted
+
+    def renamed_urns(self, _: object) -> Iterable[str]:
+        return self.renamed
+
+    def absent_urns(self, _: object) -> Sequence[str]:
+        return tuple(self.absent)
+
+    def replace_absent(self, _: object, urns: Sequence[str]) -> None:
+        self.absent = list(urns)
+
+    def delete(self, _: object, urns: Sequence[str]) -> None:
+        self.deleted += urns
+
+    def record_count(self, _: object) -> int:
+        return self.count
+
+
+@dataclass(eq=False)
+class FinishedPass:
+    finished: object
+    is_complete: bool
+    source: str = SOURCE
+    entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
+
+
+@dataclass
+class World:
+    """A catalog, state, and a source that names what it has no more."""
+
+    sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://"))
+    known: KnownEntities = field(default_factory=KnownEntities)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    copied: list[tuple[str, str]] = field(default_factory=list)
+    next_pass: list[str] = field(default_factory=list)
+    refused: Sequence[str] = ()
+    remembers: bool = True
+    complete: bool = True
+    finished: bool = True
+    capabilities: Sequence[Capability] = (Capability.MISSING,)
+    ratio: float = 0.2
+    second_pass: bool = False
+    moved_to: str | None = None
+    is_gone: Callable[[], bool] = lambda: True
+
+    def hold(self, *urns: str, **more: Any) -> None:
+        for urn in urns:
+            name = "mlModelGroupProperties" if "Group" in urn else "mlModelProperties"
+            self.sink.put(urn, name, {"customProperties": {"mlcat.source": SOURCE}, **more})
+
+    def missing(self, source: str, unlisted: Iterable[Unlisted]) -> list[Missing]:
+        assert source == SOURCE
+        return [Missing(one.urn, self.is_gone, self.moved_to, self.second_pass) for one in unlisted]
+
+    def remove(self) -> list[str]:
+        """Return the URNs of the entities to remove after a pass."""
+        part: Any = FinishedPass(({}, self.complete) if self.finished else None, self.complete)
+        tracker: Any = SimpleNamespace(entities=self.known, remembers=self.remembers)
+        copier: Any = SimpleNamespace(copy=lambda old, new: self.copied.append((old, new)))
+        keys: Any = SimpleNamespace(refused=self.refused)
+        source: Any = SimpleNamespace(capabilities=self.capabilities, missing=self.missing)
+        deferred = DeferredRemovals()
+        removal = Removal(
+            self.sink,
+            tracker,
+            deferred,
+            copier,
+            keys,
+            lambda kind, text: self.notes.append((kind, text)),
+            writer="r",
+            limits=LimitsSpec(max_removed_ratio=self.ratio),
+        )
+        with closing(deferred):
+            entities = list(removal.after(source, [part]))
+        self.next_pass = removal.next_pass
+        assert all(one.aspects == {"status": {"removed": True}} for one in entities)
+        return [one.urn for one in entities]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.hold(A, B)
+    return world
+
+
+def test_entities_that_a_complete_pass_did_not_list_are_removed(world: World) -> None:
+    assert world.remove() == [A, B]
+    assert world.known.deleted == [A, B]
+    world.is_gone = lambda: False
+    assert world.remove() == []
+    assert world.known.deleted == [A, B]
+
+
+def test_a_pass_that_did_not_end_proves_nothing(world: World) -> None:
+    world.finished = world.complete = False
+    world.known.renamed = [A]
+    assert world.remove() == []
+
+
+def test_a_pass_over_changes_knows_only_the_entities_that_were_renamed(world: World) -> None:
+    world.complete = False
+    world.known.renamed, world.known.absent = [A], [B]
+    assert world.remove() == [A]
+    assert world.known.absent == [B]
+
+
+def test_a_source_that_proves_nothing_is_not_asked(world: World) -> None:
+    world.capabilities = ()
+    assert world.remove() == []
+    assert world.notes == []
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "place", "notes"),
+    [
+        ((Capability.MISSING,), "fake://", 0),
+        ((Capability.MISSING, Capability.FEATURES), None, 0),
+        ((Capability.MISSING, Capability.FEATURES), "fake://", 1),
+    ],
+)
+def test_without_state_nothing_is_removed(
+    world: World, capabilities: Sequence[Capability], place: str | None, notes: int
+) -> None:
+    world.remembers, world.capabilities, world.sink.place = False, capabilities, place
+    assert world.remove() == []
+    assert [kind for kind, _ in world.notes] == ["removal_without_state"] * notes
+
+
+def test_a_source_that_cannot_be_asked_by_name_needs_two_complete_passes(world: World) -> None:
+    world.second_pass = True
+    world.known.absent = [A, C]
+    assert world.remove() == [A]
+    assert world.next_pass == [B]
+    assert world.known.absent == [A, B]
+    assert world.notes == [("absent_once", f"{B}: goes with the next pass")]
+
+
+@pytest.mark.parametrize("count", [10, 11, 12])
+def test_up_to_ten_and_up_to_the_ratio_are_removed(count: int) -> None:
+    world = World(ratio=0.5)
+    urns = [model_urn(str(at)) for at in range(count)]
+    world.hold(*urns)
+    world.known.count = 22 if count > 10 else 0
+    if count <= 11:
+        assert world.remove() == urns
+    else:
+        with pytest.raises(LimitError, match="12 of the 22 entities of mlflow:a: would be"):
+            world.remove()
+        assert world.known.deleted == []
+
+
+def test_entities_found_and_counted_twice_are_removed_once(world: World) -> None:
+    world.known.unlisted = [B, A, C]
+    assert world.remove() == [A, B]
+
+
+def test_types_that_the_catalog_refuses_are_not_searched_for(world: World) -> None:
+    world.refused = ("mlModel",)
+    world.hold(GROUP)
+    assert world.remove() == [GROUP]
+
+
+def test_entities_without_properties_are_not_asked_for(world: World) -> None:
+    world.known.unlisted = ["urn:li:tag:a"]
+    assert world.remove() == [A, B]
+    assert world.sink.reads == [[A, B]]
+
+
+def test_where_the_catalog_cannot_be_searched_state_has_to_do(world: World) -> None:
+    world.sink.search_error = CatalogRequestError("no search", status=404)
+    world.known.unlisted, world.known.count = [B], 3
+    assert world.remove() == [B]
+
+
+def test_removed_entities_and_those_of_others_stay(world: World) -> None:
+    world.sink.put(A, "status", {"removed": True})
+    applied = {"mlcat.applied.other": '1 {"mlModelProperties":{"name":"AAAAAAAA"}}'}
+    world.hold(B, customProperties={"mlcat.source": SOURCE, **applied})
+    world.hold(C, customProperties={"mlcat.source": f"{SOURCE},feast:f:"})
+    world.known.unlisted = [A, B, C]
+    assert world.remove() == []
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+GROUP, NEW = group_urn("old"), group_urn("new")
+
+
+def in_group(source: str | None, **status: Any) -> World:
+    """Return a world with a group and a model in it."""
+    world = World(is_gone=lambda: True)
+    world.hold(GROUP)
+    custom = {} if source is None else {"mlcat.source": source}
+    world.sink.put(C, "mlModelProperties", {"groups": [GROUP], "customProperties": custom})
+    world.known.absent = []
+    if status:
+        world.sink.put(C, "status", status)
+    return world
+
+
+def test_a_group_is_removed_with_the_models_of_its_source() -> None:
+    assert sorted(in_group(SOURCE).remove()) == sorted([GROUP, C])
+
+
+@pytest.mark.parametrize("source", [None, "mlflow:b:"])
+def test_a_group_with_models_of_others_stays(
+    source: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world = in_group(source)
+    assert world.remove() == []
+    assert f"{GROUP} stays: models of others are in it" in caplog.messages
+    caplog.clear()
+    assert in_group(source, removed=True).remove() == [GROUP]
+    assert not [one for one in caplog.messages if "stays" in one]
+
+
+def test_a_group_whose_members_cannot_be_listed_stays() -> None:
+    world = World(second_pass=False)
+    world.hold(GROUP)
+    world.known.unlisted = [GROUP]
+    world.sink.search_error = CatalogRequestError("too large", status=500)
+    assert world.remove() == []
+    assert world.notes == [("groups_kept", f"{GROUP}: its members cannot be listed: too large")]
+
+
+def test_entries_of_others_move_with_a_group_that_was_renamed() -> None:
+    world = World(moved_to=NEW)
+    world.hold(GROUP)
+    assert world.remove() == [GROUP]
+    assert world.copied == [(GROUP, NEW)]
+    world = World()
+    world.hold(GROUP)
+    assert world.remove() == [GROUP]
+    assert world.copied == []
+
+
+def test_listed_urns_are_known_apart() -> None:
+    urns = [model_urn(str(at)) for at in range(2_000)]
+    listed = ListedUrns(urns[::2])
+    assert all(urn in listed for urn in urns[::2])
+    assert not any(urn in listed for urn in urns[1::2])
+    assert A not in ListedUrns([])
