@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 MODULE = '''"""Not a rule."""
 
 import logging
@@ -39,6 +41,8 @@ TEST = """
 import sys
 sys.path.insert(0, {folder!r})
 import pytest
+
+pytestmark = pytest.mark.process
 from small import Names, is_small
 
 def test_limit():

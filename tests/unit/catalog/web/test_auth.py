@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.server.serve import serve
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.auth import WrongTokens, client_address
+from mlcat_ingest.catalog.web.auth import Authenticator, WrongTokens, client_address
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from mlcat_ingest.errors import RecipeError
@@ -173,6 +173,31 @@ def test_wrong_tokens_are_counted_for_a_while_and_for_so_many_addresses() -> Non
     for number in range(3_000):
         wrong.add(f"other{number}", b"x")
     assert len(wrong._windows) == 1_000
+
+
+def test_an_address_that_may_try_again_is_counted_anew() -> None:
+    now_s = 0.0
+    wrong = WrongTokens(lambda: now_s)
+    for address in ("a", "b"):
+        for number in range(WRONG_TOKENS):
+            wrong.add(address, b"%d" % number)
+    for moment_s in (WRONG_TOKENS_SECONDS - 1, WRONG_TOKENS_SECONDS):
+        now_s = moment_s
+        for number in range(WRONG_TOKENS):
+            wrong.add("a", b"%d" % number)
+        with pytest.raises(TooManyRequestsError):
+            wrong.check("a")
+    for number in range(999):
+        wrong.add(f"other{number}", b"x")
+    assert "a" in wrong._windows
+    assert "b" not in wrong._windows
+
+
+def test_no_token_is_no_wrong_token() -> None:
+    wrong = WrongTokens(lambda: 0.0)
+    for _ in range(WRONG_TOKENS + 1):
+        assert Authenticator("t", None, wrong).permission(b"", "a") is None
+    assert wrong._windows == {}
 
 
 def test_the_addresses_of_one_network_are_one() -> None:

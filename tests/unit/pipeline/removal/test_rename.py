@@ -57,8 +57,9 @@ def custom(**properties: str) -> dict[str, Any]:
 
 
 def test_a_group_with_nothing_of_others_only_gets_its_new_name(delivery: RecordingDelivery) -> None:
-    written = copy(delivery, {HOME: {"name": "old"}}, {HOME: {"name": "new"}})
-    assert written == {OLD: {HOME: {"name": "old", **custom(**{"mlcat.renamed_to": NEW})}}}
+    for new in ({HOME: {"name": "new"}}, {}):
+        written = copy(delivery, {HOME: {"name": "old"}}, new)
+        assert written == {OLD: {HOME: {"name": "old", **custom(**{"mlcat.renamed_to": NEW})}}}
 
 
 def test_a_group_that_is_not_there_yet_gets_all_of_it(delivery: RecordingDelivery) -> None:
@@ -125,3 +126,19 @@ def test_one_warning_tells_of_a_group_that_was_not_copied_to(
     copy(delivery, old, {HOME: {}})
     [warning] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert warning == f"what others put on {OLD} was not copied to {NEW}: globalTags: no"
+
+
+def test_only_aspects_that_people_fill_are_read(
+    delivery: RecordingDelivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FakeSink()
+    names: set[str] = set()
+
+    def read_many(_: object, aspects: Sequence[str]) -> dict[str, Any]:
+        names.update(aspects)
+        return {}
+
+    monkeypatch.setattr(sink, "read_many", read_many)
+    GroupCopier(sink, delivery).copy(OLD, NEW)
+    assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
+    assert names.isdisjoint({"status", "browsePathsV2", "mlModelProperties"})
