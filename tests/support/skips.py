@@ -1,7 +1,6 @@
 """A plugin of pytest: where every service has to be there, a skipped test is a failed one."""
 
 import os
-import re
 from collections.abc import Generator
 from typing import Final
 
@@ -15,18 +14,11 @@ ALLOWED: Final = {
 }
 """Reasons of skips that are no gap in what was tested, and why."""
 
-EXTRA: Final = re.compile(
-    r"could not import '(datahub|mlflow|sklearn|psycopg|fsspec|botocore)"
-    r"|of the extra|what is left to MLflow|what MlflowClient opens"
-)
-"""Reasons of skips where the package is installed without its extras."""
-
 
 def is_gap(reason: str) -> bool:
     """Return whether a test that is skipped for `reason` should have run here."""
-    if os.environ.get("MLCAT_REQUIRE_SERVICES") != "1" or any(one in reason for one in ALLOWED):
-        return False
-    return not (os.environ.get("MLCAT_WITHOUT_EXTRAS") == "1" and EXTRA.search(reason))
+    required = os.environ.get("MLCAT_REQUIRE_SERVICES") == "1"
+    return required and not any(one in reason for one in ALLOWED)
 
 
 def _fail(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -19,7 +19,7 @@ def outcome(folder: Path, text: str, **environ: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "support.skips", "-p", "no:randomly"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "MLCAT_WITHOUT_EXTRAS": "", **environ},
+        env={**os.environ, "PYTHONPATH": str(TESTS), **environ},
         capture_output=True,
         text=True,
         check=False,
@@ -29,10 +29,9 @@ def outcome(folder: Path, text: str, **environ: str) -> str:
 
 SKIPPED = "def test_it():\n    pytest.skip('no such service')"
 NO_MODULE = "pytest.importorskip('no_such_module')\ndef test_it(): ..."
-NO_EXTRA = "pytest.importorskip('fsspec.no_such_part')\ndef test_it(): ..."
 
 
-@pytest.mark.parametrize("text", [SKIPPED, NO_MODULE, NO_EXTRA])
+@pytest.mark.parametrize("text", [SKIPPED, NO_MODULE])
 def test_a_skip_passes_for_users_and_fails_in_ci(tmp_path: Path, text: str) -> None:
     assert "1 skipped" in outcome(tmp_path, text, MLCAT_REQUIRE_SERVICES="")
     in_ci = outcome(tmp_path, text, MLCAT_REQUIRE_SERVICES="1")
@@ -43,12 +42,6 @@ def test_a_skip_passes_for_users_and_fails_in_ci(tmp_path: Path, text: str) -> N
 def test_some_reasons_are_no_gap(tmp_path: Path) -> None:
     text = "def test_it():\n    pytest.skip('this machine has no IPv6: why')"
     assert "1 skipped" in outcome(tmp_path, text, MLCAT_REQUIRE_SERVICES="1")
-
-
-def test_without_extras_their_tests_may_be_skipped_and_no_others(tmp_path: Path) -> None:
-    environ = {"MLCAT_REQUIRE_SERVICES": "1", "MLCAT_WITHOUT_EXTRAS": "1"}
-    assert "1 skipped" in outcome(tmp_path, NO_EXTRA, **environ)
-    assert "1 error" in outcome(tmp_path, NO_MODULE, **environ)
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])

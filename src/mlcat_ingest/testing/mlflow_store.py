@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,10 +156,13 @@ def _client(uri: str) -> Iterator[Any]:
                 os.environ[name] = value
 
 
-def seed(uri: str, *, logged_models: bool = True, name_chars: int = 300) -> SeededStore:
+def seed(
+    uri: str, *, logged_models: bool = True, name_chars: int = 300, colons: bool = True
+) -> SeededStore:
     """Fill the store at `uri`, which may be empty; `logged_models` needs MLflow 3.
 
     SQLite alone takes names of more than 256 characters; `name_chars` cuts those of experiments.
+    MLflow 2.9 takes no colon in a key: without `colons` keys have none.
 
     It gets nested runs, every run status, datasets, metrics that are no numbers, a deleted run, a
     deleted experiment, registered models with versions, stages and aliases, versions without a run,
@@ -170,7 +173,8 @@ def seed(uri: str, *, logged_models: bool = True, name_chars: int = 300) -> Seed
     made = SeededStore()
     with mlflow_client(uri) as client:
         _seed_runs(client, made)
-        _seed_hostile(client, made, name_chars)
+        keys = HOSTILE_KEYS if colons else [key.replace(":", "_") for key in HOSTILE_KEYS]
+        _seed_hostile(client, made, name_chars, keys)
         if logged_models:
             _seed_logged_models(client, made)
         _seed_registry(client, made)
@@ -239,7 +243,7 @@ def _seed_datasets(client: Any, parent: str, child: str) -> None:
     client.log_inputs(child, datasets=used)
 
 
-def _seed_hostile(client: Any, made: SeededStore, name_chars: int) -> None:
+def _seed_hostile(client: Any, made: SeededStore, name_chars: int, keys: Iterable[str]) -> None:
     for at, name in enumerate(HOSTILE_NAMES):
         made.experiments[name] = client.create_experiment(name[:name_chars])
         run_id = client.create_run(
@@ -248,7 +252,7 @@ def _seed_hostile(client: Any, made: SeededStore, name_chars: int) -> None:
         made.runs[name] = run_id
         client.log_param(run_id, "text", name)
         client.set_tag(run_id, "text", name)
-        for key in HOSTILE_KEYS:
+        for key in keys:
             client.log_param(run_id, key, name)
             client.set_tag(run_id, key, name)
             client.log_metric(run_id, key, 1.5, timestamp=START_MS, step=0)

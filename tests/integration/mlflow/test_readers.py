@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -184,7 +185,7 @@ def test_the_doctor_finds_a_server_in_order(seeded: tuple[MlflowServer, SeededSt
     findings = list(rest(server).check())
     assert {finding.outcome for finding in findings} == {"ok"}
     shown = {finding.what: finding.detail for finding in findings}
-    assert shown["MLflow version"].startswith(("2.22.", "3.17."))
+    assert shown["MLflow version"].startswith(("2.22.", mlflow.__version__))
     assert shown["MLflow permission: read experiments"] == "14 of 14 are read"
 
 

@@ -39,9 +39,9 @@ _GENERATED_SORT_ID: Final = re.compile(r"[A-Z]{8}")
 
 # These are the expressions of the indexes in `tables.py`.
 _WITH: Final = f"""SELECT entity.urn FROM aspect JOIN entity ON entity.id = aspect.entity_id
-    WHERE aspect = '{VERSION_PROPERTIES}' AND json_extract(value, '$.versionSet') = ?1"""  # noqa: S608
-_WITH_SORT_ID_OR_LABEL: Final = f"""{_WITH} AND json_extract(value, '$.sortId') = ?2
-    UNION {_WITH} AND json_extract(value, '$.version.versionTag') = ?3"""
+    WHERE aspect = '{VERSION_PROPERTIES}' AND json_extract(value, '$.versionSet') = ?"""  # noqa: S608
+_WITH_SORT_ID_OR_LABEL: Final = f"""{_WITH} AND json_extract(value, '$.sortId') = ?
+    UNION {_WITH} AND json_extract(value, '$.version.versionTag') = ?"""
 
 HeldAspect = Callable[[str, str], Mapping[str, Any] | None]
 """Returns the aspect of a URN, by name, as the items before this one have left it."""
@@ -142,7 +142,7 @@ class VersionSets:
         if label is not None:
             keys.append((version_set, "label", label))
         stored = self._connection.exec_driver_sql(
-            _WITH_SORT_ID_OR_LABEL, (version_set, sort_id, label)
+            _WITH_SORT_ID_OR_LABEL, (version_set, sort_id, version_set, label)
         ).scalars()
         others = {*stored, *(self._written[key] for key in keys if key in self._written)} - {urn}
         if any(self._is_taken_by(other, version_set, sort_id, label) for other in others):

@@ -241,7 +241,7 @@ def test_other_writes_ask_nothing_about_versions(store: Store) -> None:
 def test_labels_are_found_by_an_index(store: Store) -> None:
     plan = store.read(
         lambda connection: connection.exec_driver_sql(
-            f"EXPLAIN QUERY PLAN {_WITH_SORT_ID_OR_LABEL}", (SET, "1", "v1")
+            f"EXPLAIN QUERY PLAN {_WITH_SORT_ID_OR_LABEL}", (SET, "1", SET, "v1")
         ).all()
     )
     reported = " ".join(str(row[-1]) for row in plan)

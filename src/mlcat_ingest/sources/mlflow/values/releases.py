@@ -12,8 +12,8 @@ from typing import Final, Literal
 ReadBy = Literal["server", "MlflowClient", "database"]
 
 TESTED: Final[Mapping[ReadBy, Sequence[str]]] = {
-    "server": ("2.22", "3.17"),
-    "MlflowClient": ("3.17",),
+    "server": ("2.9", "2.22", "3.0", "3.10", "3.17"),
+    "MlflowClient": ("3.10", "3.17"),
 }
 """The minor versions that are tested; a database is read only if its schema is a tested one."""
 
@@ -67,4 +67,4 @@ def support_warning(version: str, read_by: ReadBy) -> str | None:
     tested = TESTED.get(read_by)
     if tested is None or ".".join(map(str, numbers_of(version))) in tested:
         return None
-    return f"{version} is not among the tested versions, {' and '.join(tested)}"
+    return f"{version} is not among the tested versions, {', '.join(tested)}"

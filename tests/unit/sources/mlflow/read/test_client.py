@@ -188,5 +188,5 @@ def test_an_mlflow_that_is_not_tested_is_reported_once(
     with caplog.at_level(logging.WARNING):
         client._warn_if_untested(version)
         client._warn_if_untested(version)
-    words = f"the installed mlflow {version} is not among the tested versions, 3.17"
+    words = f"the installed mlflow {version} is not among the tested versions, 3.10, 3.17"
     assert [one.getMessage() for one in caplog.records] == [words] * message
