@@ -78,6 +78,8 @@ def run_seed(seed: int) -> list[str]:
         except Exception as error:
             wrong = error.args[0] if isinstance(error, WrongError) else repr(error)
             raise FailedSeedError(seed, [str(wrong)], scheduler.trace) from error
+        finally:
+            world.close()
         return scheduler.trace
 
 

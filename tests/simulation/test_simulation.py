@@ -123,7 +123,7 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     base_not_kept: 1,
     checkpoint_before_acknowledgement: 45,
     removal_limit_off: 110,
-    lost_reply_not_retried: 126,
+    lost_reply_not_retried: 251,
     entries_of_others_retracted: 108,
     probe_of_one_aspect: 265,
     refused_counts_as_written: 13,

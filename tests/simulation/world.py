@@ -102,6 +102,13 @@ class World:
         if text:
             self.scheduler.log(f"EVENT a person {text}")
 
+    def close(self) -> None:
+        """End what a failed seed has left running."""
+        for host in self.hosts:
+            if host.process is not None and host.run is not None:
+                self.scheduler.kill(host.process)
+                host.run._ending.close()
+
     def kill(self) -> None:
         running = [one for one in self.hosts if one.process is not None]
         if running:
