@@ -42,7 +42,6 @@ import sys
 sys.path.insert(0, {folder!r})
 import pytest
 
-pytestmark = pytest.mark.process
 from small import Names, is_small
 
 def test_limit():
