@@ -181,6 +181,7 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
     for host in recipes:
         world.clean_run(host, full=full)
     more = world.people.without_base | world.versions_of_gone_runs()
+    more |= world.groups_of_models_without_source()
     wrong = list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
     if wrong:
         raise WrongError("\n".join(wrong[:20]))

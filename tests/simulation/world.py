@@ -252,6 +252,15 @@ class World:
             if one.run_id not in runs
         }
 
+    def groups_of_models_without_source(self) -> set[str]:
+        """Return groups that stay: a model in them does not say any more that it is ours."""
+        held = (self.storage.stored.get(urn, {}) for urn in self.people.without_base)
+        return {
+            group
+            for aspects in held
+            for group in aspects.get("mlModelProperties", {}).get("groups") or ()
+        }
+
     def recipes(self) -> list[Host]:
         """Return a host of each recipe."""
         return list({host.recipe: host for host in reversed(self.hosts)}.values())
