@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,9 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Progress
@@ -83,6 +86,26 @@ def test_requests_are_as_few_as_full_batches_allow() -> None:
     assert [len(read) for read in sink.reads] == [200] * 5
     assert sorted(len(batch) for batch in sink.writes) == [200] * 10
     assert sorted(len(batch) for batch in sink.evaluations) == [200] * 5
+
+
+def test_the_end_of_a_pass_waits_for_what_is_about_to_be_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add_written, flush, order = Evaluator.add_written, Evaluator.flush, list[str]()
+
+    def hesitate(self: Evaluator, delivered: Iterable[DeliveryOutcome]) -> None:
+        time.sleep(0.05)
+        add_written(self, delivered)
+        order.append("add")
+
+    def note(self: Evaluator) -> None:
+        order.append("flush")
+        flush(self)
+
+    monkeypatch.setattr(Evaluator, "add_written", hesitate)
+    monkeypatch.setattr(Evaluator, "flush", note)
+    run(FakeSource([models(400)]), FakeSink())
+    assert order[:5] == ["add"] * 4 + ["flush"]
 
 
 def test_entities_of_thousands_of_entries_travel_few_at_a_time() -> None:

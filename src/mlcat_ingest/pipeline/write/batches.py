@@ -131,12 +131,13 @@ class BatchWriter:
         refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
         urns = [one.urn for one in batch]
         self._tracker.acknowledge(urns, refused)
-        self._in_flight.release(urns)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
         results.save({}, removed)
         self._evaluator.add_written(
             one for one in delivered if not one.refusals and one.merged.urn not in removed
         )
+        # Whoever waits until nothing is in flight evaluates what is left, and saves a checkpoint.
+        self._in_flight.release(urns)
 
 
 def _changes_version(one: MergedEntity) -> bool:
