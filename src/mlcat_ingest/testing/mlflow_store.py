@@ -89,7 +89,10 @@ def _move_artifacts(path: Path) -> None:
         "logged_models": "artifact_location",
     }
     with closing(sqlite3.connect(path)) as connection, connection:
-        for table, column in places.items():
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        # MLflow 2 has no logged models.
+        for table in places.keys() & tables:
+            column = places[table]
             connection.execute(
                 f"UPDATE {table} SET {column} = ? || substr({column}, instr({column}, ?) + ?)"  # noqa: S608
                 f" WHERE instr({column}, ?) > 0",

@@ -199,4 +199,4 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
         aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
     for one in merged.proposals:
         aspects[one.aspect_name] = None if one.change_type == "DELETE" else one.aspect
-    return {name: value for name, value in aspects.items() if name not in SERVICE_OWN}
+    return {name: value for name, value in aspects.items() if not SERVICE_OWN.get(name)}

@@ -94,7 +94,7 @@ class ConflictGuard:
             if not probe:
                 return
             refused = self._sink.write(probe)
-            if not refused and self._stores(probe[0]):
+            if not refused and self._stores(probe):
                 self._enforcement = "ignored"
             elif refused and isinstance(refused[0], AspectChangedError):
                 self._enforcement = "checked"
@@ -107,9 +107,9 @@ class ConflictGuard:
         checks = self._sink.probed.checks_conditions
         return None if checks is None else "checked" if checks else "ignored"
 
-    def _stores(self, probe: Proposal) -> bool:
-        urn, name = probe.entity_urn, probe.aspect_name
-        return name in self._sink.read_many([urn], [name]).get(urn, ())
+    def _stores(self, probe: Sequence[Proposal]) -> bool:
+        urn, names = probe[0].entity_urn, [one.aspect_name for one in probe]
+        return bool(self._sink.read_many([urn], names).get(urn))
 
     @property
     def checks_versions(self) -> bool:

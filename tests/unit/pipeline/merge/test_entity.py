@@ -6,7 +6,7 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.merge.aspects import fold
-from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity, with_applied_of
 from mlcat_ingest.pipeline.merge.provenance import refuse_second_store, with_all_sources
 from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
@@ -330,3 +330,15 @@ def test_what_only_adds_takes_nothing_from_what_was_reported_before_it() -> None
     assert both.adds_only == frozenset()
     assert fold(unread, read) == read
     assert fold(unread, unread) == unread
+
+
+@pytest.mark.parametrize(
+    ("urn", "writer"),
+    [("urn:li:tag:t", "recipe"), ("urn:li:mlModel:(urn:li:dataPlatform:mlflow,r,PROD)", None)],
+)
+def test_an_entity_that_keeps_no_base_is_merged_again_with_what_is_stored(
+    urn: str, writer: str | None
+) -> None:
+    now = stored(mlModelProperties={"name": "r"})
+    one = MergedEntity(Entity(urn, {}), {}, "updated", writer=writer)
+    assert with_applied_of(one, now) == now
