@@ -153,13 +153,14 @@ def _pointer(field: str) -> str:
 
 def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
     """Return `stored` with a base that has all that `one` applied, whatever was written over it."""
-    main_aspect = properties_aspect(entity_type_of(one.urn))
-    now = None if main_aspect is None else stored.get(main_aspect)
-    if main_aspect is None or now is None or one.writer is None:
+    main_aspect = properties_aspect(entity_type_of(one.urn)) or ""
+    now = stored.get(main_aspect)
+    if now is None or one.writer is None:
         return stored
-    earlier = [each.aspect for each in one.proposals if each.aspect_name == main_aspect]
-    if main_aspect in one.stored:
-        earlier.append(one.stored[main_aspect].value)
+    earlier = (
+        *(each.aspect for each in one.proposals),
+        *(each.value for each in one.stored.values()),
+    )
     custom = with_applied(custom_properties(now.value), one.writer, map(custom_properties, earlier))
     return {**stored, main_aspect: StoredAspect({**now.value, CUSTOM: custom}, now.version)}
 

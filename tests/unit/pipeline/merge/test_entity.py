@@ -1,5 +1,8 @@
 """The merge of whole entities: what is written, in which order, and what it is called."""
 
+import json
+import re
+
 import pytest
 
 from mlcat_ingest.client.base import StoredAspect
@@ -342,3 +345,26 @@ def test_an_entity_that_keeps_no_base_is_merged_again_with_what_is_stored(
     now = stored(mlModelProperties={"name": "r"})
     one = MergedEntity(Entity(urn, {}), {}, "updated", writer=writer)
     assert with_applied_of(one, now) == now
+
+
+def test_an_entity_of_which_nothing_was_written_gets_no_base() -> None:
+    one = MergedEntity(Entity(URN, {}), {}, "updated", writer="prod")
+    again = with_applied_of(one, stored(mlModelProperties={"name": "r"}))
+    assert again[HOME].value["customProperties"] == {}
+
+
+def test_an_entity_that_is_merged_again_has_the_bases_of_all_that_it_wrote() -> None:
+    def owned_by(owner: str) -> Entity:
+        return Entity(URN, {HOME: {"name": "n"}, "ownership": {"owners": [{"owner": owner}]}})
+
+    def owners(properties: Aspect) -> str:
+        base = properties["customProperties"]["mlcat.applied.prod"]
+        return str(json.loads(base.partition(" ")[2])["ownership"]["owners"])
+
+    first = merge_entity(owned_by("before"), None, RULES)
+    now = stored(**{one.aspect_name: one.aspect for one in first.proposals})
+    second = merge_entity(owned_by("after"), now, RULES)
+    again = with_applied_of(second, stored(mlModelProperties={"name": "theirs"}))
+    before, after = (owners(one.proposals[-1].aspect) for one in (first, second))
+    assert before != after
+    assert {before, after} == {*re.findall(".{8}", owners(again[HOME].value))}
