@@ -227,7 +227,7 @@ class PipelineRun:
             log.info("%s %s", self._doing, self._ending.catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
             conductor = self._start("map", lambda: self._conduct(workers))
-            self._threads = [*workers, conductor]
+            self._threads += [*workers, conductor]
             self._wait(conductor, progress, keep)
         except BaseException as error:  # noqa: BLE001 - it is in the report, Ctrl-C too
             self._cancellation.stop(error)
@@ -304,7 +304,8 @@ class PipelineRun:
         read_before = len(self._state.partition_passes())
         request = request_for(source, self._scope, self._state)
         pages: Channel[Page[Any] | Finished] = Channel(self._cancellation, 1)
-        start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
+        reader = start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
+        self._threads.append(reader)
         for page in pages:
             if isinstance(page, Finished):
                 self._finish(page)
