@@ -1,8 +1,8 @@
-"""Feature stores first, then MLflow, in one schedule: links of runs find the features there.
+"""Ingest feature stores, then MLflow, in one schedule, so that runs link to known features.
 
-MLCAT_FEATURES_RECIPE names a recipe of feature stores and MLCAT_RECIPE one of MLflow, both without
-`sink`; see `mlcat_ingest_dag.py` for the other variables. Feature stores need extras beside
-`airflow`: `feast`, or `aws` for SageMaker.
+MLCAT_FEATURES_RECIPE is the path of a recipe of feature stores, and MLCAT_RECIPE of one of MLflow,
+both without `sink`; see `mlcat_ingest_dag.py` for the other variables. Feature stores need extras
+besides `airflow`: `feast`, or `aws` for SageMaker.
 """
 
 import os

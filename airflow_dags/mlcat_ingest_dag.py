@@ -1,11 +1,10 @@
-"""MLflow into the catalog every day: plan, read the shards side by side, finish, and judge.
+"""Ingest MLflow every day: plan, read the shards in parallel, finish, and check metadata tests.
 
 It needs mlcat-ingest[airflow] where DAG files are parsed and on the workers.
-It runs as it is, settled by variables of the environment of Airflow's processes:
+Environment variables of Airflow's processes configure it:
 MLCAT_RECIPE (a recipe of MLflow sources, without `sink`), MLCAT_CONN_ID (default mlcat_default),
 MLCAT_MLFLOW_CONN_ID, MLCAT_SCHEDULE (default @daily), MLCAT_POOL (default default_pool),
-MLCAT_RETRY_DELAY_S (default 120), and MLCAT_SPOOL (the folder of a spool of run hooks, drained
-first).
+MLCAT_RETRY_DELAY_S (default 120), and MLCAT_SPOOL (folder of a spool of run hooks, drained first).
 """
 
 import os
@@ -32,8 +31,12 @@ RECIPE = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")
     dag_id="mlcat_ingest",
     schedule=os.environ.get("MLCAT_SCHEDULE", "@daily"),
     params={
-        "shards": Param(16, type="integer", minimum=1, maximum=512, title="Shards at most"),
-        "least_size": Param(500, type="integer", minimum=1, title="Runs in a shard at least"),
+        "shards": Param(
+            16, type="integer", minimum=1, maximum=512, title="Maximum number of shards"
+        ),
+        "least_size": Param(
+            500, type="integer", minimum=1, title="Minimum number of runs in a shard"
+        ),
         "fail_on_tests": Param(
             None, type=["null", "string"], title="Metadata tests that must not fail (regex)"
         ),
@@ -42,7 +45,7 @@ RECIPE = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")
     **dag_settings(),
 )
 def mlcat_ingest() -> None:
-    """Plan, ingest in shards, summarize, judge."""
+    """Plan, ingest in shards, summarize, check metadata tests."""
     plan = MlcatPlanOperator(
         task_id="plan",
         most="{{ params.shards }}",

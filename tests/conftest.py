@@ -1,26 +1,31 @@
 """What every test shares: options, and that no test leaves its settings to the next."""
 
+import gc
 import logging
 import os
-import re
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.cli.output import NOISY, StderrHandler
 from support.examples import load_profile
 
-pytest_plugins = ["support.left_out", "support.processes", "support.skips"]
+pytest_plugins = ["support.processes", "support.left_out", "support.skips"]
 
 load_profile()
+
+# What the collection of tests makes stays to the end.
+gc.disable()
 
 # Hundreds of processes import the same modules, which are compiled once, whatever the machine says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-TESTS = Path(__file__).parent
+# MLflow's telemetry would set variables of its own in the middle of a test.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+# A server starts up to seven processes for its jobs; no test has one.
+os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
 
 LONG_S = 900
 """Tests that may take so long begin first, so that no worker is left alone with them."""
@@ -44,17 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fault-seed", type=int, default=1, help="which faults fault runs meet")
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a folder whose marker `-m` leaves out: importing its tests takes half a minute."""
-    if collection_path.parent != TESTS:
-        return None
-    chosen = str(config.getoption("markexpr"))
-    terms = [] if re.search(r"\bor\b|[()]", chosen) else chosen.split(" and ")
-    return True if f"not {collection_path.name}" in terms else None
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not _is_long(item))
+
+
+def pytest_collection_finish() -> None:
+    # A full collection of garbage would look at all modules and tests each time.
+    gc.freeze()
+    gc.enable()
 
 
 def _is_long(item: pytest.Item) -> bool:

@@ -1,7 +1,9 @@
 """Keep a metadata catalog true about machine learning: MLflow runs become models in it.
 
 Example:
-    `Pipeline(Recipe.load("recipe.yml")).run().exit_code`
+    >>> from mlcat_ingest import Pipeline, Recipe
+    >>> Pipeline(Recipe.load("recipe.yml")).run().exit_code
+    0
 
 Names are imported when they are first used, so that `import mlcat_ingest` costs nothing.
 """

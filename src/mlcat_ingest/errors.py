@@ -33,7 +33,7 @@ The embedded catalog has errors of its own, each with an HTTP status, in ``catal
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-LACKS_PERMISSION: Final = "the token lacks a permission for this"
+LACKS_PERMISSION: Final = "grant the token the missing permission"
 """The hint of a refusal with 403."""
 
 

@@ -5,7 +5,7 @@
     python tests/benchmarks/bench_mlflow.py --runs 10000 --database postgresql
     python tests/benchmarks/bench_mlflow.py --runs 2000 --width 800
 
-Over HTTP every contender reads the same `mlflow server` (two workers, SQLite). With `--database`
+Over HTTP every contender reads the same `mlflow server` (SQLite). With `--database`
 the same tables are read by SQL instead, beside a bare read of their rows, alone and with the
 batches of an ingest posted after it. Ours writes once into the embedded catalog and once into a
 service that only counts; `datahub ingest` into the latter. What ours costs for one run alone is
@@ -30,7 +30,12 @@ from support.ports import free_port
 from support.services import postgres_database
 
 HERE = Path(__file__).parent
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DATAHUB_TELEMETRY_ENABLED": "false"}
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DATAHUB_TELEMETRY_ENABLED": "false",
+    # Seven processes for jobs of a server, of which there are none.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+}
 
 Contender = Callable[[Path, Server], Cost]
 Write = Callable[[Path, Server, str], Cost]
@@ -136,10 +141,11 @@ def _generated(folder: Path, chosen: argparse.Namespace) -> Path:
 
 @contextmanager
 def over_http(folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
-    """Give an MLflow server of two workers over a store of the runs that are chosen."""
+    """Give an MLflow server over a store of the runs that are chosen."""
     database = _generated(folder, chosen)
     port = free_port()
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "2", "--port", str(port)]
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port)]
+    command += ["--workers", str(chosen.workers)]
     command += ["--backend-store-uri", f"sqlite:///{database}"]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     url = f"http://127.0.0.1:{port}"
@@ -208,6 +214,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2, help="processes of the MLflow server")
     parser.add_argument("--database", choices=["sqlite", "postgresql"], help="read it by SQL")
     parser.add_argument("--only", default="", help="contenders whose name has this in it")
     parser.add_argument(

@@ -2,9 +2,8 @@
 
     python tests/benchmarks/generate.py /tmp/store --runs 10000
 
-MLflow itself makes the schema (`mlflow db upgrade`), plain SQL then fills its tables: logging 100k
-runs through MLflow's own API would take hours. Equal arguments give an equal store, in SQLite or
-in PostgreSQL.
+MLflow itself makes the schema, plain SQL then fills its tables: logging 100k runs through MLflow's
+own API would take hours. Equal arguments give an equal store, in SQLite or in PostgreSQL.
 """
 
 import argparse
@@ -15,6 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from mlcat_ingest.testing.mlflow_store import new_database
 
 STORE_FILE = "mlflow.db"
 FIRST_START_MS = 1_760_000_000_000
@@ -28,14 +29,13 @@ def generate(
     experiments: int = 10,
     params: int = 20,
     metrics: int = 20,
-    python: str = sys.executable,
 ) -> Path:
-    """Make the store in `folder` and return its database file; `python` must have MLflow."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make the store in `folder` and return its database file."""
     database = folder / STORE_FILE
-    _make_schema(f"sqlite:///{database}", python)
+    new_database(database)
     connection = sqlite3.connect(database)
     with connection:
+        connection.execute("DELETE FROM experiments")  # the default one has the time of its making
         for table, rows in _tables(runs, experiments, params, metrics):
             names = _COLUMNS[table]
             marks = ",".join("?" * (names.count(",") + 1))
@@ -48,7 +48,12 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
     """Make the same store in an empty PostgreSQL database."""
     import psycopg
 
-    _make_schema(url, sys.executable)
+    subprocess.run(
+        [sys.executable, "-m", "mlflow", "db", "upgrade", url],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+    )
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
         for table, rows in _tables(runs, 10, params, metrics):
             copy = f"COPY {table} ({_COLUMNS[table]}) FROM STDIN"
@@ -58,15 +63,6 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
         connection.commit()
         connection.autocommit = True
         connection.execute("VACUUM ANALYZE")
-
-
-def _make_schema(url: str, python: str) -> None:
-    subprocess.run(
-        [python, "-m", "mlflow", "db", "upgrade", url],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
-    )
 
 
 Rows = Iterator[tuple[object, ...]]
@@ -152,7 +148,6 @@ def main() -> None:
     parser.add_argument("--experiments", type=int, default=10)
     parser.add_argument("--params", type=int, default=20)
     parser.add_argument("--metrics", type=int, default=20)
-    parser.add_argument("--python", default=sys.executable, help="a Python that has MLflow")
     chosen = parser.parse_args()
     print(
         generate(
@@ -161,7 +156,6 @@ def main() -> None:
             experiments=chosen.experiments,
             params=chosen.params,
             metrics=chosen.metrics,
-            python=chosen.python,
         )
     )
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count
 from typing import Any, ClassVar
 
 import pytest
@@ -221,9 +221,11 @@ class GoesOn(RegistrySource):
 
 
 class OwnSettings(RegistrySource):
+    made: ClassVar = count()
+
     def __init__(self, registry: Registry) -> None:
         super().__init__(registry)
-        self.partition = replace(PARTITION, settings=str(id(self)))  # type: ignore[misc]
+        self.partition = replace(PARTITION, settings=str(next(self.made)))  # type: ignore[misc]
 
 
 class SetInCheckpoint(RegistrySource):

@@ -1,4 +1,4 @@
-"""`docs/catalog.md` says what the catalog does: its endpoints and its limits."""
+"""`docs/reference/catalog.md` says what the catalog does: its endpoints and its limits."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from mlcat_ingest.metadata_tests.definition import MAX_PATTERNS
 from mlcat_ingest.metadata_tests.operators import _PATTERN_BYTES, PATTERN_CHARS, PATTERN_TEXT_CHARS
 from support.rest_client import rest_client
 
-PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "catalog.md"
 
 
 def rows(heading: str) -> Iterator[list[str]]:

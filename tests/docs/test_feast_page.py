@@ -1,4 +1,4 @@
-"""What docs/feature-stores.md says of Feast is what the code does."""
+"""What docs/reference/feature-stores.md says of Feast is what the code does."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from mlcat_ingest.sources.feast.messages import VALUE_TYPES
 from mlcat_ingest.sources.feast.upstream import _BY_CLASS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "feature-stores.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "feature-stores.md").read_text()
 FEAST = ROOT / "src" / "mlcat_ingest" / "sources" / "feast"
 
 

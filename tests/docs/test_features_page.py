@@ -1,4 +1,4 @@
-"""`docs/features-of-runs.md` names every rule, flag, note and option there is."""
+"""`docs/reference/features-of-runs.md` names every rule, flag, note and option there is."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.options import FeaturesConfig
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "features-of-runs.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "features-of-runs.md").read_text()
 
 
 def test_every_rule_is_in_the_table() -> None:
@@ -27,6 +27,7 @@ def test_every_rule_is_in_the_table() -> None:
         evidence.FEAST_REFS,
         evidence.FEAST_FILE,
         evidence.FEAST_SERVICE,
+        rules.FROM_SIGNATURE,
         rules.DATASET_MATCH,
         rules.SIGNATURE_NAMES,
     ]

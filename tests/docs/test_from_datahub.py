@@ -1,4 +1,4 @@
-"""`docs/from-datahub.md`, gone through as it stands: both recipes, the steps, the clean-up."""
+"""`from-datahub.md`, gone through as it stands: both recipes, the steps, the clean-up."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.workflows.resolve import resolve
 
-PAGE = (Path(__file__).parents[2] / "docs" / "from-datahub.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "tutorials" / "from-datahub.md").read_text()
 PLATFORM = "urn:li:dataPlatform:mlflow"
 
 
@@ -148,7 +148,7 @@ def test_the_page_from_its_beginning_to_its_end(place: Place) -> None:
         f"urn:li:mlModelGroup:({PLATFORM},experiment:Default,PROD)",
     }
     assert place.urns() == {group, version, *ours}
-    left = [row[0] for row in table("What remains of it")]
+    left = [row[0] for row in table("Clean-up")]
     assert {f"`{kind}`" for kind in ("container", "dataProcessInstance")} < set(left)
     assert (place.count("container"), place.count("dataProcessInstance")) == (2, 1)
     for words in commands("clean-up"):

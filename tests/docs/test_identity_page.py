@@ -1,11 +1,11 @@
-"""`docs/identity.md`: the URNs that it promises are those that are given."""
+"""`docs/explanation/identity.md`: the URNs that it promises are those that are given."""
 
 import re
 from pathlib import Path
 
 from mlcat_ingest.metadata.naming import Naming
 
-PAGE = (Path(__file__).parents[2] / "docs" / "identity.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "identity.md").read_text()
 
 
 def promised() -> dict[str, str]:
@@ -17,6 +17,7 @@ def test_the_urns_are_those_that_are_given() -> None:
     table = feast.feature_table("rides", "drivers")
     assert promised() == {
         "run": mlflow.model("0a1b").urn,
+        "external model of MLflow 3": mlflow.model("m-0a1b").urn,
         "experiment": mlflow.group("churn").urn,
         "registered model": mlflow.registered_group("scorer").urn,
         "version": mlflow.version("scorer", "3").urn,

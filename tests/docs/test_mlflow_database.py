@@ -6,7 +6,7 @@ from pathlib import Path
 from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature, numbers_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "mlflow-database.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "mlflow-database.md").read_text()
 
 
 def test_the_revisions_on_the_page_are_those_that_are_known() -> None:

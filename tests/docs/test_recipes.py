@@ -13,7 +13,11 @@ import yaml
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.recipe.loader import parse
 from mlcat_ingest.workflows.resolve import load_resolved
-from mlcat_ingest.workflows.schema import definitions_schema, json_schema
+from mlcat_ingest.workflows.schema import (
+    definitions_schema,
+    json_schema,
+    metadata_tests_schema,
+)
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.y*ml"))
@@ -31,8 +35,12 @@ def validator() -> Any:
 
 @pytest.mark.parametrize(
     ("file", "schema"),
-    [(SCHEMA_FILE, json_schema(plugins=False)), (DEFINITIONS_SCHEMA_FILE, definitions_schema())],
-    ids=["recipe", "definitions"],
+    [
+        (SCHEMA_FILE, json_schema(plugins=False)),
+        (DEFINITIONS_SCHEMA_FILE, definitions_schema()),
+        (ROOT / "docs" / "metadata-tests.schema.json", metadata_tests_schema()),
+    ],
+    ids=["recipe", "definitions", "tests"],
 )
 def test_a_schema_in_docs_is_that_of_the_code(
     file: Path, schema: dict[str, Any], *, update_golden: bool

@@ -12,7 +12,7 @@ import pytest
 
 from mlcat_ingest.sources.base import Capability, ReadScope, Source
 
-PAGE = (Path(__file__).parents[2] / "docs" / "source-plugins.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "source-plugins.md").read_text()
 FILES = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
 COMMANDS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""`docs/testing.md` names what `mlcat_ingest.testing` has: its modules, rules and arguments."""
+"""`testing.md` names what `mlcat_ingest.testing` has: its modules, rules and arguments."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ import pytest
 from mlcat_ingest.testing.conformance import Rule, check_source
 from support.model_registry import RegistrySource, filled
 
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "testing.md").read_text()
 NAMES = re.findall(r"`((?:conformance|recording|service|mlflow_store|gms)\.\w+)`", PAGE)
 
 

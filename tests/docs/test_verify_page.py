@@ -1,4 +1,4 @@
-"""`docs/verify.md` names the outcomes, the limits and the filters that there are."""
+"""`docs/reference/verify.md` names the outcomes, the limits and the filters that there are."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from mlcat_ingest.sources.mlflow.config import RunsConfig
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS
 from mlcat_ingest.workflows.verify_result import OUTCOMES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "verify.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "verify.md").read_text()
 
 
 def test_every_outcome_has_a_row() -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from support.prose import sentences
 from support.source_code import nodes, parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "mlcat_ingest"
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 TERMS, RETIRED = GLOSSARY.split("## Retired words")
 RETIRED_COLUMN = "\n".join(re.findall(r"(?m)^\|([^|]*)\|", RETIRED))
 RETIRED_NAMES = set(re.findall(r"`(\w+)`", RETIRED_COLUMN))
@@ -26,6 +27,16 @@ BARE = re.findall(
     written built done drawn fallen got had heard hidden laid led meant paid shown spent stood""",
 )
 """Pronouns and irregular participles."""
+
+SOUGHT = re.findall(
+    r"\w[\w ]*",
+    """aspect, at least once, backup, base, cancellation, catalog, checkpoint, conflict,
+    content hash, edge, emitter, entity, fingerprint, idempotent, lineage, mapping, merge policy,
+    metadata test, optimistic locking, ownership, partition, patch, pipeline, proposal, recipe,
+    record, report, retry, search index, soft delete, source, state, store, troubleshooting,
+    upgrade, urn""",
+)
+"""Terms that users look for in the pages."""
 
 SCOPES_AND_ENDS = {"Everything", "Finished", "Unlisted"}
 """Values that authors of sources know: what to read, and what came of a partition."""
@@ -92,6 +103,25 @@ def test_retired_phrases_stand_in_no_docstring() -> None:
         if phrase in text.lower()
     }
     assert found == set()
+
+
+def test_retired_phrases_are_in_no_page() -> None:
+    found = {
+        f"{page.relative_to(ROOT)}: {one[:80]}"
+        for page in (ROOT / "docs").rglob("*.md")
+        if page.name != "glossary.md"
+        for one in sentences(page.read_text())
+        for phrase in RETIRED_PHRASES
+        if phrase in one.lower()
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize("term", SOUGHT)
+def test_a_search_of_the_pages_finds_a_term_of_the_field(term: str) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    explained = [page for page in pages if page.name != "glossary.md"]
+    assert any(term in " ".join(page.read_text().lower().split()) for page in explained)
 
 
 def test_no_function_or_class_is_named_by_a_bare_participle_or_pronoun() -> None:

@@ -2,12 +2,12 @@
 
 A comparison is turned, `and` and `or` are swapped, a `not` is dropped, a condition is forced, a
 statement is deleted, a whole number is shifted by one, a text that is compared is emptied.
-Docstrings, annotations, decorators, messages of errors and of the log, and `__repr__` are left
-alone.
+Docstrings, annotations, decorators, messages of errors and of the log, `__repr__`, and a `return`
+at the end of a function are left alone.
 """
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +78,7 @@ class _Finder(ast.NodeVisitor):
             self._starts.append(self._starts[-1] + len(line))
         self._names: list[str] = []
         self._in_function = False
+        self._ends: set[ast.stmt] = set()
         self._head = (1, 1)
 
     def visit(self, node: ast.AST) -> None:
@@ -92,6 +93,7 @@ class _Finder(ast.NodeVisitor):
             return
         self._visit_all((*node.args.defaults, *node.args.kw_defaults))
         outer, self._in_function = self._in_function, True
+        self._ends.update(_ends(node.body))
         self._visit_body(node.name, node.body)
         self._in_function = outer
 
@@ -147,7 +149,8 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool):
             self._edit(node.value, str(not node.value.value))
         elif node.value is None or ast.unparse(node.value) == "None":
-            self._delete(node)
+            if node not in self._ends:
+                self._delete(node)
         else:
             self._edit(node, "return None")
             self.visit(node.value)
@@ -287,6 +290,22 @@ class _Finder(ast.NodeVisitor):
 
     def _at(self, position: tuple[int, int]) -> int:
         return self._starts[position[0] - 1] + position[1]
+
+
+def _ends(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements after which a function ends anyway."""
+    last = statements[-1]
+    yield last
+    if isinstance(last, ast.If | ast.With | ast.AsyncWith):
+        yield from _ends(last.body)
+        if isinstance(last, ast.If) and last.orelse:
+            yield from _ends(last.orelse)
+    elif isinstance(last, ast.Match):
+        for case in last.cases:
+            yield from _ends(case.body)
+    elif isinstance(last, ast.Try):
+        for body in (last.orelse or last.body, *(handler.body for handler in last.handlers)):
+            yield from _ends(body)
 
 
 def _line(node: ast.stmt | ast.match_case) -> int:

@@ -2,7 +2,8 @@
 
     .venv/bin/python tests/mutation/mutate.py [AREA…]
 
-The areas are in `areas.toml`; in a strict one no mutant may survive, or the exit status is 1.
+The areas are in `areas.toml`; in a strict one no mutant may survive, and tests have to reach every
+one, or the exit status is 1.
 Mutants that behave as the module does are in `equivalent.toml`, each with its reason; an entry that
 matches no mutant is an error. The tests are collected once an area, and each mutant is a fork of
 that process in which the functions have the code of the mutant.
@@ -71,6 +72,7 @@ class Area:
     """Modules, the tests that judge their mutants, and the mutants by number.
 
     `late` are the mutants of code that runs before the tests do: they need the module anew.
+    `unreached` are those of code that no test runs.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Area:
     strict: bool
     mutants: Sequence[Mutant]
     late: list[int] = field(default_factory=list)
+    unreached: list[int] = field(default_factory=list)
     survivors: list[int] = field(default_factory=list)
     cpu_s: float = 0
 
@@ -161,6 +164,7 @@ class Judge:
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected")
         at_import = _lines_by_file(self._imports)
+        gc.unfreeze()  # `conftest.py` hides all functions from `gc.get_objects`
         reached = in_fork(lambda: self._reach(session.items))
         items = {item.nodeid: item for item in session.items}
         fastest = sorted(reached, key=lambda name: float(reached[name][0]))
@@ -169,11 +173,15 @@ class Judge:
         for number, mutant in enumerate(self._area.mutants):
             path = str(mutant.path)
             lines = set(range(mutant.first_line, mutant.last_line + 1))
+            names = [name for name in fastest if lines.intersection(reached[name][1].get(path, ()))]
+            is_late = mutant.at_import or not lines.isdisjoint(at_import.get(path, ()))
+            if not is_late and not names:
+                self._area.unreached.append(number)
+                continue
             codes = _new_codes(mutant, functions)
-            if mutant.at_import or lines.intersection(at_import.get(path, ())) or not codes:
+            if is_late or not codes:
                 self._area.late.append(number)
                 continue
-            names = [name for name in fastest if lines.intersection(reached[name][1].get(path, ()))]
             judge = partial(self._judge, codes, [items[name] for name in names])
             self._forks.start(number, sum(reached[name][0] for name in names), judge)
         self._area.survivors = self._forks.finish()
@@ -335,14 +343,14 @@ def try_mutants(area: Area, jobs: int) -> None:
     """Fill in which mutants of an area survive."""
     start = _cpu_s()
 
-    def collect_and_judge() -> tuple[list[int], list[int]]:
+    def collect_and_judge() -> tuple[list[int], list[int], list[int]]:
         os.dup2(2, 1)  # of pytest's words, only those about a failure are of interest
         status = pytest.main(area.arguments, [Judge(area, jobs)])
         if status:
             raise RuntimeError(f"pytest ends with {status}")
-        return area.late, area.survivors
+        return area.late, area.unreached, area.survivors
 
-    area.late, area.survivors = in_fork(collect_and_judge)
+    area.late, area.unreached, area.survivors = in_fork(collect_and_judge)
     forks = Forks(area, jobs)
     for number in area.late:
         forks.start(number, LATE_CPU_S, partial(judge_anew, area, area.mutants[number]))
@@ -417,20 +425,25 @@ def _is_at(mutant: Mutant, places: Sequence[str] | None) -> bool:
 
 
 def report(area: Area) -> None:
-    """Print the survivors of an area and its totals."""
+    """Print the survivors of an area, the lines that no test reaches, and the totals."""
     for number in area.survivors:
         mutant = area.mutants[number]
         print(f"{place_of(mutant)} {mutant.function}  {mutant.change}")
         print(f"  - {mutant.before}\n  + {mutant.after}")
+    for line in dict.fromkeys(
+        f"{place_of(mutant)} {mutant.function}  no test reaches: {mutant.before}"
+        for mutant in (area.mutants[number] for number in area.unreached)
+    ):
+        print(line)
     print(
-        f"{area.name}: {len(area.mutants)} mutants, {len(area.survivors)} survive"
-        f" ({area.cpu_s:.0f} s of CPU)",
+        f"{area.name}: {len(area.mutants)} mutants, {len(area.survivors)} survive,"
+        f" {len(area.unreached)} no test reaches ({area.cpu_s:.0f} s of CPU)",
         flush=True,
     )
 
 
 def main() -> int:
-    """Return 1 if a mutant survives in a strict area, else 0."""
+    """Return 1 if a mutant survives in a strict area, or no test reaches it, else 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("areas", nargs="*", help="all of `areas.toml` if none is named")
     parser.add_argument("--only", nargs="*", help="mutants at these places: urn.py:12")
@@ -447,7 +460,7 @@ def main() -> int:
         area.mutants = [one for one in area.mutants if _is_at(one, options.only)]
         try_mutants(area, options.jobs)
         report(area)
-    return int(any(area.strict and area.survivors for area in chosen))
+    return int(any(area.strict and (area.survivors or area.unreached) for area in chosen))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ a fresh ingest makes it, and beside that all that people wrote and nobody of the
 """
 
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -46,6 +48,14 @@ def recipe_of(name: str, tags: tuple[str, ...], ratio: float) -> Recipe:
         enrich=rules if tags else [],
         limits={"max_removed_ratio": ratio},
     )
+
+
+def _records(state: Path | None) -> int:
+    """Return how many records a state remembers: more than a restored catalog holds."""
+    if state is None or not state.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as database:
+        return int(database.execute("SELECT count(*) FROM state_record").fetchone()[0])
 
 
 @cache
@@ -183,7 +193,7 @@ class World:
         recipe = recipe_of(host.recipe, host.tags, ratio)
 
         def work() -> None:
-            known = len(self.storage.stored)
+            known = max(len(self.storage.stored), _records(host.state))
             run = self._pipeline(host, client, recipe, full=full)
             run.execute()
             known = max(known, len(self.storage.stored))

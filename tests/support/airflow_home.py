@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.venvs import REPOSITORY, Venv, venv_for
+from support.venvs import REPOSITORY, Venv, locked, venv_for
 
 DAGS = REPOSITORY / "airflow_dags"
+DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 _SCRIPT = Path(__file__).with_name("airflow_script.py")
 
 
@@ -90,10 +92,19 @@ class Outcome:
 def make_airflow(folder: Path, **settings: str) -> Airflow:
     """Make an Airflow with an empty database; its venv is made on first use.
 
-    `settings` are variables of the environment of all its processes.
+    `settings` are variables of the environment of all its processes. Without an address of a
+    database among them, it is the copy of one in SQLite that is kept with the venv.
     """
     airflow = airflow_of(folder, **settings)
-    airflow.run("db", "migrate")
+    if DATABASE in settings:
+        airflow.run("db", "migrate")
+        return airflow
+    database, kept = airflow.home / "airflow.db", airflow.venv.path / "airflow.db"
+    with locked(kept.with_suffix(".lock")):
+        if not kept.exists():
+            airflow.run("db", "migrate")
+            shutil.copyfile(database, kept.with_suffix(".new")).rename(kept)
+    shutil.copyfile(kept, database)
     return airflow
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import requests
 
-from support.airflow_home import Airflow, make_airflow
+from support.airflow_home import DATABASE, Airflow, make_airflow
 from support.ports import port_to_keep
 from support.services import postgres_database
 
@@ -205,7 +205,7 @@ def airflow_service(folder: Path, **settings: str) -> Iterator[AirflowService]:
         airflow = make_airflow(
             folder,
             **{
-                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+                DATABASE: database,
                 "AIRFLOW__API__BASE_URL": url,
                 "AIRFLOW__API__SECRET_KEY": "of every process of the test",
                 "AIRFLOW__API_AUTH__JWT_SECRET": "of every process of the test, and long enough",

@@ -1,5 +1,6 @@
 """A proxy that counts what a server is asked, so that budgets hold by what the server sees."""
 
+import http
 import http.client
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,14 @@ _OF_ONE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding",
 
 @dataclass
 class CountingProxy:
-    """Passes requests to one server on; `seen` has method and path of each, in order."""
+    """Passes requests to one server on; `seen` has method and path of each, in order.
+
+    `refused` has those that the server answered with a status of 400 or more.
+    """
 
     url: str
     seen: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     def take(self) -> list[str]:
         """Return what was seen since the last call."""
@@ -44,6 +49,8 @@ def counting_proxy(server: str) -> Iterator[CountingProxy]:
                 content = answer.read()
             finally:
                 upstream.close()
+            if answer.status >= http.HTTPStatus.BAD_REQUEST:
+                proxy.refused.append(f"{self.command} {urlsplit(self.path).path}")
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.getheaders():
                 if name.lower() not in {*_OF_ONE_CONNECTION, "content-length"}:

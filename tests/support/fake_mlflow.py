@@ -6,26 +6,28 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.reader import (
-    ALL_MODELS,
-    FileLocation,
-    ModelFilter,
-    RunFilter,
-    Thing,
-)
+from mlcat_ingest.sources.mlflow.read.files import FileLocation
+from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, RunFeedback
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
+    JoinedLoggedModel,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
+    JoinedSignature,
     JoinedVersion,
 )
+from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
+    PARENT_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -47,7 +49,9 @@ class FakeStore:
     registered: list[RegisteredModel] = field(default_factory=list)
     versions: list[ModelVersion] = field(default_factory=list)
     models: list[LoggedModel] = field(default_factory=list)
+    feedback: dict[str, list[FeedbackMean]] = field(default_factory=dict)
     unreadable: set[tuple[str, str]] = field(default_factory=set)
+    left_out: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass
@@ -63,6 +67,8 @@ class FakeReader(RequestSide):
     closed: int = 0
     now_ms: int = 0
     id: str = "0123456789ab"
+    lists_parents: bool = False
+    """Whether it can tell all parents at once, as the reader of a database does."""
 
     @property
     def store(self) -> FakeStore:
@@ -95,15 +101,21 @@ class FakeReader(RequestSide):
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
     ) -> Iterator[list[LoggedModel]]:
+        models = self.store.models
+        if only.newest_external is not None:
+            models = sorted(models, key=lambda one: -(one.created_at_ms or 0))
+            models = [one for one in models if one.tags.get(EXTERNAL_TAG) == "true"]
         found = [
             each
-            for each in self.store.models
+            for each in models
             if each.experiment_id in experiment_ids
             and (only.updated_since_ms or 0) <= (each.last_updated_at_ms or 0)
             and (only.run_ids is None or each.source_run_id in only.run_ids)
             and (only.model_ids is None or each.model_id in only.model_ids)
         ]
-        return self._pages(f"logged_models {','.join(experiment_ids)}", found)
+        return self._pages(
+            f"logged_models {','.join(experiment_ids)}", found[: only.newest_external]
+        )
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -122,8 +134,20 @@ class FakeReader(RequestSide):
         ]
         return self._pages("runs", found[: only.limit])
 
-    def count_prompts(self) -> int:
-        return 0
+    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
+        self.pages["feedback"] += 1
+        return {run.run_id: self.store.feedback.get(run.run_id, ()) for run in runs}
+
+    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
+        for kind in kinds:
+            yield KindCount(kind.noun, self.store.left_out.get(kind.noun, 0))
+
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> set[str] | None:
+        if not self.lists_parents:
+            return None
+        found = FakeReader(self.stores, self.workspace, 10**9)
+        pages = found.runs(experiment_ids, only=replace(only, limit=None))
+        return {run.tags[PARENT_TAG] for page in pages for run in page if PARENT_TAG in run.tags}
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         self.calls.append((self.workspace, f"has_run {experiment_id} {at}"))
@@ -137,6 +161,7 @@ class FakeReader(RequestSide):
             "experiment": {(one.experiment_id, "") for one in store.experiments},
             "registered": {(one.name, "") for one in store.registered},
             "version": {(one.name, one.version) for one in store.versions},
+            "logged_model": {(one.model_id, "") for one in store.models},
         }
         return (thing.name, thing.version) not in held[thing.kind] | store.unreadable
 
@@ -171,8 +196,12 @@ def shown(record: JoinedRecord) -> str:
             return f"registered {record.model.name}"
         case JoinedVersion():
             return f"version {record.version.name} {record.version.version}"
+        case JoinedLoggedModel():
+            return f"logged model {record.model.name}"
         case JoinedRun():
             return f"run {record.run.run_id}"
+        case JoinedSignature():
+            return f"signature of {record.owner}"
 
 
 def read_all(source: MlflowSource, request: ReadRequest = ALL) -> list[JoinedRecord]:

@@ -1,10 +1,11 @@
-"""Forks `mlflow server`s: the command of MLflow, and the web server that it starts, in one process.
+"""Starts `mlflow server`s: MLflow's command, and the web server that it starts, in one process.
 
 Each of the two would import MLflow anew.
 """
 
 import functools
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from support.forks import Forks
@@ -36,6 +37,11 @@ def run(arguments):
     mlflow.server._exec_cmd = serve_web
     mlflow.cli.cli(["server", *arguments])
 """
+
+
+def command_of(venv: Venv, arguments: Sequence[str]) -> list[str]:
+    """Return the command that serves in one process of `venv`, which nothing forks."""
+    return [str(venv.python), "-c", f"{_PROGRAM}\nrun(sys.argv[1:])", *arguments]
 
 
 @functools.cache

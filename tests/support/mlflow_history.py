@@ -9,8 +9,10 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
     Experiment,
     LoggedModel,
+    Metric,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
@@ -58,6 +60,8 @@ class Server:
         for at in (1, 2, 5, 8):
             server.register(at)
             server.log_model(at)
+        server.make_agent(0)
+        server.measure_agent(0)
         server.delete(3)
         server.now_ms += 50 * HOUR_MS
         return server
@@ -90,8 +94,18 @@ class Server:
             )
         )
 
+    def start_child(self, at: int) -> None:
+        """Start a run below another one, in its experiment."""
+        runs = self.store.runs
+        if runs:
+            parent = runs[at % len(runs)]
+            self.start(at)
+            tags = {"mlflow.parentRunId": parent.run_id}
+            runs[-1] = replace(runs[-1], experiment_id=parent.experiment_id, tags=tags)
+
     def end(self, at: int) -> None:
-        self.edit(at, status="FINISHED", end_time_ms=self.now_ms, tags={"ended": str(at)})
+        self.edit(at, status="FINISHED", end_time_ms=self.now_ms)
+        self.tag(at, ended=str(at))
 
     def end_by_a_slow_clock(self, at: int) -> None:
         self.edit(at, status="FAILED", end_time_ms=self.now_ms - 50 * MINUTE_MS)
@@ -229,18 +243,76 @@ class Server:
             chosen = at % len(models)
             models[chosen] = replace(models[chosen], status="READY", last_updated_at_ms=self.now_ms)
 
+    def make_agent(self, at: int) -> None:
+        """Make an external model, every other one inside a run."""
+        run = self.store.runs[at % len(self.store.runs)] if self.store.runs and at % 2 else None
+        experiments = self.store.experiments
+        self.store.models.append(
+            LoggedModel(
+                f"m-{self.name()}",
+                run.experiment_id if run else experiments[at % len(experiments)].experiment_id,
+                f"agent {at}",
+                "READY",
+                run.run_id if run else None,
+                created_at_ms=self.now_ms,
+                last_updated_at_ms=self.now_ms,
+                tags={EXTERNAL_TAG: "true"},
+            )
+        )
+
+    def agent(self, at: int, **changes: Any) -> None:
+        agents = [n for n, one in enumerate(self.store.models) if one.is_external]
+        if agents:
+            chosen = agents[at % len(agents)]
+            self.store.models[chosen] = replace(self.store.models[chosen], **changes)
+
+    def tag_agent(self, at: int) -> None:
+        self.agent(at, tags={EXTERNAL_TAG: "true", "checked": str(at)}, params={"llm": str(at)})
+
+    def measure_agent(self, at: int) -> None:
+        """Log a metric of an external model outside a run: MLflow starts one for it."""
+        agents = [one for one in self.store.models if one.is_external]
+        if not agents:
+            return
+        model = agents[at % len(agents)]
+        metric = Metric("score", at / 4, self.now_ms, 0)
+        run = Run(
+            self.name(),
+            model.experiment_id,
+            name=f"mysterious-bee-{at}",
+            status="RUNNING",
+            start_time_ms=self.now_ms,
+            metrics=(metric,),
+            tags={"mlflow.user": "ann"},
+        )
+        self.store.runs.append(run)
+        of_model = metric._replace(model_id=model.model_id)
+        runs = tuple(sorted((*model.metric_runs, run.run_id)))
+        self.agent(at, metrics=(*model.metrics, of_model), metric_runs=runs)
+
+    def delete_logged_model(self, at: int) -> None:
+        if self.store.models:
+            del self.store.models[at % len(self.store.models)]
+
     def wait(self, at: int) -> None:
         self.now_ms += (at + 1) * 20 * MINUTE_MS
 
+    def tag(self, at: int, **tags: str) -> None:
+        """Add tags to a run, but for one in the trash."""
+        if self.store.runs:
+            before = self.store.runs[at % len(self.store.runs)].tags
+            self.edit(at, tags={**before, **tags})
+
     def tag_late(self, at: int) -> None:
-        self.edit(at, tags={"late": str(at)})
+        self.tag(at, late=str(at))
 
 
 REPORTED = (
     *("start", "end", "end_by_a_slow_clock", "end_long_ago_what_was_open", "resume", "delete"),
     *("restore", "vanish", "new_experiment", "rename", "describe", "delete_experiment"),
     *("restore_experiment", "register", "move_stage", "tag_version", "move_alias", "log_model"),
-    *("finish_model", "wait", "wait", "start", "end"),
+    *("finish_model", "make_agent", "measure_agent", "tag_agent"),
+    *("wait", "wait", "start", "end", "start_child", "start_child"),
 )
 """Changes that MLflow tells of, one way or another."""
 
@@ -258,6 +330,8 @@ class Recipe:
     """Another server that the recipe reads after the first one."""
     workspace: str = "default"
     """Where on the server everything is; the default workspace is empty then."""
+    lists_parents: bool = False
+    page: int = 50
 
     def ingest(self, *, full: bool = False) -> Report:
         """Run once, without a failure."""
@@ -286,7 +360,9 @@ class Recipe:
         return Plan(run.execute(), spool)
 
     def _sources(self) -> list[MlflowSource]:
-        reader = _reader(self.server, self.workspace)
+        reader = _reader(
+            self.server, self.workspace, page=self.page, lists_parents=self.lists_parents
+        )
         sources = [a_source(reader, **self.config)]
         if self.beside is not None:
             sources.append(a_source(_reader(self.beside, id="another"), instance="b"))
@@ -305,7 +381,7 @@ class Recipe:
 
 def _reader(server: Server, workspace: str = "default", **options: Any) -> FakeReader:
     stores = {"default": FakeStore(), workspace: server.store}
-    return FakeReader(stores, page=50, now_ms=server.now_ms, **options)
+    return FakeReader(stores, **{"page": 50, **options}, now_ms=server.now_ms)
 
 
 def _state_options(*, full: bool) -> StateOptions:

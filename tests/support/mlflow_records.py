@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.mlflow.values.documents import model_document
+from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
+    JoinedLoggedModel,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
     MappingOptions,
+    RunFiles,
     SizeLimits,
     WorkspaceScope,
 )
@@ -20,12 +25,14 @@ from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
     LoggedModel,
+    MeasuredModel,
     Metric,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 from mlcat_ingest.sources.mlflow.values.uris import ui_links
 from mlcat_ingest.sources.owners import Owners, OwnersConfig
 
@@ -44,7 +51,9 @@ def a_scope(
     datasets: Json | None = None,
     limits: Json | None = None,
     templates: Templates | None = None,
+    compat: str | None = None,
 ) -> WorkspaceScope:
+    templates = DATAHUB_TEMPLATES if compat == "datahub" else templates
     return WorkspaceScope(
         naming=Naming(
             platform="mlflow",
@@ -86,11 +95,17 @@ def _run(value: Json) -> Run:
 
 def _model(value: Json) -> LoggedModel:
     metrics = tuple(_metric(metric) for metric in value.get("metrics", ()))
-    return LoggedModel(**{**value, "metrics": metrics})
+    runs = tuple(value.get("metric_runs", ()))
+    return LoggedModel(**{**value, "metrics": metrics, "metric_runs": runs})
 
 
 def _version(value: Json) -> ModelVersion:
     return ModelVersion(**{**value, "aliases": tuple(value.get("aliases", ()))})
+
+
+def _files(value: Json) -> RunFiles:
+    documents = value.get("documents", {})
+    return RunFiles(documents={key: model_document(one) for key, one in documents.items()})
 
 
 def record_from_json(value: Json) -> JoinedRecord:
@@ -99,6 +114,14 @@ def record_from_json(value: Json) -> JoinedRecord:
     registered = {item["name"]: RegisteredModel(**item) for item in value.get("registered", ())}
     models = {item["model_id"]: _model(item) for item in value.get("models", ())}
     match value:
+        case {"signature_of": made}:
+            links = {"links": LinkOptions(from_signature=True)}
+            record = record_from_json(
+                {**made, "scope": {**made.get("scope", {}), "options": links}}
+            )
+            assert isinstance(record, JoinedRun | JoinedVersion)
+            (table,) = signature_tables(record)
+            return table
         case {"run": run}:
             experiment = value.get("experiment")
             return JoinedRun(
@@ -107,8 +130,13 @@ def record_from_json(value: Json) -> JoinedRecord:
                 None if experiment is None else Experiment(**experiment),
                 versions=tuple(map(_version, value.get("versions", ()))),
                 models=models,
+                parent_name=value.get("parent_name"),
+                has_children=value.get("has_children", False),
                 children=value.get("children"),
                 abandoned=value.get("abandoned", False),
+                files=_files(value),
+                measures=tuple(MeasuredModel(**one) for one in value.get("measures", ())),
+                feedback=[FeedbackMean(**one) for one in value.get("feedback", ())],
             )
         case {"version": version}:
             run = record_from_json(value["of_run"]) if "of_run" in value else None
@@ -119,7 +147,10 @@ def record_from_json(value: Json) -> JoinedRecord:
                 registered.get(version["name"]),
                 models.get(version.get("model_id", "")),
                 run,
+                _files(value) if run is None else run.files,
             )
+        case {"logged_model": model}:
+            return JoinedLoggedModel(scope, _model(model), Experiment(**value["experiment"]))
         case {"registered_model": model}:
             numbers = tuple(value.get("versions", ()))
             return JoinedRegisteredModel(scope, RegisteredModel(**model), numbers)

@@ -18,7 +18,7 @@ import requests
 
 from mlcat_ingest.testing.mlflow_store import new_database
 from support.forks import ForkedProcess
-from support.mlflow_forks import forks_of, server_env
+from support.mlflow_forks import command_of, forks_of, server_env
 from support.ports import free_port
 from support.venvs import OURS, ROOT, Venv
 
@@ -140,22 +140,23 @@ def _spawn(
         *("--default-artifact-root", str(store_dir / "artifacts")),
         *extra_args,
     ]
-    process: Process
+    command: Sequence[str | Path] = [venv.python, "-m", "mlflow", "server", *arguments]
     # An environment that is not kept serves once, and is there to show that the command works.
-    kept = venv == OURS or venv.path.parent == ROOT
-    if kept and workers == 1 and not env and sys.platform == "linux":
-        process = forks_of(venv).fork(arguments, store_dir, log_path)
-    else:
-        process = _command(venv, arguments, store_dir, log_path, env)
+    if workers == 1 and (venv == OURS or venv.path.parent == ROOT):
+        if not env and sys.platform == "linux":
+            process: Process = forks_of(venv).fork(arguments, store_dir, log_path)
+            return MlflowServer(f"http://127.0.0.1:{port}", store_dir, process, log_path)
+        command = command_of(venv, arguments)
+    process = _started(venv, command, store_dir, log_path, env)
     return MlflowServer(f"http://127.0.0.1:{port}", store_dir, process, log_path)
 
 
-def _command(
-    venv: Venv, arguments: Sequence[str], cwd: Path, log_path: Path, env: Mapping[str, str]
+def _started(
+    venv: Venv, command: Sequence[str | Path], cwd: Path, log_path: Path, env: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
     with log_path.open("wb") as log:
         return subprocess.Popen(
-            [venv.python, "-m", "mlflow", "server", *arguments],
+            command,
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

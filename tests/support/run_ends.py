@@ -36,7 +36,7 @@ class Ended:
 
 
 _HARNESS: Final = """
-import json, os, signal, sys, threading, time
+import gc, json, os, signal, sys, threading, time
 import mlflow, numpy, sklearn.linear_model, sklearn.model_selection, mlflow.sklearn
 from mlflow import start_run
 
@@ -52,6 +52,8 @@ def wait_for_one():
     child, status = os.wait()
     ended[children.pop(child)] = os.waitstatus_to_exitcode(status)
 
+# A child would copy all of that, to collect its garbage when it ends.
+gc.freeze()
 for name, script in scripts.items():
     # More at once make MLflow's own requests fail now and then, and runs with them.
     if len(children) == 6: wait_for_one()

@@ -38,7 +38,7 @@ while children:
 print(json.dumps(codes))
 """
 
-HEARS_LATER: Final = "mlcat-ingest: the catalog hears of runs by its scheduled run only: "
+HEARS_LATER: Final = "mlcat-ingest: finished runs reach the catalog only with the scheduled run: "
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,16 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "mlflow-skinny-2": ("mlflow-skinny>=2.22,<3", "setuptools<81"),
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),
+    # The libraries that MLflow logs by itself, in one environment.
+    "mlflow-3.17-training": (
+        "mlflow>=3.17,<3.18",
+        *("xgboost-cpu>=3", "lightgbm>=4", "optuna>=4", "polars>=1"),
+    ),
+    # MLflow with the plug-in of AWS that signs requests, and what our sources need.
+    "mlflow-3.17-sagemaker": (
+        *("mlflow-skinny>=3.17,<3.18", "sagemaker-mlflow>=0.5,<0.6"),
+        *dependencies(),
+    ),
     # DataHub's server for assistants, which brings a DataHub SDK of its own.
     "mcp-datahub-0.8": ("mcp-server-datahub>=0.8,<0.9",),
     "feast-0.67": (
@@ -102,7 +112,7 @@ def make_venv(name: str, requirements: tuple[str, ...], *, root: Path = ROOT) ->
     if target.is_dir():
         return Venv(target)
     root.mkdir(parents=True, exist_ok=True)
-    with _locked(root / f".{target.name}.lock"):
+    with locked(root / f".{target.name}.lock"):
         if not target.is_dir():
             building = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
             try:
@@ -114,7 +124,8 @@ def make_venv(name: str, requirements: tuple[str, ...], *, root: Path = ROOT) ->
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which one process at a time has, while the block runs."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

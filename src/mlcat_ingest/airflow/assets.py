@@ -10,9 +10,9 @@ _READABLE: Final = "!$'()*+,-./:;=@_~"
 
 
 def group_asset(urn: str) -> Asset:
-    """Return the asset that stands for a group of models, in ASCII as Airflow wants it.
+    """Return the asset of a group of models; its name is ASCII, which Airflow needs.
 
-    A DAG that is to run when one experiment or registered model changed has it as its schedule.
+    As a schedule, it starts a DAG when this experiment or registered model changed.
     """
     return Asset(
         name=quote(urn, safe=_READABLE), uri=f"x-mlcat://group/{quote(urn, safe='')}", group="mlcat"

@@ -70,7 +70,7 @@ class MlcatHook(BaseHook):
         except (MlcatError, ValueError) as error:
             return False, SECRETS.mask(str(error))
         problems = (": ".join(filter(None, (one.what, one.detail))) for one in failed)
-        return not failed, SECRETS.mask("; ".join(problems)) or "The catalog answers"
+        return not failed, SECRETS.mask("; ".join(problems)) or "The catalog responded"
 
 
 def mlflow_variables(conn_id: str) -> Mapping[str, str]:
@@ -99,8 +99,8 @@ def _server_of(connection: Any, conn_id: str) -> str:
     host = connection.host or ""
     if not host:
         raise RecipeError(
-            f"the Airflow connection {conn_id!r} names no server",
-            hint="its host has to be the address, such as https://catalog.example.com",
+            f"the Airflow connection {conn_id!r} has no host",
+            hint="set its host to an address, such as https://catalog.example.com",
         )
     if "://" not in host:
         host = f"{connection.schema or 'http'}://{host}"
@@ -141,9 +141,8 @@ def _into(recipe: Recipe, conn_id: str) -> Recipe:
     )
     if names_catalog:
         raise RecipeError(
-            f"the recipe {recipe.name!r} and the Airflow connection {conn_id!r} both say where to "
-            "write",
-            hint="take `server` and `token` out of the recipe's sink, or do without the connection",
+            f"the recipe {recipe.name!r} and the Airflow connection {conn_id!r} both set a catalog",
+            hint="delete `server` and `token` in the recipe's sink, or omit the connection",
         )
     config = {**({} if sink is None else sink.config), **MlcatHook(conn_id).sink_config()}
     return recipe.model_copy(update={"sink": SinkSpec(type="rest", config=config)})

@@ -82,4 +82,6 @@ def on_task_instance_running(previous_state: Any, task_instance: Any) -> None:
         task_instance.log_url if conf.get("api", "base_url", fallback="") else "",
     )
     if not _TRAINING_TAGS.replace(tags):
-        log.warning("%s is no JSON object, so MLflow runs of this task will not name it", CONTEXT)
+        log.warning(
+            "%s is not a JSON object; MLflow runs of this task get no tags of the task", CONTEXT
+        )

@@ -31,7 +31,7 @@ RETRY_POLICY: Final = ExceptionRetryPolicy(
         RetryRule(
             exception=["mlcat_ingest.errors.RecipeError", "mlcat_ingest.errors.FatalError"],
             action=RetryAction.FAIL,
-            reason="it cannot succeed as it is: the recipe, a limit or the access has to change",
+            reason="a retry cannot succeed; correct the recipe, a limit or the permissions",
         )
     ]
 )
@@ -94,7 +94,7 @@ class _RecipeOperator(BaseOperator):
         for line in as_text(report).splitlines():
             log.info("%s", line)
         if report.interrupted:
-            raise AirflowException("killed; what the catalog acknowledged stays")
+            raise AirflowException("killed; acknowledged writes remain in the catalog")
         report.raise_for_failure()
         if report.exit_code == EXIT_PARTIAL:
             count = report.failed_records + report.rejected
@@ -126,7 +126,7 @@ class MlcatIngestOperator(_RecipeOperator):
         if full and shard is not None:
             raise RecipeError(
                 f"the task {self.task_id!r} has both `shard` and `full`",
-                hint="leave out `full`: a shard is always read as a whole",
+                hint="delete `full`: a shard is always read as a whole",
             )
         self.shard = shard
         self.full = full
@@ -163,7 +163,7 @@ class MlcatPlanOperator(_RecipeOperator):
         del context
         shards = Sharding(self._recipe()).shards(int(self.most), int(self.least_size))
         for shard in shards:
-            log.info("about %d records: %s", shard.size, shard.label)
+            log.info("about %s: %s", plural(shard.size, "record"), shard.label)
         return [shard.as_data() for shard in shards]
 
 
@@ -188,7 +188,9 @@ class MlcatFinishOperator(_RecipeOperator):
         reports = [one for one in self.reports or () if one is not None]
         planned = len(self.shards or ())
         if len(reports) != planned:
-            raise AirflowFailException(f"{planned} shards were planned, {len(reports)} reported")
+            raise AirflowFailException(
+                f"{len(reports)} of {plural(planned, 'shard')} reported; clear the failed tasks"
+            )
         sharding = Sharding(self._recipe())
         done = join_summaries([*reports, self._run_recipe(sharding.finish)])
         publish(context, self.outlets, done)
@@ -198,7 +200,7 @@ class MlcatFinishOperator(_RecipeOperator):
 class MlcatDrainOperator(_RecipeOperator):
     """Ingests the runs of the events in a spool of hooks; runs where the spool's folder is.
 
-    Runs that do not arrive stay there, and fail the task.
+    Runs that the catalog does not acknowledge stay in the spool, and fail the task.
     """
 
     template_fields = (*_RecipeOperator.template_fields, "spool")

@@ -19,13 +19,16 @@ def _option(kind: str, default: str, example: str | None, description: str) -> d
 
 _OPTIONS: Final = {
     "listener": _option(
-        "boolean", "False", "True", "Whether MLflow runs get tags that name the task they are of."
+        "boolean", "False", "True", "Whether MLflow runs get tags with their task."
     ),
     "cluster": _option(
-        "string", "prod", None, "The cluster of jobs in the catalog: DataHub's `cluster`."
+        "string", "prod", None, "Cluster of jobs in the catalog (DataHub's `cluster`)."
     ),
     "platform_instance": _option(
-        "string", "", None, "The instance of jobs in the catalog: DataHub's `platform_instance`."
+        "string",
+        "",
+        None,
+        "Platform instance of jobs in the catalog (DataHub's `platform_instance`).",
     ),
 }
 
@@ -38,7 +41,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "mlcat-ingest",
         "name": "mlcat-ingest",
-        "description": "MLflow runs and feature stores into a metadata catalog.",
+        "description": "Ingest MLflow runs and feature stores into a DataHub-compatible catalog.",
         "connection-types": [
             {
                 "connection-type": CONNECTION_TYPE,
@@ -49,18 +52,18 @@ def get_provider_info() -> dict[str, Any]:
                     "relabeling": {"host": "Server", "password": "Token"},
                     "placeholders": {
                         "host": "https://catalog.example.com/gms",
-                        "password": "bearer token; empty where the service asks for none",
+                        "password": "bearer token; empty for a catalog without authentication",
                     },
                 },
                 "conn-fields": {
                     "ui_url": {
                         "label": "Catalog pages",
-                        "description": "Address that tasks link to; empty for the server's own.",
+                        "description": "Address for task links. Default: the server's address.",
                         "schema": _TEXT,
                     },
                     "ca_bundle": {
                         "label": "CA bundle",
-                        "description": "PEM file, on the workers, of the authorities to trust.",
+                        "description": "PEM file of trusted authorities, on the workers.",
                         "schema": _TEXT,
                     },
                     "timeout_s": {

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from itertools import accumulate
 from typing import Any, Final
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import COUNTERS, Report
 
 EXAMPLES: Final = 3
@@ -41,6 +42,7 @@ def summary_of(report: Report) -> dict[str, Any]:
         ],
         "evaluated": evaluation.evaluated,
         "failing_tests": dict(failing[:TESTS]),
+        "more_failing_tests": len(failing[TESTS:]),
         "not_evaluated": evaluation.not_evaluated,
     }
 
@@ -48,7 +50,7 @@ def summary_of(report: Report) -> dict[str, Any]:
 def join_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:
     """Return what several runs of one recipe did together.
 
-    A changed group that several of them did not name is counted once for each.
+    A changed group, or failing test, that several of them did not name is counted once for each.
     """
     entities: dict[str, Counter[str]] = {}
     for one in summaries:
@@ -71,6 +73,8 @@ def join_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:
         "changed_groups": len(named) + unnamed,
         "changed_group_urns": _fitting(named),
         "failing_tests": dict(failing.most_common(TESTS)),
+        "more_failing_tests": len(failing.most_common()[TESTS:])
+        + sum(one["more_failing_tests"] for one in summaries),
         "not_evaluated": reasons[0] if reasons else None,
     }
 
@@ -84,7 +88,8 @@ def _fitting(urns: Sequence[str]) -> list[str]:
 def refused_by(summary: Summary, pattern: str | None) -> str | None:
     """Return why metadata tests whose URN `pattern` is found in did not pass, None if they did.
 
-    Tests that were not evaluated have not passed. Without a pattern everything passes.
+    Tests that were not evaluated, or that a summary has no room for, have not passed. Without a
+    pattern everything passes.
     """
     if not pattern:
         return None
@@ -93,4 +98,11 @@ def refused_by(summary: Summary, pattern: str | None) -> str | None:
     wanted = re.compile(pattern)
     failing: Iterable[tuple[str, int]] = summary["failing_tests"].items()
     found = [f"{urn} ({count})" for urn, count in failing if wanted.search(urn)]
-    return f"metadata tests fail: {', '.join(found)}" if found else None
+    if found:
+        return f"failing metadata tests: {', '.join(found)}"
+    if more := summary["more_failing_tests"]:
+        return (
+            f"{plural(more, 'further metadata test')} failed, too many to compare with {pattern!r} "
+            "(use `mlcat-ingest --fail-on-tests`)"
+        )
+    return None

@@ -90,7 +90,7 @@ class Truncation:
 
 _log = logging.getLogger(__name__)
 
-_STOPPED = "the catalog was stopped before the task was done"
+_STOPPED = "the catalog stopped before the task finished"
 
 
 @dataclass(slots=True)

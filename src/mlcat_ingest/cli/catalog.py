@@ -1,5 +1,6 @@
-"""`mlcat-ingest catalog`: serve and mend the embedded catalog; push metadata tests to a service."""
+"""`mlcat-ingest catalog`: serve and mend the embedded catalog; check and push metadata tests."""
 
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from mlcat_ingest.cli.output import LogInterval, log
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.metadata_test_files import read_tests
+from mlcat_ingest.recipe.metadata_test_files import read_test_files, read_tests
 
 if TYPE_CHECKING:
     from mlcat_ingest.catalog.server.lock import Running
@@ -23,7 +24,7 @@ _MAX_PORT = 65_535
 
 @click.group()
 def command() -> None:
-    """Serve and mend the embedded catalog; push metadata tests to a catalog service."""
+    """Serve and repair the embedded catalog; check and push metadata tests."""
 
 
 _db_option = click.option(
@@ -31,7 +32,7 @@ _db_option = click.option(
     default="mlcat-catalog.db",
     show_default=True,
     metavar="URL",
-    help="Database: a path, or sqlite:///<path>.",
+    help="Database file: a path, or sqlite:///<path>.",
 )
 
 
@@ -43,13 +44,14 @@ _db_option = click.option(
     type=click.IntRange(0, _MAX_PORT),
     default=8080,
     show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+    help="Port to listen on; 0 selects a free one.",
 )
 @click.option(
     "--token",
     envvar="MLCAT_CATALOG_TOKEN",
-    help="Token for reading and writing; required beyond this machine. Others on this machine can "
-    "see it in the list of processes: better set MLCAT_CATALOG_TOKEN, or give a file.",
+    help="Token for reading and writing; required if the catalog listens beyond "
+    "loopback. Other users of this machine can see it in the process list: prefer "
+    "MLCAT_CATALOG_TOKEN or a file.",
 )
 @click.option(
     "--token-file",
@@ -60,7 +62,7 @@ _db_option = click.option(
 @click.option(
     "--read-token",
     envvar="MLCAT_CATALOG_READ_TOKEN",
-    help="A second token, for reading only; better set MLCAT_CATALOG_READ_TOKEN, or give a file.",
+    help="A second token, for reading only; prefer MLCAT_CATALOG_READ_TOKEN or a file.",
 )
 @click.option(
     "--read-token-file",
@@ -80,7 +82,7 @@ def serve(
 ) -> int:
     """Serve the embedded catalog until Ctrl-C.
 
-    It binds to loopback. Any other address needs a token, and the pages then have a sign-in.
+    It listens on loopback by default. Any other address needs a token, and its pages a sign-in.
     """
     from mlcat_ingest.catalog.server.serve import serve as serve_catalog
 
@@ -98,7 +100,9 @@ def _token(option: str, token: str | None, file: Path | None) -> str | None:
     from mlcat_ingest.recipe.secrets import SECRETS
 
     if token and file is not None:
-        raise click.UsageError(f"give {option} or {option}-file (or their variables), not both")
+        raise click.UsageError(
+            f"{option} and {option}-file (or their variables) are both given; give one of them"
+        )
     if file is not None:
         try:
             token = file.read_text(encoding="utf-8").strip()
@@ -121,10 +125,10 @@ def _announce(running: "Running") -> None:
 @_db_option
 @output_options
 def reindex(db: str) -> int:
-    """Make the search index and the edges of a catalog anew from what it stores.
+    """Rebuild the search index and the edges of a catalog from its stored aspects.
 
-    A catalog does this by itself where a new version searches otherwise. While one is served, its
-    `restoreIndices` operation mends it instead.
+    A catalog does this itself after an upgrade that changes the index. While a catalog is served,
+    its `restoreIndices` operation does it instead.
     """
     require_extra("catalog", "the embedded catalog")
     entities = rebuild_index(db)
@@ -145,7 +149,7 @@ def rebuild_index(database: str) -> int:
 
     path = Path(database_url(database).database or "")
     if not path.is_file():
-        raise RecipeError(f"there is no catalog at {path}")
+        raise RecipeError(f"no catalog at {path}")
     with ServerLock.acquire(database), closing(Store.open(database)) as store:
         progress = ReindexProgress()
         return store.change(lambda connection: rebuild(connection, progress))
@@ -157,16 +161,39 @@ class ReindexProgress(LogInterval):
     def __call__(self, entities: int) -> None:
         """Log the number of `entities` if it is time."""
         if self.is_over():
-            log.info("%s entities indexed", f"{entities:,}")
+            log.info("%s indexed", plural(entities, "entity", "entities"))
 
 
 @command.group()
 def tests() -> None:
-    """Metadata tests of a catalog service."""
+    """Check files of metadata tests, and push them to a catalog service."""
+
+
+@tests.command(epilog="\b\nExample:\n  mlcat-ingest catalog tests check recipes/tests/*.yml")
+@click.argument(
+    "files",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE…",
+    nargs=-1,
+    required=True,
+)
+@output_options
+def check(files: tuple[Path, ...]) -> int:
+    """Validate the metadata tests in each FILE, YAML or JSON, and list every problem.
+
+    Nothing is contacted. A test has `id`, `name`, `category`, `definition` and an optional
+    `description`; two files must not contain the same test.
+    """
+    require_extra("tests", "checking metadata tests")
+    counts = Counter(test.file for test in read_test_files(files).values())
+    for file, count in counts.items():
+        output.out(f"{file}: {plural(count, 'metadata test')}")
+    return EXIT_OK
 
 
 @tests.command(
-    epilog="\b\nExample:\n  mlcat-ingest catalog tests push tests.yml --server http://127.0.0.1:8080"
+    epilog="\b\nExample:\n  mlcat-ingest catalog tests push tests.yml --server "
+    "http://127.0.0.1:8080"
 )
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @service_options
@@ -174,8 +201,8 @@ def tests() -> None:
 def push(file: Path, server: str | None, token: str | None) -> int:
     """Write the metadata tests in FILE, YAML or JSON, to the catalog service.
 
-    FILE holds one test or a list of them: each with `id`, `name`, `category`, `definition` and
-    maybe `description`. All are checked before the first is written.
+    FILE contains one test or a list of tests: `id`, `name`, `category`, `definition` and an
+    optional `description` each. All tests are validated before the first is written.
     """
     require_extra("tests", "checking metadata tests")
     proposals = read_tests(file)

@@ -19,12 +19,11 @@ _SIGNS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 
 _EXAMPLES = """\b
 Examples:
-  mlcat-ingest check recipe.yml            connect and look, change nothing
-  mlcat-ingest check recipe.yml --write    write a probe entity and delete it again
-  mlcat-ingest check recipe.yml --write --probe
-                                           and how the catalog behaves, as a matrix
-  mlcat-ingest check recipe.yml --json     the same as one JSON object
-  mlcat-ingest check http://mlflow:5000    a server, before there is a recipe"""
+  mlcat-ingest check recipe.yml                  # test all connections, change nothing
+  mlcat-ingest check recipe.yml --write          # also write a probe entity, and delete it
+  mlcat-ingest check recipe.yml --write --probe  # also test the behaviour of the catalog
+  mlcat-ingest check recipe.yml --json           # the same as one JSON object
+  mlcat-ingest check http://mlflow:5000          # check a server without a recipe"""
 
 
 @click.command(epilog=_EXAMPLES)
@@ -32,26 +31,26 @@ Examples:
 @click.option(
     "--write",
     is_flag=True,
-    help="Also write an entity mlcat-ingest-check-… to the catalog, read it back, see whether "
-    "conditional writes are enforced, and delete it for good.",
+    help="Also write an entity mlcat-ingest-check-… to the catalog, read it back, test "
+    "whether conditional writes are enforced, and delete it permanently.",
 )
 @click.option(
     "--probe",
     is_flag=True,
-    help="With --write: also try each fact about DataHub servers that runs rely on, on some 35 "
-    "probe entities, and print which differ.",
+    help="With --write: also test the DataHub behaviour that runs rely on, with about "
+    "35 probe entities, and print differences.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @output_options
 def command(recipe: str, write: bool, probe: bool, as_json: bool) -> int:  # noqa: FBT001 - click's way
-    """Check RECIPE, a file or an address: is it valid, does every side answer and let us in.
+    """Check RECIPE, a file or an MLflow URL: validity, connections and permissions.
 
-    Looks at names, connections, certificates, clocks, versions, each permission by its name, URNs
-    that another server holds, the state database and the dead-letter file. Changes nothing, unless
-    --write is given. A side that does not answer is given up after a minute.
+    The check covers DNS, connections, certificates, clocks, versions, each permission by name, URNs
+    of another server, the state database and the dead-letter file. It changes nothing without
+    --write. A side that does not answer is abandoned after a minute.
 
-    Exit status: 0 nothing failed; 1 something did; 2 the recipe is wrong; 4 with --probe, the
-    catalog behaves otherwise than expected.
+    Exit status: 0 no finding failed; 1 a finding failed; 2 invalid recipe; 4 the catalog differs
+    from the expected behaviour (--probe).
     """
     if probe and not write:
         raise click.UsageError(

@@ -1,16 +1,7 @@
-"""Exit statuses of the command line, with their meaning, and the signal that ends a command.
+"""Exit statuses of the command line, and the signal that ends a command.
 
-    0    EXIT_OK           all that was asked for is done; a plan may find something to write
-    1    EXIT_FAILED       a side failed, such as the source or the catalog; it may pass later
-    2    EXIT_USAGE        the command, the recipe, a limit or the environment has to change
-    3    EXIT_TESTS        metadata tests of the quality gate did not pass (`--fail-on-tests`)
-    4    EXIT_PARTIAL      some records were rejected, or the catalog dropped something
-    5    EXIT_PENDING      a plan found something to write, as `--exit-code` asks; or a removal
-                           that affects models, as `--impact` does
-    130  EXIT_INTERRUPTED  Ctrl-C or SIGTERM ended the command
-
-Where several hold, the first of 130, 2, 1, 4, 3, 5 and 0 counts. The pipeline sets them on a
-report, so the numbers and their order are constants of `pipeline/report/report.py`.
+The pipeline sets them on a report, so the numbers, their meaning and their order are in
+`pipeline/report/report.py`.
 """
 
 import signal

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     "  mlcat-ingest explain --recipe recipe.yml --json 'urn:li:mlModel:(…)'"
 )
 @click.argument("urn", type=URN)
-@click.option("--recipe", metavar="RECIPE", help="Also show what its next run would do.")
+@click.option("--recipe", metavar="RECIPE", help="Also show the effect of the recipe's next run.")
 @click.option(
     "--full",
     is_flag=True,
-    help="With --recipe: the next run reads everything, whatever is remembered.",
+    help="With --recipe: the next run is a full one, regardless of state.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @service_options
@@ -47,13 +47,15 @@ def command(
 ) -> int:
     """Show who wrote each entry of the entity URN, when, and from which record.
 
-    An entry is a recipe's where the recipe's base on the entity claims it. For the others there is
-    what the catalog noted of their write: actor, run id, client. With --recipe, an address or a
-    file, the catalog is that of the recipe, and the plan of its next run shows what would become of
-    each entry; that takes as long as `plan` does. Nothing is written.
+    An entry belongs to a recipe if the recipe's base on the entity claims it. For other entries the
+    output shows the catalog's record of the write: actor, run id, client.
 
-    Exit status: 0; 1 the catalog does not have the entity, or a side failed; 2 the command or the
-    recipe is at fault; 130 interrupted.
+    With --recipe, a file or an MLflow URL, the catalog is that of the recipe, and a plan of its
+    next run shows the effect on each entry. The plan takes as long as `plan` does. Nothing is
+    written.
+
+    Exit status: 0 the entity was found; 1 the catalog does not have the entity, or a side failed; 2
+    invalid command or recipe; 130 interrupted.
     """
     from mlcat_ingest.workflows.explain import explain
 
@@ -91,7 +93,7 @@ def _explain_with_recipe(
             if code == EXIT_OK:
                 explanation = with_next_run(explanation, plan)
     _print(explanation, as_json=as_json)
-    settings.print_failure(plan.report, "what the next run would do is not known: ")
+    settings.print_failure(plan.report, "the effect of the next run is unknown: ")
     return code
 
 

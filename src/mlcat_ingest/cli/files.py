@@ -132,7 +132,7 @@ changes_option = click.option(
     "changes_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Write each change to FILE, a JSON object a line: entity, field, before, after and why.",
+    help="Write each change to FILE as JSON Lines: entity, field, value before and after, reason.",
 )
 
 
@@ -186,14 +186,14 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--metrics-file",
         type=kind,
         metavar="FILE",
-        help="Write metrics of the run to FILE in the end, for Prometheus' textfile collector.",
+        help="Write metrics to FILE at the end of the run, for Prometheus' textfile collector.",
     )(command)
     return click.option(
         "--report",
         "report_file",
         type=kind,
         metavar="FILE",
-        help="Write the report as JSON to FILE too, from the start on.",
+        help="Also write the report as JSON to FILE; it is updated during the run.",
     )(command)
 
 
@@ -229,7 +229,7 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "junit_file",
         type=click.Path(dir_okay=False, writable=True, path_type=Path),
         metavar="FILE",
-        help="With --fail-on-tests: write the results, entity by entity, as JUnit XML.",
+        help="With --fail-on-tests: write the results as JUnit XML, one case per entity and test.",
     )(command)
     return fail_on_tests_option(command)
 
@@ -241,8 +241,8 @@ def fail_on_tests_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "fail_on_tests",
         metavar="REGEX",
         callback=_pattern,
-        help="Exit with 3 where an entity fails a metadata test whose URN or name REGEX is found "
-        "in, or where the results are not known.",
+        help="Exit with status 3 if any entity fails, or has no result for, a metadata test "
+        "whose URN or name matches REGEX.",
     )(command)
 
 

@@ -20,7 +20,8 @@ spool_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     envvar="MLCAT_SPOOL",
     metavar="DIR",
-    help="Spool of run hooks. Default: MLCAT_SPOOL, else .mlcat/spool beside the recipe.",
+    help="Spool folder of the run hooks. Default: MLCAT_SPOOL, then .mlcat/spool beside the "
+    "recipe.",
 )
 
 recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE")
@@ -32,7 +33,7 @@ recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE")
     "  mlcat-ingest hooks drain recipe.yml"
 )
 def command() -> None:
-    """Show or drain the spool, where run hooks keep events until the catalog knows of them."""
+    """Show or drain the spool, the folder of run events that are not in the catalog yet."""
 
 
 @command.command(epilog="\b\nExample:\n  mlcat-ingest hooks status recipe.yml --json")
@@ -41,11 +42,11 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @output_options
 def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
-    """Show what waits in the spool of RECIPE, a file or an address, and what was dropped.
+    """Show the pending and the dropped events in the spool of RECIPE, a file or an MLflow URL.
 
-    RECIPE is that of MLCAT_RECIPE where none is given.
+    The default of RECIPE is MLCAT_RECIPE.
 
-    Exit status: 0, also where nothing waits; 2 the recipe is at fault.
+    Exit status: 0 with or without pending events; 2 invalid recipe.
     """
     read_recipe(recipe)
     found = EventSpool(spool_of(recipe, str(spool or "")))
@@ -66,10 +67,10 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
         return
     output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{_since(found.oldest_ms())}")
     for name, line in (
-        ("for_others", "  of these  {} for recipes of other names"),
-        ("draining", "  a drain is at work"),
+        ("for_others", "  of these  {} for recipes with other names"),
+        ("draining", "  a drain is running"),
         ("last_failure", "  the last background drain failed: {}"),
-        ("refused", "  refused   {}, see refused.jsonl; each drain tries again"),
+        ("refused", "  refused   {}, see refused.jsonl; every drain retries them"),
         ("dropped", "  dropped   {}, see dropped.jsonl; scheduled runs read them"),
     ):
         if facts[name]:
@@ -80,15 +81,15 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     epilog="\b\nExample:\n  mlcat-ingest hooks drain recipe.yml --spool /var/spool/mlcat"
 )
 @recipe_argument
-@click.option("--to", metavar="URL", help="With an address: the catalog service to write to.")
+@click.option("--to", metavar="URL", help="With an MLflow URL: the catalog service to write to.")
 @spool_option
 @output_options
 def drain(recipe: str, to: str | None, spool: Path | None) -> int:
-    """Bring the runs that wait in the spool of RECIPE, a file or an address, into the catalog.
+    """Ingest the runs whose events are in the spool of RECIPE, a file or an MLflow URL.
 
-    RECIPE is that of MLCAT_RECIPE where none is given. It can be beside a run of RECIPE at work.
+    The default of RECIPE is MLCAT_RECIPE. A run of RECIPE may be in progress at the same time.
 
-    Exit status: as that of a run; what did not arrive stays in the spool.
+    Exit status: that of a run; events whose runs did not arrive remain in the spool.
     """
     found = EventSpool(spool_of(recipe, str(spool or "")))
     with stop_on_sigterm():
@@ -104,7 +105,7 @@ def print_drain(result: "DrainResult", settings: OutputSettings) -> None:
     from mlcat_ingest.pipeline.report.render import hooks_line
 
     if result.report is not None:
-        refused = f"something was refused, see {result.report.dead_letter_file}"
+        refused = f"the catalog refused some proposals, see {result.report.dead_letter_file}"
         settings.print_error(f"hooks: {result.report.failure or refused}", result.report.error)
     settings.print_note(f"hooks: {hooks_line(result.summary())}")
 

@@ -15,21 +15,22 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, exit_code_of
 from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
+from mlcat_ingest.core.operating_system import require_posix
 from mlcat_ingest.errors import MlcatError
 
 COMMANDS: Final = {
     "run": ("run:command", "Run a recipe: read, merge, write, evaluate, report."),
     "plan": ("plan:command", "Show what a run would write; write nothing."),
     "explain": ("explain:command", "Show who wrote each entry of an entity."),
-    "retract": ("retract:command", "Take back what a recipe wrote, and only that."),
-    "check": ("check:command", "Try a recipe's connections; change nothing."),
+    "retract": ("retract:command", "Undo everything that a recipe has written."),
+    "check": ("check:command", "Test a recipe's connections; change nothing."),
     "verify": ("verify:command", "Compare the catalog with MLflow; change nothing."),
-    "demo": ("demo:command", "Train small models and see them in a catalog."),
+    "demo": ("demo:command", "Ingest a small example into a local catalog."),
     "init": ("init:command", "Write a commented starter recipe."),
     "schema": ("schema:command", "Print the JSON Schema of recipes."),
-    "state": ("state:command", "Show or reset what a recipe remembers."),
-    "hooks": ("hooks:command", "Show or drain what run hooks have left to do."),
-    "catalog": ("catalog:command", "Serve the embedded catalog; push its tests."),
+    "state": ("state:command", "Show or reset the state of a recipe."),
+    "hooks": ("hooks:command", "Show or process pending events of run hooks."),
+    "catalog": ("catalog:command", "Serve the embedded catalog; push metadata tests."),
     "get": ("service:get", "Print the stored aspects of an entity."),
     "query": ("service:query", "Send a GraphQL query to the catalog."),
     "evaluate": ("service:evaluate", "Evaluate metadata tests of entities."),
@@ -38,7 +39,7 @@ COMMANDS: Final = {
 """Each command: its module and its function there, and its line in the help."""
 
 _RECIPE: Final = re.compile(
-    r"-|.*\.(?:ya?ml|json)|[a-z][a-z0-9+.-]*://.*", re.IGNORECASE | re.DOTALL
+    r"-|.*\.(?:ya?ml|json)|[a-z][a-z0-9+.-]*://.*|databricks", re.IGNORECASE | re.DOTALL
 )
 _OWN_FLAGS: Final = re.compile(r"-[vq]+|--verbose|--quiet|-h|--help|--version")
 
@@ -96,8 +97,8 @@ def _no_such(word: str) -> str:
     nearest = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
     meant = f" Did you mean '{nearest[0]}'?" if nearest else ""
     return (
-        f"'{shown}' is neither a command, nor a recipe (.yml, .yaml, .json or -), "
-        f"nor an address of MLflow.{meant}"
+        f"'{shown}' is not a command. Expected a command, a recipe file (.yml, .yaml, "
+        f".json, -) or an MLflow URL.{meant}"
     )
 
 
@@ -126,9 +127,9 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:  
 @quiet_option
 @verbose_option
 def cli() -> None:
-    """Keep a metadata catalog true about machine learning.
+    """Ingest MLflow runs and feature stores into a DataHub-compatible catalog.
 
-    `mlcat-ingest recipe.yml` runs a recipe; `mlcat-ingest http://mlflow:5000` needs none.
+    `mlcat-ingest recipe.yml` runs a recipe; `mlcat-ingest http://mlflow:5000` needs no recipe.
     """
 
 
@@ -148,6 +149,7 @@ def call(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; every error is one message on stderr."""
     settings = OutputSettings()
     try:
+        require_posix()
         result = cli.main(args, prog_name="mlcat-ingest", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except click.ClickException as error:

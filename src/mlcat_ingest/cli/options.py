@@ -26,7 +26,7 @@ log = logging.getLogger("mlcat_ingest.cli")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SEE_MORE: Final = "; -vv shows where it comes from"
+SEE_MORE: Final = "; run with -vv for a traceback"
 """Follows on an error that nobody expected."""
 
 LogFormat = Literal["text", "json"]
@@ -112,7 +112,7 @@ def output_options(command: Callable[P, R]) -> Callable[P, R]:
             type=click.Choice(["text", "json"]),
             expose_value=False,
             callback=_log_format,
-            help="Form of log lines and progress on stderr.",
+            help="Format of log lines and progress on stderr.",
         ),
         quiet_option,
         verbose_option,
@@ -127,7 +127,7 @@ verbose_option = click.option(
     count=True,
     expose_value=False,
     callback=_verbose,
-    help="Say more; twice: also where errors come from.",
+    help="More output: -v adds debug messages, -vv tracebacks.",
 )
 quiet_option = click.option(
     "-q",
@@ -135,7 +135,7 @@ quiet_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_quiet,
-    help="Say nothing unless something went wrong.",
+    help="Print only warnings and errors.",
 )
 
 
@@ -143,14 +143,14 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --server and --token: which catalog service to ask."""
     command = click.option(
         "--token",
-        help="Bearer token. Others on this machine can see it in the list of processes: better "
-        "set MLCAT_TOKEN or DATAHUB_GMS_TOKEN, or use ~/.datahubenv.",
+        help="Bearer token. Other users of this machine can see it in the process list: "
+        "prefer MLCAT_TOKEN, DATAHUB_GMS_TOKEN or ~/.datahubenv.",
     )(command)
     return click.option(
         "--server",
         metavar="URL",
-        help="Address of the catalog service. Default: MLCAT_SERVER, DATAHUB_GMS_URL or what "
-        "~/.datahubenv says.",
+        help="Address of the catalog service. Default: MLCAT_SERVER, DATAHUB_GMS_URL, then "
+        "~/.datahubenv.",
     )(command)
 
 
@@ -195,7 +195,7 @@ class UrnType(_TextType):
 URN = UrnType()
 
 
-_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|databricks$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,10 @@ class ReadingOptions:
         resolved = read_recipe(self.recipe, self.to, self.limit)
         if resolved.sink is not None or self.no_input:
             return resolved, False
-        require_extra("catalog", "the embedded catalog (no sink and no --to is given)")
-        settings.print_note(f"No sink is given: {doing} the embedded catalog, ./{DEFAULT_CATALOG}")
+        require_extra(
+            "catalog", "the embedded catalog (the recipe has no sink, and --to is not given)"
+        )
+        settings.print_note(f"No sink configured: {doing} the embedded catalog ./{DEFAULT_CATALOG}")
         return replace(resolved, sink=embedded_sink(Path.cwd())), True
 
 
@@ -249,27 +251,29 @@ def reading_options(command: Callable[..., int]) -> Callable[..., int]:
 
 _OPTIONS: Final = (
     click.argument("recipe"),
-    click.option("--to", metavar="URL", help="With an address: the catalog service to write to."),
+    click.option(
+        "--to", metavar="URL", help="With an MLflow URL: the catalog service to write to."
+    ),
     click.option(
         "--limit",
         type=click.IntRange(min=1),
         metavar="N",
-        help="With an address: read at most N runs.",
+        help="With an MLflow URL: read at most N runs.",
     ),
     click.option(
         "--full",
         is_flag=True,
-        help="Read everything and compare it with the catalog, whatever is remembered.",
+        help="Read everything and compare it with the catalog, regardless of state.",
     ),
     click.option(
         "--accept-renaming",
         is_flag=True,
-        help="Go on where `naming`, `env` or `instance` now give other URNs than before.",
+        help="Allow changed `naming`, `env`, `instance` or `compat` settings, which change URNs.",
     ),
     click.option(
         "--no-input",
         is_flag=True,
-        help="Assume that nobody watches: the recipe has to say where to write.",
+        help="Non-interactive: fail if the recipe has no sink.",
     ),
 )
 
@@ -287,6 +291,8 @@ def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) ->
     if not _ADDRESS.match(recipe):
         if to is not None or limit is not None:
             option = "--to" if to is not None else "--limit"
-            raise click.UsageError(f"{option} goes with an address; a recipe says it itself")
+            raise click.UsageError(
+                f"{option} can only be used with an MLflow URL; set it in the recipe instead"
+            )
         return load_resolved(recipe)
     return resolve(Recipe.for_tracking_uri(recipe, to, limit))

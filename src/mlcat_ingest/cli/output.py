@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from mlcat_ingest.core.text import printable
+from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.recipe.secrets import mask
 
@@ -244,7 +244,8 @@ def progress_line(now: "Progress") -> str:
     pending = now.pending_request
     waiting = f"{pending}; " if pending and pending.seconds >= PATIENCE_S else ""
     return waiting + (
-        f"{now.records:,} records read, {now.entities:,} entities merged, "
+        f"{plural(now.records, 'record')} read, "
+        f"{plural(now.entities, 'entity', 'entities')} merged, "
         f"{now.written:,} written, {now.evaluated:,} evaluated"
     )
 
@@ -282,4 +283,6 @@ def confirm(question: str) -> bool:
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        raise click.UsageError("nobody is there to agree: give --yes") from None
+        raise click.UsageError(
+            "confirmation required, but stdin is not a terminal; use --yes"
+        ) from None

@@ -39,12 +39,13 @@ SHOWN: Final = 20
     "  mlcat-ingest plan recipe.yml --json | jq -r 'select(.action == \"remove\").urn'"
 )
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line, all of them.")
-@click.option("--exit-code", is_flag=True, help="End with 5 where there is something to write.")
+@click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 5 if there is anything to write.")
 @click.option(
     "--impact",
     is_flag=True,
-    help="Say which models use each feature that would be removed; end with 5 where some do.",
+    help="List the models that use a feature which would be removed; exit with status 5 if there "
+    "are any.",
 )
 @changes_option
 @fail_on_tests_option
@@ -58,18 +59,19 @@ def command(
     impact: bool,
     changes_file: Path | None,
 ) -> int:
-    """Show what a run of RECIPE would write, field by field, and write nothing anywhere.
+    """Show what a run of RECIPE would write, field by field, without writing anything.
 
-    It reads what that run would read: what changed since the last one, or with --full everything.
-    Neither the catalog nor what the recipe remembers is touched, and a run at work is not in the
-    way. The first entities are shown in full; --json prints them all, and a summary as the last.
+    The plan reads the same records as the run would: the changes since the last run, or everything
+    with --full. The catalog and the state of the recipe do not change, and a run may be in progress
+    at the same time. The output shows the first entities in full; --json prints all of them, and a
+    summary at the end.
 
-    With --fail-on-tests the metadata tests are evaluated on what the entities would be, those that
-    did not change included, and nothing is stored of that.
+    With --fail-on-tests the metadata tests are evaluated on the entities as the run would leave
+    them, including unchanged ones. Their results are not stored.
 
-    Exit status: 0, also where there is something to write; 5 there with --exit-code, and where a
-    model is affected with --impact; 1 the source or the service failed; 2 the command, the recipe
-    or a limit is at fault; 3 metadata tests would not pass (--fail-on-tests); 130 interrupted.
+    Exit status: 0 the plan was made, with or without changes; 5 there are changes (--exit-code), or
+    a model is affected (--impact); 1 the source or the service failed; 2 invalid command or recipe,
+    or a limit was reached; 3 metadata tests would not pass (--fail-on-tests); 130 interrupted.
     """
     return show_plan(
         reading,
@@ -115,7 +117,7 @@ def show_plan(
             printed = print_json if as_json or settings.log_format == "json" else _print_text
             impacts = pipeline.impacts(plan) if impact and plan.report.failure is None else ()
             affected = printed(plan, totals, impacts)
-    settings.print_failure(plan.report, "a run would end here: ")
+    settings.print_failure(plan.report, "a run would fail here: ")
     planned = exit_code_of_plan(
         plan.report, totals, tell_pending=exit_code, affects_models=affected
     )

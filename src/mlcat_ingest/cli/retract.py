@@ -10,6 +10,7 @@ from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK, stop_on_sigterm
 from mlcat_ingest.cli.options import OutputSettings, ReadingOptions, output_options, service_options
 from mlcat_ingest.cli.output import confirm
 from mlcat_ingest.cli.plan import print_entities, print_json, print_json_line
+from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report.report import Report
@@ -20,18 +21,20 @@ if TYPE_CHECKING:
 @click.command(
     epilog="\b\nExamples:\n"
     "  mlcat-ingest retract recipe.yml\n"
-    "  mlcat-ingest retract recipe.yml --yes --json > taken-back.jsonl\n"
+    "  mlcat-ingest retract recipe.yml --yes --json > retracted.jsonl\n"
     "  mlcat-ingest retract --recipe-name old-recipe --server http://datahub.example.com:8080"
 )
 @click.argument("recipe", required=False)
 @click.option(
     "--recipe-name",
     metavar="NAME",
-    help="Take back what the recipe of this name wrote, which need not exist any more.",
+    help="Undo the writes of the recipe with this name; the recipe file may be deleted.",
 )
-@click.option("--to", metavar="URL", help="With an address: the catalog service it was written to.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@click.option(
+    "--to", metavar="URL", help="With an MLflow URL: the catalog service that was written to."
+)
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
 @service_options
 @output_options
 def command(
@@ -44,24 +47,25 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Take back what RECIPE, a file or an address, wrote to its catalog, and only that.
+    """Undo everything that RECIPE, a file or an MLflow URL, has written to its catalog.
 
-    First it shows what is to go, as `plan` does, and asks. Entries that the recipe added go,
-    unless another recipe claims them too; single values go if they are still what it wrote; what
-    others wrote stays, wherever it stands. An entity is marked as removed only where nothing of
-    others remains on it. Then the recipe forgets what it remembered; its next run writes all anew.
+    The command shows the changes, as `plan` does, and asks for confirmation. Entries that the
+    recipe added are deleted, unless another recipe claims them too. Single values are deleted if
+    they are still those of the recipe. Changes by others are kept. An entity is soft-deleted if
+    nothing of others remains on it. Then the state of the recipe is deleted; its next run writes
+    everything again.
 
-    Tags, users, domains and other entities that were created only because something refers to them
-    are left alone. The entities are known from what the recipe remembers and from a search of the
-    catalog; where there is neither, nothing is done.
+    Tags, users, domains and other entities that were created only as a reference are kept. The
+    entities are found in the state of the recipe and by a search of the catalog; without either,
+    the command changes nothing.
 
-    With --recipe-name, and instead of RECIPE the address of the catalog (--server, --token), or
-    RECIPE for its catalog and its state alone, it is what the recipe of that name wrote. All
-    entities that the catalog says came from any recipe's source are read for that.
+    With --recipe-name it undoes the writes of the recipe with that name. Instead of RECIPE, give
+    the address of the catalog (--server, --token); a RECIPE is used only for its catalog and its
+    state. The command then reads all entities that have a recipe's source.
 
-    Exit status: 0 it is gone, or there was nothing; 1 a side failed, a run is at work, or the
-    answer was no; 2 the command or the recipe is at fault, or nobody is there to answer; 4 the
-    catalog refused some; 130 interrupted.
+    Exit status: 0 everything is retracted, or there was nothing to retract; 1 a side failed, a run
+    is in progress, or the confirmation was declined; 2 invalid command or recipe, or no terminal
+    for the confirmation; 4 the catalog refused some changes; 130 interrupted.
     """
     if recipe_name == "":
         raise click.UsageError("--recipe-name is empty: give the name of a recipe")
@@ -73,9 +77,10 @@ def command(
     ):
         plan, totals = _show_plan(retraction, settings, as_json=as_json)
         if not totals.entities:
-            settings.print_note(f"Nothing of {plan.report.name!r} is in the catalog.")
+            settings.print_note(f"The catalog contains nothing of {plan.report.name!r}.")
             return EXIT_OK
-        question = f"Take this back from {totals.entities:,} entities of {plan.report.catalog}?"
+        entities = plural(totals.entities, "entity", "entities")
+        question = f"Retract {entities} from {plan.report.catalog}?"
         if not yes and not confirm(question):
             return EXIT_FAILED
         with settings.progress() as progress:
@@ -105,10 +110,10 @@ def _retraction(
         reading = ReadingOptions(
             recipe, to, None, full=False, accept_renaming=False, no_input=False
         )
-        resolved, _ = reading.resolve(settings, "taking back from")
+        resolved, _ = reading.resolve(settings, "retracting from")
         return Pipeline(resolved).retraction(recipe_name)
     if recipe_name is None:
-        raise click.UsageError("name a RECIPE, or a recipe that no longer exists by --recipe-name")
+        raise click.UsageError("give a RECIPE, or --recipe-name for a recipe that no longer exists")
     if to is not None:
         raise click.UsageError("--to goes with an address of MLflow; the catalog is --server")
     from mlcat_ingest.recipe.model import dead_letter_file
@@ -132,7 +137,7 @@ def _show_plan(
     if as_json:
         print_json(plan, totals)
         return plan, totals
-    output.out_lines([Line(f"{plan.report.name}: to be taken back, nothing is written yet")])
+    output.out_lines([Line(f"{plan.report.name}: to be retracted, nothing is written yet")])
     print_entities(plan.entities(), totals)
     output.out_lines(counts_lines(plan.report, totals))
     return plan, totals

@@ -44,9 +44,7 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
 @file_options
 @gate_options
 @spool_option
-@click.option(
-    "--dry-run", is_flag=True, help="Show what would be written, and write nothing; see `plan`."
-)
+@click.option("--dry-run", is_flag=True, help="Show the changes without writing them; see `plan`.")
 @output_options
 def command(
     reading: ReadingOptions,
@@ -59,14 +57,14 @@ def command(
     *,
     dry_run: bool,
 ) -> int:
-    """Run RECIPE, a YAML or JSON file (`-`: standard input) or the address of an MLflow server.
+    """Run RECIPE: a YAML or JSON file, `-` for standard input, or the URL of an MLflow server.
 
-    The runs that wait in the spool of run hooks are brought in then, too; see `hooks`.
+    Pending events of run hooks are processed at the end of the run; see `hooks`.
 
-    Exit status: 0 everything arrived; 1 the source or the service failed; 2 the command, the
-    recipe or a limit is at fault; 3 metadata tests did not pass (--fail-on-tests); 4 some records
-    were rejected, or the service dropped something; 130 interrupted. If several hold, 2 goes
-    before 1, 1 before 4, 4 before 3; the drain of hooks counts too.
+    Exit status: 0 everything arrived; 1 the source or the service failed; 2 invalid command or
+    recipe, or a limit was reached; 3 metadata tests did not pass (--fail-on-tests); 4 some records
+    were rejected, or the service dropped something; 130 interrupted. If several apply, 2 has
+    precedence over 1, 1 over 4, and 4 over 3. The processing of hook events counts too.
     """
     from mlcat_ingest.cli.plan import show_plan
 
@@ -121,7 +119,7 @@ def _run(
         # Also where standard output takes nothing more.
         failed = worst(files.finish(report), changes_file.finish(), gate.finish())
     if is_default and report.failure is None:
-        settings.print_note(f"To look at it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
+        settings.print_note(f"To view it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
     return worst(report.exit_code, failed)
 
 
@@ -155,7 +153,7 @@ def _refuse_with_dry_run(*given: object) -> None:
     options = ("--report", "--metrics-file", "--fail-on-tests", "--junit")
     wrong = [name for name, value in zip(options, given, strict=True) if value is not None]
     if wrong:
-        raise click.UsageError(f"{wrong[0]} goes with a run; --dry-run makes a plan only")
+        raise click.UsageError(f"{wrong[0]} cannot be combined with --dry-run")
 
 
 def _print_report(report: "Report", settings: OutputSettings) -> None:

@@ -1,4 +1,4 @@
-"""`mlcat-ingest schema`: print the JSON Schema of recipes, or of definitions files."""
+"""`mlcat-ingest schema`: print the JSON Schema of recipes, or of files of definitions or tests."""
 
 import click
 
@@ -6,15 +6,19 @@ from mlcat_ingest.cli import output
 
 
 @click.command(epilog="\b\nExample:\n  mlcat-ingest schema > recipe.schema.json")
-@click.argument("what", type=click.Choice(["recipe", "definitions"]), default="recipe")
+@click.argument("what", type=click.Choice(["recipe", "definitions", "tests"]), default="recipe")
 def command(what: str) -> None:
     """Print the JSON Schema of recipes, with every installed source and sink.
 
-    `definitions` prints that of the definitions files of feature stores. Editors complete and
-    check a recipe that begins with the line
-    `# yaml-language-server: $schema=recipe.schema.json`.
+    `definitions` prints the schema of feature-store definitions files, `tests` that of
+    metadata-test files. Editors complete and check a recipe whose first line is `#
+    yaml-language-server: $schema=recipe.schema.json`.
     """
-    from mlcat_ingest.workflows.schema import definitions_schema, json_schema
+    from mlcat_ingest.workflows import schema
 
-    schema = json_schema() if what == "recipe" else definitions_schema()
-    output.out_json(schema)
+    schemas = {
+        "recipe": schema.json_schema,
+        "definitions": schema.definitions_schema,
+        "tests": schema.metadata_tests_schema,
+    }
+    output.out_json(schemas[what]())

@@ -36,7 +36,7 @@ def get(urn: str, aspect: str | None, server: str | None, token: str | None) -> 
             value = client.get_aspect(urn, aspect)
             if value is None:
                 raise CatalogRequestError(
-                    f"the catalog has no {aspect} of {urn}", status=_NOT_FOUND, urn=urn
+                    f"the catalog has no aspect {aspect} of {urn}", status=_NOT_FOUND, urn=urn
                 )
             output.out_json(value)
             return
@@ -62,8 +62,8 @@ def aspects_of(urn: str, hint: str | None = None) -> list[str]:
     if kind is None:
         meant = nearest(entity_type, ENTITIES)
         raise RecipeError(
-            f"the entity type {entity_type} is not known here, nor are its aspects",
-            hint=f"is it {meant}?" if meant else hint,
+            f"unknown entity type {entity_type}",
+            hint=f"did you mean {meant}?" if meant else hint,
         )
     return sorted(kind.aspects | {kind.key})
 
@@ -89,7 +89,7 @@ def _object(
 )
 @click.argument("graphql")
 @click.option(
-    "--variables", metavar="JSON", callback=_object, help="Variables of the query, one object."
+    "--variables", metavar="JSON", callback=_object, help="Variables of the query, one JSON object."
 )
 @service_options
 @output_options
@@ -109,13 +109,13 @@ _TIMEOUT_S: Final = 300
 
 @click.command(epilog="\b\nExample:\n  mlcat-ingest task 'oTUltX4IQMOUUVeiohTt8A:124' --wait")
 @click.argument("task", metavar="NODE:ID")
-@click.option("--wait", is_flag=True, help="Ask until the task has ended.")
+@click.option("--wait", is_flag=True, help="Wait until the task has ended.")
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help=f"How long --wait asks; {_TIMEOUT_S} s unless given.",
+    help=f"Maximum wait in seconds with --wait. Default: {_TIMEOUT_S}.",
 )
 @service_options
 @output_options
@@ -124,7 +124,7 @@ def task(
 ) -> int:
     """Print the status of the task NODE:ID as JSON.
 
-    Exit status: 0 the task is known; 1 it is not, or --wait took too long.
+    Exit status: 0 the task is known; 1 the task is unknown, or --wait timed out.
     """
     if timeout_s is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
@@ -151,7 +151,12 @@ def task(
 @click.argument("urns", nargs=-1, required=True, type=URN, metavar="URN...")
 @click.option("--push", is_flag=True, help="Have the service store the results.")
 @click.option(
-    "--test", "tests", multiple=True, type=URN, metavar="URN", help="Only this test; repeatable."
+    "--test",
+    "tests",
+    multiple=True,
+    type=URN,
+    metavar="URN",
+    help="Evaluate only this test; repeatable.",
 )
 @service_options
 @output_options
@@ -165,8 +170,8 @@ def evaluate(
 ) -> int:
     """Evaluate the metadata tests of the entities URN and print their outcomes.
 
-    Exit status: 0 they were evaluated, whatever came out; 1 some could not be, or are not in the
-    catalog.
+    Exit status: 0 all entities were evaluated, passing or failing; 1 some could not be evaluated,
+    or are not in the catalog.
     """
     from mlcat_ingest.client.reader import chunks
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     "  mlcat-ingest state reset recipe.yml --yes"
 )
 def command() -> None:
-    """Show or reset what a recipe remembers between runs.
+    """Show or reset the state that a recipe keeps between runs.
 
-    State is a cache: without it the next run reads everything again, and nothing else is lost.
+    State is a cache: without it the next run reads everything again, and nothing is lost.
     """
 
 
@@ -36,9 +36,9 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @output_options
 def show(recipe: str, *, as_json: bool) -> None:
-    """Show what RECIPE, a file or an address, remembers: records, checkpoints, names, who runs it.
+    """Show the state of RECIPE, a file or an MLflow URL.
 
-    Exit status: 0, also where nothing is remembered; 2 the recipe or the database is at fault.
+    Exit status: 0 with or without state; 2 invalid recipe or database.
     """
     from mlcat_ingest.core.text import printable
     from mlcat_ingest.pipeline.state.inspection import summary
@@ -54,26 +54,26 @@ def show(recipe: str, *, as_json: bool) -> None:
 
 @command.command(epilog="\b\nExample:\n  mlcat-ingest state reset recipe.yml --yes")
 @click.argument("recipe")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @output_options
 def reset(recipe: str, *, yes: bool) -> int:
-    """Make RECIPE, a file or an address, forget: its next run reads everything again.
+    """Delete the state of RECIPE, a file or an MLflow URL: its next run reads everything again.
 
-    The catalog is not touched, other recipes in the same database neither.
+    The catalog and the state of other recipes in the same database do not change.
 
-    Exit status: 0, also where nothing was remembered; 1 a run of it is at work, or the answer
-    was no; 2 the recipe or the database is at fault, or nobody is there to answer.
+    Exit status: 0 with or without state; 1 a run of RECIPE is in progress, or the confirmation was
+    declined; 2 invalid recipe or database, or no terminal for the confirmation.
     """
     from mlcat_ingest.pipeline.state.database import printable_url
     from mlcat_ingest.pipeline.state.inspection import reset as forget
 
     resolved = read_recipe(recipe).recipe
     database = printable_url(resolved.state.url)
-    if not yes and not confirm(f"Forget the state of {resolved.name!r} in {database}?"):
+    if not yes and not confirm(f"Delete the state of {resolved.name!r} in {database}?"):
         return EXIT_FAILED
     if forget(resolved.state.url, resolved.name):
         OutputSettings.current().print_note(
-            f"The state of {resolved.name!r} in {database} is forgotten."
+            f"Deleted the state of {resolved.name!r} in {database}."
         )
     else:
         OutputSettings.current().print_note(f"{resolved.name!r} has no state in {database}.")
@@ -85,7 +85,7 @@ def _lines(remembered: "Summary") -> "Iterator[str]":
     if remembered.holder is not None:
         yield f"  running now: {remembered.holder}"
     if not remembered.parts:
-        yield "  nothing is remembered: the next run reads everything"
+        yield "  no state: the next run reads everything"
     for part in remembered.parts:
         instance = f", instance {part.instance}" if part.instance else ""
         yield f"  {part.source}{instance} into {part.catalog}"
@@ -104,7 +104,7 @@ def _facts(part: "PartitionSummary") -> "Iterator[tuple[str, str]]":
         yield f"{kind} as", urn
     if part.failing_entities:
         failing = plural(part.failing_entities, "entity", "entities")
-        yield "tests", f"{failing} failed one when last evaluated"
+        yield "tests", f"{failing} failed a test in the last evaluation"
 
 
 def _moment(at_ms: int | None) -> str:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  mlcat-ingest verify recipe.yml                compare everything
-  mlcat-ingest verify recipe.yml --sample 500   compare 500 runs, spread over the store
-  mlcat-ingest verify recipe.yml --json         the same as one JSON object"""
+  mlcat-ingest verify recipe.yml                # compare everything
+  mlcat-ingest verify recipe.yml --sample 500   # compare 500 runs, spread over the store
+  mlcat-ingest verify recipe.yml --json         # one JSON object"""
 
 log = logging.getLogger(output.PROGRESS)
 
@@ -29,20 +29,21 @@ log = logging.getLogger(output.PROGRESS)
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Compare about N runs, spread over the time in which runs started, and N versions.",
+    help="Compare about N runs, sampled over their start times, and N versions.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @output_options
 def command(recipe: str, sample: int | None, *, as_json: bool) -> int:
-    """Compare the catalog with what MLflow holds, and change nothing.
+    """Compare the catalog with MLflow, and change nothing.
 
     Runs, parameters, last values of metrics, tags, experiments, versions and aliases are read from
     MLflow and from the catalog, and each is compared: missing or stale. Links to features that the
-    catalog does not have are dangling; entities of things that MLflow has no more are orphaned.
-    Things that the recipe or a limit leaves out are counted by reason. No state of a run is used.
+    catalog does not have are dangling. Entities without a counterpart in MLflow are orphaned.
+    Objects that the recipe or a limit excludes are counted by reason. The state of runs is not
+    used.
 
-    Exit status: 0 the catalog holds everything; 4 something is missing, stale, dangling or
-    orphaned; 1 a side failed; 2 the command or the recipe is wrong; 130 interrupted.
+    Exit status: 0 the catalog has everything; 4 something is missing, stale, dangling or orphaned;
+    1 a side failed; 2 invalid command or recipe; 130 interrupted.
     """
     from mlcat_ingest.recipe.secrets import mask
     from mlcat_ingest.workflows.verify import verify

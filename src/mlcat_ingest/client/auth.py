@@ -78,8 +78,8 @@ def resolve(
             break
     if chosen is None or chosen.server is None:
         raise RecipeError(
-            "no address of a catalog service is given",
-            hint="give --server, set MLCAT_SERVER or DATAHUB_GMS_URL, or name it in the sink",
+            "no address of a catalog service is configured",
+            hint="use --server, MLCAT_SERVER, DATAHUB_GMS_URL, or `server` of the sink",
         )
     address = _address(chosen.server, chosen.server_from)
     if holder is None or not holder.token:
@@ -117,7 +117,7 @@ def _file_place(path: Path) -> Iterator[_SettingPlace]:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError:
-        log.warning("%s is not YAML; it is left out", _FILE)
+        log.warning("%s is not YAML and is ignored", _FILE)
         return
     settings = content if isinstance(content, dict) else {}
     gms = settings.get("gms")
@@ -148,11 +148,11 @@ def _address(server: str, origin: str) -> str:
     if not valid:
         raise RecipeError(
             f"the server's address from {origin} is not an http(s) address",
-            hint="for instance http://localhost:8080",
+            hint="for example http://localhost:8080",
         )
     if "@" in parts.netloc:
         raise RecipeError(
-            f"the server's address from {origin} holds a user name or a password",
+            f"the server's address from {origin} contains a user name or a password",
             hint="the service takes a token: set `token` or MLCAT_TOKEN",
         )
     if parts.query or parts.fragment:
@@ -162,4 +162,6 @@ def _address(server: str, origin: str) -> str:
 
 def _check_token(token: str, origin: str) -> None:
     if not (token.isascii() and token.isprintable()):
-        raise RecipeError(f"the token from {origin} holds characters that no HTTP header carries")
+        raise RecipeError(
+            f"the token from {origin} contains characters that HTTP headers do not allow"
+        )

@@ -245,7 +245,13 @@ class NoEvaluation(Evaluates):
 
 
 class Catalog(Reads, Writes, RequestSide, Protocol):
-    """A catalog. Nothing is contacted before `open`; safe to use from several threads after it."""
+    """A catalog. Nothing is contacted before `open`; safe to use from several threads after it.
+
+    Attributes:
+        probed: the behaviour that a probe of this version found; set before anything is read.
+    """
+
+    probed: ProbedBehaviour = UNPROBED
 
     @property
     def keeps(self) -> bool:
@@ -281,15 +287,6 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
         """The version that the catalog names once it is open, None where it names none."""
         return None
 
-    @property
-    def probed(self) -> ProbedBehaviour:
-        """The behaviour that a probe of this version found, as `assume` was told."""
-        return UNPROBED
-
-    def assume(self, probed: ProbedBehaviour) -> None:
-        """Let the results of a probe count, before anything is read or written."""
-        del probed
-
     def exists(self) -> bool:
         """Return whether there is a catalog before `open` makes one; nothing is contacted."""
         return True
@@ -323,7 +320,7 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
         """
         raise RecipeError(
             "--probe tries a catalog service, and the recipe's sink is none",
-            hint="give a sink of the type rest or embedded",
+            hint="use a sink of the type rest or embedded",
         )
 
     @abstractmethod

@@ -30,8 +30,8 @@ class ProbeAnswer(StrEnum):
     SHOWN = "shown"
     NUMBERED = "1"
     UNNUMBERED = "none, or another"
-    OF_ITS_RELEASE = "as its release says"
-    NOT_OF_ITS_RELEASE = "not as its release says"
+    OF_ITS_RELEASE = "as in its release"
+    NOT_OF_ITS_RELEASE = "not as in its release"
     ONE_LATEST = "one is the latest"
     BOTH_LATEST = "each is the latest"
     NO_LATEST = "none is the latest"
@@ -74,19 +74,18 @@ class ProbeRow:
 
 @dataclass(frozen=True, slots=True)
 class ProbedBehaviour:
-    """The answers of one version of a service, at `probed_at_ms` in epoch milliseconds.
-
-    Attributes:
-        checks_conditions: whether it compares the version that a write names; None if not known.
-        evaluates: whether it has the call that evaluates metadata tests; None if not known.
-        lacks: the aspects and fields that it acknowledges and does not store.
-    """
+    """The answers of one version of a service to a probe."""
 
     version: str
+    """Version of the service."""
     probed_at_ms: int
+    """Time of the probe, in epoch milliseconds UTC."""
     checks_conditions: bool | None = None
+    """Whether it compares the version that a write names; null if that is not known."""
     evaluates: bool | None = None
+    """Whether it has an endpoint that evaluates metadata tests; null if that is not known."""
     lacks: tuple[str, ...] = ()
+    """Aspects and fields that it acknowledges and does not store."""
 
     @classmethod
     def of(cls, version: str, probed_at_ms: int, rows: Iterable[ProbeRow]) -> Self:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Searches, StoredAspect
-from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
 from mlcat_ingest.client.connection import Capabilities, Connection, read_capabilities
 from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import ServiceEvaluator
@@ -91,7 +90,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
         )
         self._lock = threading.Lock()
         self._capabilities: Capabilities | None = None
-        self._probed = UNPROBED
         self._search = Search(self.graphql, self.incoming)
         self._evaluator = ServiceEvaluator(connection, self)
 
@@ -137,15 +135,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
     def version(self) -> str | None:
         """The version of DataHub once it is connected, None for a service that names none."""
         return None if self._capabilities is None else self._capabilities.datahub_version
-
-    @property
-    def probed(self) -> ProbedBehaviour:
-        """The behaviour that a probe of this version found, as `assume` was told."""
-        return self._probed
-
-    def assume(self, probed: ProbedBehaviour) -> None:
-        """Let the results of a probe count, before anything is read or written."""
-        self._probed = probed
 
     @property
     def clock_skew_s(self) -> float | None:
@@ -207,7 +196,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
                 known = ", ".join(sorted(service.environments))
                 raise RecipeError(
                     f"{service.describe()} has no environment {env}, and would drop {urn}",
-                    hint=f"`env` of the source may be one of {known}",
+                    hint=f"set `env` of the source to one of {known}",
                 )
 
     def delete_entity(self, urn: str) -> None:
@@ -262,8 +251,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
         data = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(data, dict):
             raise ProtocolMismatchError(
-                f"{reply.peer} at {reply.url} answered a GraphQL query without data",
-                hint="is it a DataHub-compatible service?",
+                f"{reply.peer} at {reply.url} answered a GraphQL query without `data`",
+                hint="check that it is a DataHub-compatible service",
             )
         return data
 
@@ -345,8 +334,8 @@ def wait_for_task(
         left_s = end - clock()
         if left_s <= 0:
             raise CatalogUnavailableError(
-                f"task {status.task} is still at work after {timeout_s:g} s",
-                hint="ask again later, or wait longer",
+                f"task {status.task} is still running after {timeout_s:g} s",
+                hint="try again later, or increase the timeout",
             )
         sleep(min(poll_s, left_s))
 
@@ -357,7 +346,7 @@ def _status_of(reply: Reply, task: str) -> TaskStatus:
     if not isinstance(answer, dict):
         raise ProtocolMismatchError(
             f"{reply.peer} at {reply.url} answered a task's status in an unknown shape",
-            hint="is it a DataHub-compatible service?",
+            hint="check that it is a DataHub-compatible service",
         )
     if "error" in answer:
         return TaskStatus(task, error=str(answer["error"]))

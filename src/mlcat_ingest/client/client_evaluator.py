@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _ACTOR: Final = "urn:li:corpuser:unknown"
 _ATTEMPTS: Final = 5
 """How often results are merged anew with what another writer stored meanwhile."""
-_UNREADABLE: Final = "an aspect that it looks at cannot be read"
+_UNREADABLE: Final = "an aspect that the test refers to cannot be read"
 _CONTENDED: Final = f"another writer changed them {_ATTEMPTS} times"
 
 
@@ -106,7 +106,7 @@ class ClientEvaluator(Evaluates):
             return TestSet(problem=f"the metadata tests cannot be read: {error.message}")
         own = self._own if not test_urns else {u: self._own[u] for u in urns if u in self._own}
         tests, unevaluated = _readable({**infos, **own})
-        absent = {urn: "there is no such test" for urn in test_urns if urn not in infos | own}
+        absent = {urn: "no such test" for urn in test_urns if urn not in infos | own}
         return TestSet(tests, unevaluated | absent)
 
     def evaluate_batch(
@@ -162,7 +162,9 @@ class ClientEvaluator(Evaluates):
     def _push(self, batch: "_Batch") -> dict[str, str]:
         """Write the results that changed; return the entities where that was refused, and why."""
         stored = batch.stored_results()
-        not_stored = dict.fromkeys(batch.results.keys() - stored, "what is stored cannot be read")
+        not_stored = dict.fromkeys(
+            batch.results.keys() - stored, "the stored results cannot be read"
+        )
         for _ in range(_ATTEMPTS):
             proposals = [one for urn in stored if (one := batch.proposal(urn, *stored[urn]))]
             if not proposals:
@@ -247,7 +249,7 @@ def _readable(infos: Mapping[str, Aspect]) -> tuple[list[MetadataTest], dict[str
             if test is None:
                 continue
             if any(map(reads_times, test.definition.paths())):
-                unevaluated[urn] = "it asks when something was stored, which only a service knows"
+                unevaluated[urn] = "its definition needs times of storage, which only a service has"
             else:
                 tests.append(test)
     return tests, unevaluated

@@ -16,8 +16,8 @@ from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import RecipeModel, ServiceUrl, none_if_empty
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
 
-_ALWAYS_SYNC = "is not needed: writes are always durable when they are acknowledged; delete it"
-_ALWAYS_RESTLI = "is not needed: the service is asked what it takes; delete it"
+_ALWAYS_SYNC = "is not needed: acknowledged writes are always durable; delete it"
+_ALWAYS_RESTLI = "is not needed: the service reports its capabilities; delete it"
 
 
 def _no_credentials(server: str | None) -> str | None:
@@ -25,7 +25,7 @@ def _no_credentials(server: str | None) -> str | None:
         return None
     parts = urlsplit(server)
     if "@" in parts.netloc:
-        raise ValueError("must not hold a user name or a password; the service takes a `token`")
+        raise ValueError("must not contain a user name or a password; use `token`")
     if parts.query or parts.fragment:
         raise ValueError("must not end in a query or a fragment")
     return server
@@ -42,44 +42,44 @@ class RestSinkConfig(ConnectionConfig):
         "default_emit_mode": _ALWAYS_SYNC,
         "endpoint": _ALWAYS_RESTLI,
         "openapi_ingestion": _ALWAYS_RESTLI,
-        "retry_status_codes": "cannot be set: 429, 502, 503 and 504 are retried; delete it",
-        "max_pending_requests": "cannot be set: queues are bounded already; delete it",
+        "retry_status_codes": "cannot be set: 429, 502, 503 and 504 are always retried; delete it",
+        "max_pending_requests": "cannot be set: queues are always bounded; delete it",
     }
 
     server: Annotated[
         ServiceUrl | None, BeforeValidator(none_if_empty), AfterValidator(_no_credentials)
     ] = None
-    """Base address; `/gms` and `/api/gms` at its end work. Left out: `MLCAT_SERVER`,
+    """Base address; `/gms` and `/api/gms` at its end work. Default: `MLCAT_SERVER`,
     `DATAHUB_GMS_URL`, then `~/.datahubenv`."""
     connect_timeout_s: float = Field(default=5.0, gt=0, le=600)
     """Seconds to wait for a connection."""
     connections: int = Field(
         default=4, ge=1, le=64, validation_alias=AliasChoices("connections", "max_threads")
     )
-    """Requests in flight at once."""
+    """Maximum number of concurrent requests."""
     batch_size: int = Field(
         default=MAX_REQUEST_ITEMS,
         ge=1,
         le=MAX_REQUEST_ITEMS,
         validation_alias=AliasChoices("batch_size", "max_per_batch"),
     )
-    """Proposals in one request at most."""
+    """Maximum number of proposals in a request."""
     batch_bytes: int = Field(default=MAX_REQUEST_BYTES, ge=65_536, le=64 * 1024 * 1024)
-    """Bytes of one request's body at most."""
+    """Maximum size of a request body in bytes."""
 
 
 class FileSinkConfig(RecipeModel):
     """A file of proposals: nothing is merged or evaluated."""
 
     path: RecipePath = Field(validation_alias=AliasChoices("path", "filename"))
-    """The file to write: JSON lines, or one JSON list where the name ends in `.json`."""
+    """Output file: JSON Lines, or one JSON list if the name ends in `.json`."""
 
 
 class EmbeddedSinkConfig(RecipeModel):
     """The embedded catalog (extra `catalog`), in a child process that ends with the run."""
 
     db: RecipeUrl = "sqlite:///mlcat-catalog.db"
-    """Its database: a path, or the address of an SQLite database."""
+    """Database of the catalog: a path, or the address of an SQLite database."""
 
 
 SINKS: Mapping[str, tuple[type[RecipeModel], str]] = {

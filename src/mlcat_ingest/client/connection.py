@@ -205,7 +205,7 @@ def _cert(config: ConnectionConfig) -> str | tuple[str, str] | None:
 
 def _existing(path: Path, option: str) -> str:
     if not path.exists():
-        raise RecipeError(f"{option}: there is no {path}")
+        raise RecipeError(f"{option}: no file or folder at {path}")
     return str(path)
 
 
@@ -226,10 +226,12 @@ ENVIRONMENTS_SINCE: Final = {
 
 STORED_SINCE: Final = {
     f"mlModelGroup: {ML_MODEL_GROUP_PROPERTIES}.externalUrl": (1, 1),
-    f"mlFeatureTable: {SUB_TYPES}": (1, 1),
+    **dict.fromkeys(
+        (f"{kind}: {SUB_TYPES}" for kind in ("mlModel", "mlModelGroup", "mlFeatureTable")), (1, 1)
+    ),
 }
 """First releases that store a part of what runs write, of those that a supported one drops, named
-as the report names what is dropped. Source: `docs/compatibility.md`."""
+as the report names what is dropped. Source: `docs/reference/compatibility.md`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,18 +264,16 @@ class Capabilities:
     def dropped(self) -> list[str]:
         """Parts of what runs write that the release drops, as the report names them."""
         release = self.release
-        return (
-            []
-            if release is None
-            else [one for one, since in STORED_SINCE.items() if release < since]
-        )
+        if release is None:
+            return []
+        return [one for one, since in STORED_SINCE.items() if release < since]
 
     def upgrade_message(self) -> str:
         """Return the sentence for the user about a release that is not supported."""
         smallest = ".".join(map(str, SMALLEST_RELEASE))
         return (
-            f"{self.describe()} is older than v{smallest}.0, the oldest supported release: it "
-            "acknowledges some aspects of models and drops them"
+            f"{self.describe()} is older than v{smallest}.0, the oldest supported release: "
+            "it acknowledges some aspects of models but drops them"
         )
 
     def describe(self) -> str:
@@ -301,7 +301,7 @@ def read_capabilities(connection: Connection) -> Capabilities:
             raise
         raise AuthenticationError(
             error.message,
-            hint="a login page, or DataHub's web address? then try it with /api/gms at its end",
+            hint="a login page may protect the service; for DataHub's web address, append /api/gms",
             context=error.context,
         ) from error
     if reply.status == 404:
@@ -311,7 +311,7 @@ def read_capabilities(connection: Connection) -> Capabilities:
     config = reply.json()
     if not isinstance(config, dict) or str(config.get("noCode")).lower() != "true":
         raise ProtocolMismatchError(
-            f"{reply.peer} at {reply.url} does not describe itself as a catalog service",
+            f"{reply.peer} at {reply.url} is not a catalog service",
             hint=ADDRESS_HINT,
         )
     return _read_config(config)

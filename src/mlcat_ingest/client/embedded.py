@@ -81,12 +81,12 @@ class EmbeddedCatalog(CatalogClient, Catalog):
 
         Raises:
             RecipeError: the database cannot be used.
-            AuthenticationError: the server that is alive asks for a token we do not have.
+            AuthenticationError: the server that is alive requires a token we do not have.
             CatalogUnavailableError: another run holds the database, or no server would start.
         """
         self._absent = read_only and not self.exists()
         if self._absent:
-            return f"the catalog in {self._server.file}, not made yet"
+            return f"the catalog in {self._server.file}, not created yet"
         where = self._server.open()
         super().open()
         return where
@@ -176,7 +176,7 @@ class _Server:
             error.message,
         )
         full = error.context.get("status") == HTTPStatus.INSUFFICIENT_STORAGE
-        hint = "free space on its disk, or name another file in the sink's `db`" if full else None
+        hint = "free space on its disk, or set the sink's `db` to another file" if full else None
         return CatalogUnavailableError(words, hint=hint, context=error.context)
 
     def close(self) -> None:
@@ -225,8 +225,8 @@ def _alive(db: str) -> Running | None:
             return running
         if waited_s > _STARTING_S:
             raise CatalogUnavailableError(
-                f"another catalog holds {_path_of(db)} but does not answer",
-                hint=f"is process {running.pid} stuck?",
+                f"another catalog has locked {_path_of(db)} and does not answer",
+                hint=f"check process {running.pid}; it may hang",
             )
         time.sleep(_PAUSE_S)
 
@@ -236,13 +236,14 @@ def _credentials_of(db: str, running: Running) -> Credentials:
     if running.dies_with_parent:
         raise CatalogUnavailableError(
             f"another run is writing to {path} (its catalog is process {running.pid})",
-            hint=f"wait for it, or let both use one `mlcat-ingest catalog serve --db {path}`",
+            hint=f"wait for it, or run `mlcat-ingest catalog serve --db {path}` and point both "
+            "recipes to it",
         )
     token = os.environ.get(TOKEN_VARIABLE, "") if running.needs_token else ""
     if running.needs_token and not token:
         raise AuthenticationError(
-            f"the catalog that serves {path} at {running.url} asks for a token",
-            hint=f"set {TOKEN_VARIABLE} to it",
+            f"the catalog that serves {path} at {running.url} requires a token",
+            hint=f"set {TOKEN_VARIABLE}",
         )
     return resolve(running.url, token)
 
@@ -256,12 +257,12 @@ def _path_of(db: str) -> str:
 def _would_make(path: Path) -> Finding:
     folder = path.parent if str(path.parent) else Path()
     if os.access(folder, os.W_OK | os.X_OK):
-        return Finding("embedded catalog", "ok", f"{path} will be made by the first run")
+        return Finding("embedded catalog", "ok", f"the first run creates {path}")
     return Finding(
         "embedded catalog",
         "failed",
-        f"cannot make {path}: no writable folder {folder}",
-        "make the folder, or name another file in the sink's `db`",
+        f"cannot create {path}: no writable folder {folder}",
+        "create the folder, or set the sink's `db` to another file",
     )
 
 

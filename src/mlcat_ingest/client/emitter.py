@@ -147,7 +147,7 @@ class Emitter:
             try:
                 group = _EntityBatch(written, self._encode_all(written))
             except (CodecError, InvalidUrnError) as error:
-                rejected.extend(_rejections(neighbours, NOT_SENT, f"it was not sent: {error}"))
+                rejected.extend(_rejections(neighbours, NOT_SENT, f"not sent: {error}"))
                 continue
             refused = self._delete_aspects(neighbours)
             if refused is not None:
@@ -296,8 +296,8 @@ class Emitter:
         # Servers answer with the URN, with "success", or with nothing; all else is no server.
         if reply.content.strip() and not isinstance(reply.json(), dict):
             raise ProtocolMismatchError(
-                f"{reply.peer} at {reply.url} answered a write with an unknown reply",
-                hint="is the address that of the service itself?",
+                f"{reply.peer} at {reply.url} sent an unknown reply to a write",
+                hint="check that the address is that of the service itself",
             )
 
 

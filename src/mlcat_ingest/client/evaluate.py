@@ -25,7 +25,7 @@ from mlcat_ingest.net.http import Reply
 
 log = logging.getLogger(__name__)
 
-NO_RESULTS: Final = "the service gave no results"
+NO_RESULTS: Final = "the service returned no results"
 """Why nothing was evaluated where a service that permits it has nothing to say of an entity."""
 
 
@@ -158,7 +158,7 @@ class ServiceEvaluator:
             raise _StoppedError(str(self._stopped), lacks_call=self._stopped.lacks_call)
         reply = self._connection.post(f"/test?action={action}", dumps(body))
         if reply.status == 403:
-            reason = f"the token may not evaluate metadata tests ({self._reason(reply)})"
+            reason = f"no permission to evaluate metadata tests ({self._reason(reply)})"
             raise self._stop(reason, lacks_call=False)
         return reply
 
@@ -190,7 +190,7 @@ class ServiceEvaluator:
             and evaluated is not None
             and not _holds(stored.get(evaluated), outcomes[evaluated])
         ):
-            log.warning("pushed results were not stored (of %s)", evaluated)
+            log.warning("results were evaluated but not stored (%s)", evaluated)
         late = {urn: outcome for urn in silent if (outcome := stored.get(urn)) is not None}
         return {**outcomes, **late}
 

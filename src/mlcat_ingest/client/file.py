@@ -71,7 +71,7 @@ class FileCatalog(Catalog):
             # A link stays a link: what it points to is replaced.
             self._path = self._path.resolve()
             if self._path.exists() and not self._path.is_file():
-                raise RecipeError(f"{self._path} is not a regular file", hint="name another path")
+                raise RecipeError(f"{self._path} is not a regular file", hint="use another path")
             self._file = self._partial.open("wb")
         except OSError as error:
             raise RecipeError(f"cannot write {self._path}: {error.strerror}") from error
@@ -121,7 +121,7 @@ class FileCatalog(Catalog):
         if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir() and not self._path.is_dir():
             yield Finding("file", "ok", str(self._path))
         else:
-            yield Finding("file", "failed", f"cannot write {self._path}", "name another path")
+            yield Finding("file", "failed", f"cannot write {self._path}", "use another path")
 
     def close(self, *, complete: bool = True) -> None:
         """Put the file in its place; where the run is not `complete`, leave ``<path>.partial``.
@@ -153,7 +153,8 @@ class FileCatalog(Catalog):
 
     def _write_error(self, error: OSError) -> CatalogUnavailableError:
         return CatalogUnavailableError(
-            f"cannot write {self._partial}: {error.strerror}", hint="is the disk full?"
+            f"cannot write {self._partial}: {error.strerror}",
+            hint="check the free space of the disk",
         )
 
 
@@ -162,7 +163,7 @@ def _unwritable(proposal: Proposal, error: CodecError | InvalidUrnError) -> Aspe
         urn=proposal.entity_urn,
         aspect=proposal.aspect_name,
         status=_NOT_SENT,
-        reason=f"it was not written: {error}",
+        reason=f"not written: {error}",
     )
 
 

@@ -58,7 +58,7 @@ def probe_properties(text: str, source: str | None = None, **fields: Any) -> dic
     custom = {PROBE_KEY: text} if source is None else {PROBE_KEY: text, SOURCE_KEY: source}
     return {
         "name": "mlcat-ingest check",
-        "description": "A probe of `mlcat-ingest check --write`; it may be deleted.",
+        "description": "A test entity of `mlcat-ingest check --write`; it can be deleted.",
         "customProperties": custom,
         **fields,
     }
@@ -102,12 +102,12 @@ def delete_probe(client: CatalogClient, urn: str) -> Finding:
         left = client.read_many([urn], [aspect, STATUS])
     except MlcatError as error:
         # To mark it as removed would make it anew.
-        message = f"{urn} was deleted; whether it is gone cannot be read: {error.message}"
+        message = f"{urn} was deleted; reading it back failed: {error.message}"
         return Finding(PROBE_DELETION, "warning", message, error.hint)
     if urn in left:
-        message = f"{urn} was deleted and is still there"
+        message = f"{urn} was deleted and still exists"
         return Finding(PROBE_DELETION, "failed", message, _by_hand(urn))
-    return Finding(PROBE_DELETION, "ok", f"the probe is deleted for good: {urn}")
+    return Finding(PROBE_DELETION, "ok", f"the probe is hard-deleted: {urn}")
 
 
 def _soft_delete_probe(client: CatalogClient, urn: str, cause: MlcatError) -> Finding:
@@ -119,8 +119,8 @@ def _soft_delete_probe(client: CatalogClient, urn: str, cause: MlcatError) -> Fi
     except MlcatError:
         refused = [AspectRejectedError(urn=urn, aspect=STATUS, status=0, reason="")]
     if refused:
-        return Finding(PROBE_DELETION, "failed", f"{urn} stays: {cause.message}", _by_hand(urn))
-    message = f"{urn} is marked as removed, not deleted: {cause.message}"
+        return Finding(PROBE_DELETION, "failed", f"{urn} remains: {cause.message}", _by_hand(urn))
+    message = f"{urn} is soft-deleted, not hard-deleted: {cause.message}"
     return Finding(PROBE_DELETION, "warning", message, _by_hand(urn))
 
 
@@ -205,7 +205,7 @@ class ProbeEntities:
         """
         reply = self.send(*proposals)
         if not reply.ok:
-            raise ProbeNotPossibleError(f"what it needs was refused: {self.words(reply)}")
+            raise ProbeNotPossibleError(f"a required request was refused: {self.words(reply)}")
 
     def words(self, reply: Reply) -> str:
         """Return the status of a reply and the service's words."""
@@ -270,7 +270,7 @@ class ProbeEntities:
             ProbeNotPossibleError: it does not in time.
         """
         if self.wait_until(holds) is None:
-            raise ProbeNotPossibleError("the search index did not show in time what was written")
+            raise ProbeNotPossibleError("the search index did not show a write in time")
 
     def delete(self) -> Iterator[Finding]:
         """Delete all of them, the last one first; yield one finding, or one for each that is left.
@@ -281,7 +281,7 @@ class ProbeEntities:
         left: list[Finding] = []
         for urn in reversed(self._written):
             if failures >= _FAILURES:
-                left.append(Finding(PROBE_DELETION, "failed", f"{urn} may stay", _by_hand(urn)))
+                left.append(Finding(PROBE_DELETION, "failed", f"{urn} may remain", _by_hand(urn)))
                 continue
             if urn in self._dropped:
                 with suppress(MlcatError):  # a service may refuse to delete what it did not store
@@ -296,7 +296,7 @@ class ProbeEntities:
         self._written.clear()
         if deleted:
             entities = plural(deleted, "probe entity", "probe entities")
-            yield Finding(PROBE_DELETION, "ok", f"{entities} deleted, and not there any more")
+            yield Finding(PROBE_DELETION, "ok", f"{entities} deleted, none remains")
         yield from left
 
 

@@ -189,7 +189,7 @@ def first_version(probe: ProbeEntities) -> Observation:
     probe.write(Proposal(urn, PROBE_ASPECT, probe_properties("1")))
     held = probe.client.read_many([urn], [PROBE_ASPECT]).get(urn, {}).get(PROBE_ASPECT)
     if held is None:
-        raise ProbeNotPossibleError("what was written is not read back")
+        raise ProbeNotPossibleError("a written aspect is not read back")
     is_first = held.version == "1"
     return Observation(
         ProbeAnswer.NUMBERED if is_first else ProbeAnswer.UNNUMBERED, held.version or ""

@@ -1,7 +1,7 @@
 """Probes: the facts about a DataHub server that runs rely on, each tried on probe entities.
 
 A fact is declared once, in `PROBES` if it can be tried from outside, else in `UNTRIED`; text, JSON
-and `docs/check.md` have their rows from here. Numbers name the facts in the matrix.
+and `docs/reference/check.md` have their rows from here. Numbers name the facts in the matrix.
 
 Source: the sources of the DataHub server, v0.13 to v1.7.
 """
@@ -59,7 +59,7 @@ class Probe:
 _REPAIRS: Final = "a run finds lost updates in the version history and restores them"
 _WAITS: Final = "a run waits longer before it merges a conflict again"
 _READS_BACK: Final = "a run reads samples back, and reports what was dropped"
-_LEFT_OUT: Final = "a run that knows of it leaves them out, and reports them as dropped"
+_LEFT_OUT: Final = "a run with these answers skips them, and reports them as dropped"
 _BY_STATE: Final = "a run takes the entities of the recipe from its state"
 
 PROBES: Final = (
@@ -76,21 +76,21 @@ PROBES: Final = (
         "version label used twice",
         searches.label_twice,
         ProbeAnswer.REFUSED,
-        "a registered model that was deleted and made again has two versions of one number",
+        "a registered model that was deleted and created again has two versions of one number",
     ),
     Probe(
         "G4",
         "versions in a search",
         searches.older_versions_in_searches,
         ProbeAnswer.LATEST_UNLESS_ASKED,
-        "a run asks for all versions and finds them either way",
+        "none: a run requests all versions",
     ),
     Probe(
         "G5",
         "unknown aspect",
         trials.unknown_aspect,
         ProbeAnswer.DROPPED,
-        "a run counts what is refused as rejected",
+        "a run counts refused proposals as rejected",
         embedded=ProbeAnswer.REFUSED,
     ),
     Probe(
@@ -98,7 +98,7 @@ PROBES: Final = (
         "unknown field",
         trials.unknown_field,
         ProbeAnswer.DROPPED,
-        "a run counts what is refused as rejected",
+        "a run counts refused proposals as rejected",
         embedded=ProbeAnswer.STORED,
     ),
     Probe(*MODEL_ASPECTS, trials.aspects_of_models, ProbeAnswer.STORED, _LEFT_OUT),
@@ -112,7 +112,7 @@ PROBES: Final = (
         *EVALUATION,
         trials.evaluation,
         ProbeAnswer.MISSING,
-        "where the call is there, a run has the service evaluate its tests",
+        "if the call exists, the service evaluates the tests of a run",
         embedded=ProbeAnswer.THERE,
     ),
     Probe(
@@ -135,7 +135,7 @@ PROBES: Final = (
         "relationships behind the 10,000th",
         searches.relationship_window,
         ProbeAnswer.REFUSED,
-        "none: a run pages with the scroll there",
+        "none: a run uses the scroll for these pages",
         embedded=ProbeAnswer.TAKEN,
     ),
     Probe(
@@ -143,7 +143,7 @@ PROBES: Final = (
         "scroll of relationships",
         searches.relationship_scroll,
         ProbeAnswer.FOUND,
-        "groups of more than 10,000 members are not listed whole",
+        "groups of more than 10,000 members are listed incompletely",
         embedded=ProbeAnswer.MISSING,
     ),
     Probe(
@@ -160,7 +160,7 @@ PROBES: Final = (
         "status of an unknown task",
         trials.task_status,
         ProbeAnswer.NOT_FOUND,
-        "the command `task` cannot tell whether a task has ended",
+        "the command `task` cannot detect the end of a task",
     ),
     Probe(
         "G13",
@@ -184,7 +184,7 @@ PROBES: Final = (
         "two new versions in one request",
         trials.versions_in_one_request,
         ProbeAnswer.BOTH_LATEST,
-        "none: a run writes versions of a model one a request",
+        "none: a run writes one version of a model per request",
         embedded=ProbeAnswer.ONE_LATEST,
     ),
     Probe(
@@ -207,28 +207,28 @@ PROBES: Final = (
         "batch of models",
         trials.permission,
         ProbeAnswer.TAKEN,
-        "models cannot be written; see the words of the service",
+        "models cannot be written; see the message of the service",
     ),
     Probe(
         "G26",
         "run report",
         trials.run_report,
         ProbeAnswer.TAKEN,
-        "runs are not listed on DataHub's Ingestion page; data are written all the same",
+        "runs are not listed on DataHub's Ingestion page; their data are written",
     ),
     Probe(
         "G27",
         "soft-deleted model",
         searches.soft_delete,
         ProbeAnswer.HIDDEN,
-        "removed entities stay visible",
+        "removed entities remain visible",
     ),
     Probe(
         "G28",
         "first of 22 versions",
         trials.kept_versions,
         ProbeAnswer.DELETED,
-        "none: a run reads as many versions as it is given",
+        "none: a run reads the versions that the service returns",
         embedded=ProbeAnswer.KEPT,
     ),
     Probe(
@@ -243,13 +243,13 @@ PROBES: Final = (
 
 UNTRIED: Final = {
     ("G17", "update of a stored version"): "a run changes stored versions by patches only",
-    ("G18", "refusal after a database retry"): "it needs a database that is busy",
+    ("G18", "refusal after a database retry"): "a busy database would be needed",
     ("G21", "If-Version-Match on OpenAPI paths"): "a run sends conditions to /aspects only",
-    ("G23", "exhausted database retries"): "it needs a database that is busy",
-    ("G24", "rate limit"): "it would slow the service down for others",
-    ("G29", "aspect of more than 16 MB"): "it would burden the service",
+    ("G23", "exhausted database retries"): "a busy database would be needed",
+    ("G24", "rate limit"): "would slow the service down for others",
+    ("G29", "aspect of more than 16 MB"): "would burden the service",
     ("G30", "text of more than 32,766 bytes"): "a run cuts texts below that",
-    ("G31", "entities that the token may not view"): "their URNs are not known to the token",
+    ("G31", "entities that the token may not view"): "the token does not know their URNs",
     ("G33", "error texts without class names"): "a run matches sentences, not class names",
 }
 """The facts that are not tried, by number and name, and the reasons."""

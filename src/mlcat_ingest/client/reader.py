@@ -164,7 +164,9 @@ class AspectReader:
                     for urn, entity in self._entities_in(reply, urns)
                 ]
             self._batch_get = False
-            log.info("the service has no batch read (%d); reading one by one", reply.status)
+            log.info(
+                "the service has no batch read (%d); reading entities one by one", reply.status
+            )
         return self._one_by_one(urns, aspects)
 
     def _batch_read(self, entity_type: str, items: Sequence[Mapping[str, Any]]) -> Reply:
@@ -263,8 +265,8 @@ def _text(value: object) -> str | None:
 
 def _unknown_shape(reply: Reply) -> ProtocolMismatchError:
     return ProtocolMismatchError(
-        f"{reply.peer} at {reply.url} answered in an unknown shape",
-        hint="is it a DataHub-compatible service?",
+        f"{reply.peer} at {reply.url} sent an unknown reply",
+        hint="check that it is a DataHub-compatible service",
     )
 
 

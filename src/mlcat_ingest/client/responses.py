@@ -46,7 +46,7 @@ _TOO_LARGE = re.compile(
     re.IGNORECASE,
 )
 
-ADDRESS_HINT = "is this the address of a DataHub GMS? try the same address with /gms at its end"
+ADDRESS_HINT = "check that this is the address of a DataHub GMS; if not, append /gms"
 
 _TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 

@@ -97,13 +97,15 @@ def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Fi
     yield Finding("catalog service", "ok", f"{service.describe()} at {server}")
     yield clock("catalog", client.clock_skew_s)
     if service.datahub and service.datahub_version is None:
-        yield Finding("catalog version", "warning", "this DataHub does not tell its version")
+        yield Finding("catalog version", "warning", "this DataHub does not report its version")
     if not service.is_supported:
-        hint = "upgrade DataHub: v1.5 or later is better than v1.0, v1.7 is best"
+        hint = "upgrade DataHub to v1.5 or later, best v1.7"
         yield Finding("catalog version", "failed", service.upgrade_message(), hint)
     elif service.dropped:
         detail = f"{service.describe()} acknowledges and drops {' and '.join(service.dropped)}"
-        hint = "upgrade DataHub: v1.1 stores them; until then a run that writes them ends with 4"
+        hint = (
+            "upgrade DataHub to v1.1 or later; a run that writes these aspects exits with status 4"
+        )
         yield Finding("catalog version", "warning", detail, hint)
     yield from _read_findings(client)
     yield from _search_findings(client)
@@ -126,8 +128,8 @@ def _read_findings(client: CatalogClient) -> Iterator[Finding]:
         yield Finding(
             "catalog batch read",
             "warning",
-            "one request an entity: the service has no batch read",
-            "a newer DataHub answers /openapi/v3/entity/<type>/batchGet",
+            "one request per entity: the service has no batch read",
+            "upgrade DataHub: newer releases have /openapi/v3/entity/<type>/batchGet",
         )
 
 
@@ -136,7 +138,7 @@ def _search_findings(client: CatalogClient) -> Iterator[Finding]:
     try:
         client.search.entities_of_source("mlModel", _NOBODY)
     except MlcatError as error:
-        hint = error.hint or "what a recipe owns is then told by its state alone"
+        hint = error.hint or "only the state of a recipe then lists its entities"
         yield Finding(what, "warning", error.message, hint)
     else:
         yield Finding(what, "ok", "GraphQL answers")
@@ -154,11 +156,14 @@ def _evaluation_findings(client: CatalogClient) -> Generator[Finding, None, bool
     if service.not_evaluated in {None, NO_RESULTS}:
         yield Finding(what, "ok", "the service evaluates")
     elif service.lacks_call:
-        yield Finding(what, "ok", f"a run evaluates: {service.not_evaluated}")
+        yield Finding(what, "ok", f"a run evaluates itself: {service.not_evaluated}")
         yield _readable_tests(client)
         return False
     else:
-        hint = "a run still writes everything; DataHub lets users evaluate that may manage tests"
+        hint = (
+            "a run still writes everything; for evaluation, grant the user the privilege to "
+            "manage tests"
+        )
         yield Finding(what, "warning", str(service.not_evaluated), hint)
     return True
 
@@ -171,7 +176,7 @@ def _readable_tests(client: CatalogClient) -> Finding:
         client.read_many(page[:1] or [_NO_TEST], [TEST_INFO])
     except MlcatError as error:
         return _finding_of(what, error, "warning")
-    return Finding(what, "ok", "there are some" if page else "there are none yet")
+    return Finding(what, "ok", "some exist" if page else "none yet")
 
 
 def _finding_of(
@@ -242,12 +247,12 @@ def _read_back(client: CatalogClient, urn: str) -> Finding:
         return _finding_of(what, error)
     found = {} if stored is None else stored.value.get("customProperties", {})
     if found.get(PROBE_KEY) == "1":
-        return Finding(what, "ok", "what is acknowledged is there")
+        return Finding(what, "ok", "acknowledged writes are readable")
     return Finding(
         what,
         "failed",
-        "the probe was acknowledged and is not there",
-        "does something between here and the service write later on, or elsewhere?",
+        "the probe was acknowledged but is missing",
+        "check whether a proxy or queue delays or redirects writes",
     )
 
 
@@ -261,7 +266,7 @@ def _conditional_write(client: CatalogClient, urn: str) -> Finding:
         _CONDITION,
         "warning",
         f"{IF_VERSION_MATCH} is not enforced",
-        "a run finds by the version history what was written in between, and repairs it",
+        "a run finds concurrent writes in the version history and repairs them",
     )
 
 
@@ -272,4 +277,4 @@ def _write_results(client: CatalogClient, urn: str) -> Finding:
         return _finding_of(_RESULTS, error, "warning")
     if refused:
         return _finding_of(_RESULTS, refused[0], "warning")
-    return Finding(_RESULTS, "ok", "a run may store the results that it finds")
+    return Finding(_RESULTS, "ok", "a run can store its results")

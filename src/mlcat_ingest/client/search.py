@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import SourceEntities
 from mlcat_ingest.client.reader import chunks
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.registry import ENTITIES
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -23,7 +24,10 @@ the service has no such call."""
 
 SEARCHABLE: Final[Mapping[str, str]] = {
     entity_type: ENTITIES[entity_type].enum
-    for entity_type in ("mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey")
+    for entity_type in (
+        *("mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey"),
+        "dataProcessInstance",
+    )
 }
 """Entity types that a source owns, and what GraphQL calls them."""
 
@@ -152,8 +156,8 @@ class Search:
             if not page:
                 if start < (listed.get("total") or 0):
                     raise ProtocolMismatchError(
-                        f"the catalog service listed {start:,} of the {listed['total']:,} models "
-                        f"of {urn}, and no more"
+                        f"the catalog service listed only {start:,} of "
+                        f"{plural(listed['total'], 'model')} of {urn}"
                     )
                 return
             yield page
@@ -266,6 +270,6 @@ def _int(value: object) -> int:
 
 def _unknown_shape() -> ProtocolMismatchError:
     return ProtocolMismatchError(
-        "the catalog service answered a search in an unknown shape",
-        hint="is it a DataHub-compatible service?",
+        "the catalog service sent an unknown reply to a search",
+        hint="check that it is a DataHub-compatible service",
     )

@@ -4,7 +4,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-UNREADABLE_URL: Final = "an address that cannot be read"
+UNREADABLE_URL: Final = "an unreadable address"
 
 # A password may hold any character, so it ends at the last "@". Where the colon may be the one
 # before a port, and where there is none, user information ends where the authority does.

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final, TypeVar
 
 from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import ClaimedEvent, Event, EventSpool
@@ -167,8 +168,8 @@ def drain(
             time.sleep(rest_s)
     except OSError as error:
         raise StateUnavailableError(
-            f"the spool {spool.folder} cannot be used: {error.strerror}",
-            hint="name another folder with --spool or MLCAT_SPOOL",
+            f"cannot use the spool {spool.folder}: {error.strerror}",
+            hint="set another folder with --spool or MLCAT_SPOOL",
         ) from error
 
 
@@ -230,8 +231,8 @@ def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> Non
     if unknown:
         places = sorted({one.event.tracking_uri for one in claimed if one.event.run_id in unknown})
         log.info(
-            "%d runs that ended are none of this recipe's, such as %s, of %s",
-            len(unknown),
+            "ignored %s outside this recipe, such as %s in %s",
+            plural(len(unknown), "finished run"),
             unknown[0],
             ", ".join(places[:3]),
         )
@@ -262,13 +263,14 @@ def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
 
 def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str | None:
     result = drain_into(fail_fast(resolved), spool, place, rest_s=REST_S)
-    log.info("%d events of %d runs, %d left", result.events, result.runs, result.left)
+    events, runs = plural(result.events, "event"), plural(result.runs, "run")
+    log.info("processed %s (%s), %d remaining", events, runs, result.left)
     report = result.report
     if report is None:
         return None
     if report.failure is None and not report.interrupted:
         # Another try would be refused as well: the next drain takes it along.
-        log.error("something was refused, see %s", report.dead_letter_file)
+        log.error("some records were refused; see %s", report.dead_letter_file)
         return None
     return str(report.failure or "interrupted")
 

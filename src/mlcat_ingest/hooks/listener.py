@@ -61,7 +61,7 @@ class Listener:
             if not self._spool.put(event):
                 self._warn(f"the spool {self._spool.folder} is full")
         except OSError as error:
-            self._warn(f"the spool {self._spool.folder} cannot be written: {error.strerror}")
+            self._warn(f"cannot write to the spool {self._spool.folder}: {error.strerror}")
         else:
             self._sender.notify(tracking_uri)
 
@@ -80,7 +80,7 @@ class SingleWarning:
             first, self._warned = not self._warned, True
         if first:
             log.warning(
-                "mlcat-ingest: the catalog hears of runs by its scheduled run only: %s", why
+                "mlcat-ingest: finished runs reach the catalog only with the scheduled run: %s", why
             )
 
 
@@ -182,14 +182,14 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
             warn(str(error))
             return False
         if settings is None:
-            warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
+            warn("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
             return False
         if (problem := settings.missing_recipe) is not None:
             warn(problem)
             return False
         _enabled = _listen(settings)
         if not _enabled:
-            warn("this version of MLflow cannot be listened to")
+            warn("this version of MLflow is not supported by the hook")
         return _enabled
 
 

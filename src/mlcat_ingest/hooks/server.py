@@ -39,7 +39,7 @@ def _serves_asgi() -> bool:
 def _listen() -> None:
     settings = HookSettings.of()
     if settings is None:
-        warn("neither MLCAT_RECIPE nor MLCAT_SERVER says where to write")
+        warn("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
         return
     from mlflow.server import handlers
 
@@ -50,7 +50,7 @@ def _listen() -> None:
         return str(given or os.environ.get("_MLFLOW_SERVER_FILE_STORE", ""))
 
     if registry is None or not listen(registry, listener, uri_of):
-        warn("this version of MLflow cannot be listened to")
+        warn("this version of MLflow is not supported by the hook")
     # It may be there already, for the application asks for it when it is imported.
     store = getattr(handlers, "_tracking_store", None)
     if store is not None:

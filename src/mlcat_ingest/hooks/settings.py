@@ -64,7 +64,7 @@ def with_config(config: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
     given = {name: value for name, value in config.items() if value is not None and value != ""}
     problems = "; ".join(_problems(given))
     if problems:
-        raise RecipeError(f"the config cannot be used: {problems}")
+        raise RecipeError(f"invalid hook config: {problems}")
     overrides = {VARIABLES[name]: _text(value) for name, value in given.items()}
     places = {VARIABLES["recipe"], VARIABLES["server"]}
     hidden = places if places & overrides.keys() else set()
@@ -78,11 +78,11 @@ def _text(value: Any) -> str:
 def _problems(given: Mapping[Any, Any]) -> Iterator[str]:
     for name, value in given.items():
         if name not in VARIABLES:
-            yield f"{name!r} is unknown{_nearest(name)}"
+            yield f"unknown key {name!r}{_nearest(name)}"
         elif expected := _expected_type(name, value):
-            yield f"{name!r} has to be {expected}, not {type(value).__name__}"
+            yield f"{name!r} must be {expected}, not {type(value).__name__}"
     if given.get("recipe") and given.get("server"):
-        yield "'recipe' and 'server' cannot both be given"
+        yield "'recipe' and 'server' cannot be combined"
 
 
 def _expected_type(name: str, value: Any) -> str:
@@ -90,7 +90,7 @@ def _expected_type(name: str, value: Any) -> str:
     if name in _PATHS:
         return "" if isinstance(value, str | PathLike) else "a path"
     if name in _TEXTS:
-        return "" if isinstance(value, str) else "a text"
+        return "" if isinstance(value, str) else "a string"
     if name == "send":
         return "" if isinstance(value, bool) else "true or false"
     if name == "ranks":
@@ -148,7 +148,7 @@ class HookSettings:
     def missing_recipe(self) -> str | None:
         """A warning if this process should send by a recipe that it does not have."""
         if self.sends and self.recipe and not os.path.isfile(self.recipe):  # noqa: PTH113 - never raises
-            return f"there is no recipe {self.recipe}"
+            return f"no recipe at {self.recipe}"
         return None
 
 

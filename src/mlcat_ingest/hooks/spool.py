@@ -13,10 +13,10 @@ A file is written elsewhere and renamed, so it is whole or not there, and claime
 nobody takes it twice. The catalog gets each event at least once. Standard library only.
 """
 
-import fcntl
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +24,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePath
 from random import SystemRandom
 from typing import Any, Final, Self
+
+from mlcat_ingest.core.operating_system import require_posix
+
+if sys.platform != "win32":
+    import fcntl
 
 MAX_BYTES = 64_000
 """The most that a file may hold to be read as an event."""
@@ -138,7 +143,12 @@ class EventSpool:
     def __init__(
         self, folder: Path, *, max_events: int = MAX_EVENTS, max_age_s: float = MAX_AGE_S
     ) -> None:
-        """Keep the place; nothing is touched."""
+        """Keep the place; nothing is touched.
+
+        Raises:
+            RecipeError: this is Windows.
+        """
+        require_posix()
         self.folder = folder
         self.refused_file = folder / "refused.jsonl"
         self.dropped_file = folder / "dropped.jsonl"
@@ -274,9 +284,9 @@ class EventSpool:
             except FileNotFoundError:
                 continue  # another process has it
             if event is None:
-                self._discard(name, Event("?"), "it is not an event")
+                self._discard(name, Event("?"), "not an event")
             elif _moment(name) < oldest_ms:
-                self._discard(name, event, "it became too old")
+                self._discard(name, event, "too old")
             else:
                 found.append(ClaimedEvent(name, event))
         return found

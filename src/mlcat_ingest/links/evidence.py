@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from mlcat_ingest.links.index import IndexedTable
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 
@@ -43,6 +44,11 @@ class FeastTags:
     def names_features(self) -> bool:
         """True if they say anything about features at all."""
         return bool(self.refs or self.is_cut or self.service)
+
+    @property
+    def is_training(self) -> bool:
+        """True if the features they are about were asked for to train with."""
+        return self.retrieval in {None, "historical"}
 
 
 def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags | None:
@@ -87,7 +93,8 @@ class Evidence:
 
     `declared` is the text of the tag `mlcat.features`, `feature_specs` and `features_file` are
     those of the files `feature_spec.yaml` and `feast_features.json`. `columns` are the inputs of
-    the model's signature; None where it has none.
+    the model's signature; None where it has none. `tables` are those that the recipe makes of the
+    signature itself.
     """
 
     declared: str | None = None
@@ -96,6 +103,7 @@ class Evidence:
     features_file: str | None = None
     datasets: tuple[UsedDataset, ...] = ()
     columns: frozenset[str] | None = None
+    tables: tuple[IndexedTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,7 @@ class LinkOptions:
     dangling: bool = False
     dataset_match: bool = False
     signature_names: bool = False
+    from_signature: bool = False
 
     @property
     def elsewhere(self) -> Naming:

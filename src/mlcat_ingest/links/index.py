@@ -162,15 +162,15 @@ class FeatureIndex:
         return self._sets.get((namespace, name))
 
 
-State = Literal["held", "to_ask", "unknown", "ambiguous", "no_input"]
+State = Literal["held", "made", "to_ask", "unknown", "ambiguous", "no_input"]
 
 
 class FeatureMatch(NamedTuple):
     """A feature that a run names, and what is known of it.
 
-    `held`: a store of the recipe has it. `to_ask`: only the catalog can tell. `unknown`: its store
-    has no such feature; the URN it would have is given where there is one. `ambiguous`: it may be
-    one of several. `no_input`: a key or a label.
+    `held`: a store of the recipe has it. `made`: the source makes it itself. `to_ask`: only the
+    catalog can tell. `unknown`: its store has no such feature; the URN it would have is given where
+    there is one. `ambiguous`: it may be one of several. `no_input`: a key or a label.
     """
 
     text: str

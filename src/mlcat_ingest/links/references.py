@@ -95,10 +95,10 @@ def spec_features(text: str) -> list[Ref]:
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UnreadableFileError("it is no YAML") from error
+        raise UnreadableFileError("not YAML") from error
     columns = content.get("input_columns") if isinstance(content, Mapping) else None
     if not isinstance(columns, list):
-        raise UnreadableFileError("it has no list `input_columns`")
+        raise UnreadableFileError("the list `input_columns` is missing")
     return list(_spec_refs(columns))
 
 
@@ -122,7 +122,7 @@ def listed_features(text: str) -> list[str]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableFileError("it is no JSON") from error
+        raise UnreadableFileError("not JSON") from error
     if not isinstance(content, list) or not all(isinstance(one, str) for one in content):
-        raise UnreadableFileError("it is no list of references")
+        raise UnreadableFileError("not a list of references")
     return content

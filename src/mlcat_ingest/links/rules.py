@@ -4,9 +4,11 @@ Each rule looks at one kind of evidence. The first that names any features gives
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.links.evidence import (
     FEAST_FILE,
     FEAST_REFS,
@@ -32,6 +34,7 @@ DECLARED: Final = FEATURES_TAG
 FEATURE_SPEC: Final = "feature_spec.yaml"
 DATASET_MATCH: Final = "dataset_match"
 SIGNATURE_NAMES: Final = "signature_names"
+FROM_SIGNATURE: Final = "from_signature"
 
 
 class Candidate(NamedTuple):
@@ -143,8 +146,8 @@ def feast_service(case: Case) -> Candidate | None:
     refs = list(found[0].refs(project))
     if feast.is_cut and not _covers(case, feast, refs):
         return None
-    why = "its references are cut" if feast.is_cut else "it has no references"
-    text = f"{why}, so they are those of the service {feast.service} today"
+    why = "its references are truncated" if feast.is_cut else "it has no references"
+    text = f"{why}; the references are those of the service {feast.service} today"
     return Candidate(FEAST_SERVICE, _narrow_to_inputs(case, case.look_up(refs)), text)
 
 
@@ -160,7 +163,7 @@ def feast_refs_cut(case: Case) -> Candidate | None:
     if feast is None or not feast.is_cut:
         return None
     of = "" if feast.count is None else f" of {feast.count}"
-    text = f"its references are cut: {len(feast.refs)}{of} are known"
+    text = f"its references are truncated: {len(feast.refs)}{of} are known"
     candidate = _feast_candidate(case, feast, FEAST_REFS, feast.refs)
     return candidate._replace(approximate=text)
 
@@ -168,7 +171,7 @@ def feast_refs_cut(case: Case) -> Candidate | None:
 def _training(case: Case) -> FeastTags | None:
     """Return Feast's tags if the features they are about were asked for to train with."""
     feast = case.evidence.feast
-    return feast if feast is not None and feast.retrieval in {None, "historical"} else None
+    return feast if feast is not None and feast.is_training else None
 
 
 def _feast_candidate(case: Case, feast: FeastTags, rule: str, texts: Sequence[str]) -> Candidate:
@@ -198,6 +201,16 @@ def _narrow_to_inputs(case: Case, found: Sequence[FeatureMatch]) -> tuple[Featur
         return tuple(inputs)
     used = [one for one in inputs if one.ref and not columns.isdisjoint(one.ref.columns)]
     return tuple(used or inputs)
+
+
+def from_signature(case: Case) -> Candidate | None:
+    """Features that the recipe makes of the columns of the model's own signature."""
+    matches: list[FeatureMatch] = []
+    for table in case.evidence.tables:
+        for column in table.features:
+            with suppress(InvalidUrnError):
+                matches.append(FeatureMatch(column, "made", table.urn(column)))
+    return Candidate(FROM_SIGNATURE, tuple(matches)) if matches else None
 
 
 def dataset_match(case: Case) -> Candidate | None:
@@ -250,6 +263,7 @@ RULES: Final[tuple[Rule, ...]] = (
     feast_file,
     feast_service,
     feast_refs_cut,
+    from_signature,
     dataset_match,
     signature_names,
 )
@@ -296,6 +310,9 @@ def verify(candidate: Candidate, exists: Exists, *, dangling: bool) -> Links:
     unknown: list[FeatureMatch] = []
     complete = candidate.complete
     for one in candidate.matches:
+        if one.state == "made" and one.urn is not None:
+            there.add(one.urn)
+            continue
         if one.state not in {"held", "to_ask"} or one.urn is None:
             unknown.append(one)
             continue

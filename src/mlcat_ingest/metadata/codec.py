@@ -47,7 +47,7 @@ def canonical(value: object) -> bytes:
 
 
 def content_hash(value: object) -> str:
-    """Return 32 hex digits of SHA-256 over the canonical JSON of `value`.
+    """Return the content hash of `value`: 32 hex digits of SHA-256 over its canonical JSON.
 
     Raises:
         CodecError: as `dumps`.

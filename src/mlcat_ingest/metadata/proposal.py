@@ -42,7 +42,7 @@ class Proposal:
     def wire(self) -> JsonObject:
         """Return the proposal as the service's emit endpoints take it.
 
-        The aspect travels as a JSON text inside the JSON; non-ASCII text stays UTF-8.
+        The aspect is a JSON text inside the JSON; non-ASCII text stays UTF-8.
 
         Raises:
             CodecError: the aspect has no faithful JSON form.
@@ -94,12 +94,12 @@ class Entity:
     """The statement of a source about one entity in this pass.
 
     `aspects` maps aspect names to values, in the order they are written. Per field, a value is
-    either complete or left out. Complete: the source has exactly this, and null or an empty
-    collection says that it has nothing there, so that what came from it before goes. Left out: not
-    read, or not all of it was, in this pass; what is stored stays. The same holds of whole aspects.
-    To an aspect that `adds_only` names, which was not read but gets something all the same, that is
-    added, and nothing in it is taken away. An entity that is `only_if_absent` is merely referred
-    to: it is created where the catalog has none and never changed.
+    either complete or left out. A complete value is exactly the value of the source: null or an
+    empty collection removes the earlier entries of the source. A field that was not read completely
+    in this pass is left out, and its stored value stays. The same applies to whole aspects. The
+    merge only adds to the aspects in `adds_only`: they were not read, but get entries. An entity
+    with `only_if_absent` is only a reference: it is created if the catalog has none, and never
+    changed.
     """
 
     urn: str

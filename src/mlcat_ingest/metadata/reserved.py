@@ -33,6 +33,12 @@ FEATURES_UNRESOLVED: Final = "mlcat.features.unresolved"
 PRIMARY_KEYS: Final = "mlcat.primary_keys"
 """Custom property of a feature table: its keys as JSON, in a catalog that has no such entities."""
 
+PARENT_RUN: Final = "mlflow.parent_run"
+"""Custom property of a child run's model: the URN of its parent's model."""
+
+PARENT_RUN_NAME: Final = "mlflow.parent_run_name"
+"""Custom property of a child run's model: the name of its parent."""
+
 PROBE_KEY: Final = "mlcat.probe"
 """Custom property of the entity that `check --write` writes and deletes."""
 

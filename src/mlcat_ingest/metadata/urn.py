@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
 
 MAX_URN_BYTES: Final = 512
@@ -144,7 +145,7 @@ def build(entity_type: str, *parts: str) -> str:
     kind = _kind(entity_type)
     if len(parts) != len(kind.parts):
         raise InvalidUrnError(
-            f"a URN of {entity_type} has {len(kind.parts)} parts, not {len(parts)}"
+            f"a URN of {entity_type} has {plural(len(kind.parts), 'part')}, not {len(parts)}"
         )
     encode = encode_own if kind.own else encode_foreign
     spelled = [
@@ -177,7 +178,7 @@ def check(urn: str, *, reference: bool = False) -> tuple[str, ...]:
         _check_whole(urn)
         return raw
     if len(raw) != len(kind.parts) or (len(raw) == 1 and urn.endswith(f":({raw[0]})")):
-        raise InvalidUrnError(f"{_quote(urn)} does not have {len(kind.parts)} parts")
+        raise InvalidUrnError(f"{_quote(urn)} does not have {plural(len(kind.parts), 'part')}")
     _check_parts(urn, kind, raw, unsafe)
     return raw
 

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
@@ -63,7 +64,7 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[A
 
 @cache
 def _record(record: object, edge: Edge | None = None) -> _Check:
-    """Return the check of a record; `edge` says what the URN in its field `edge.at` has to be."""
+    """Return the check of a record; `edge` says what the URN in its field `edge.at` must be."""
     declared = fields(record).values()
     checks = {
         field.name: _field(field, (edge,) if edge and field.name == edge.at else ())
@@ -164,7 +165,7 @@ def _union(record: object) -> _Check:
             return _wrong("an object", value)
         keys = [key for key in value if key != _DISCRIMINATOR]
         if len(keys) != 1 or (key := keys[0]) not in checks:
-            return [AspectProblem("", f"has to have exactly one of the keys {names}")]
+            return [AspectProblem("", f"must have exactly one of the keys {names}")]
         found = checks[key](value[key])
         return None if found is None else _add(None, key, found)
 
@@ -178,7 +179,7 @@ def _union(record: object) -> _Check:
 
 
 def _fit(hint: object, markers: _Markers) -> _Fit:
-    """Return what says of many values that all are right; of others each has to be looked at."""
+    """Return what says of many values that all are right; of others each must be looked at."""
     if any(marker is OneOf or isinstance(marker, Edge | UrnOf) for marker in markers):
         return _unknown
     if required_keys(hint) is not None:
@@ -259,7 +260,7 @@ def _integer(width: int) -> _Check:
             return _wrong("an integer", value)
         if -most <= value < most:
             return None
-        return [AspectProblem("", f"has to fit into {width} bits")]
+        return [AspectProblem("", f"must fit into {plural(width, 'bit')}")]
 
     return check_integer
 
@@ -303,7 +304,7 @@ def _urn_fault(urn: str, kinds: frozenset[str]) -> str | None:
     except InvalidUrnError as error:
         return f"is no URN: {error.message}"
     if kinds and entity_type not in kinds:
-        return f"has to be a URN of {' or '.join(sorted(kinds))}, not of {entity_type}"
+        return f"must be a URN of {' or '.join(sorted(kinds))}, not of {entity_type}"
     return None
 
 
@@ -320,7 +321,7 @@ def _add(problems: _Problems, place: str, found: list[AspectProblem]) -> list[As
 
 
 def _wrong(wanted: str, value: object) -> list[AspectProblem]:
-    return [AspectProblem("", f"has to be {wanted}, not {_kind_of(value)}")]
+    return [AspectProblem("", f"must be {wanted}, not {_kind_of(value)}")]
 
 
 def _kind_of(value: object) -> str:

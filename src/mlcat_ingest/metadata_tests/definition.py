@@ -111,7 +111,7 @@ def read_definition(definition: object) -> Definition:
         MissingExtraError: it holds a regular expression, and RE2 is not installed.
     """
     if not isinstance(definition, str):
-        raise DefinitionError("is not a text")
+        raise DefinitionError("is not a string")
     return _parse(definition)
 
 
@@ -161,7 +161,7 @@ class _DefinitionReader:
             body = {"on": {"types": []}, "rules": []}
         on = body.get("on")
         if not isinstance(on, Mapping):
-            self.problems.append("on: an object with the entity types is needed")
+            self.problems.append("on: expected an object with the entity types")
             on = {"types": []}
         if "rules" not in body:
             self.problems.append("rules: missing")
@@ -174,7 +174,7 @@ class _DefinitionReader:
 
     def _types(self, types: object) -> frozenset[str]:
         if not isinstance(types, list) or not all(isinstance(name, str) for name in types):
-            self.problems.append("on.types: a list of entity types is needed")
+            self.problems.append("on.types: expected a list of entity types")
             return frozenset()
         return frozenset(map(_plain_type, types))
 
@@ -194,12 +194,12 @@ class _DefinitionReader:
         if isinstance(body, list):
             return All(self._parts(body, place, depth))
         if not isinstance(body, Mapping):
-            return self._problem(place, "not a predicate: an object or an array is needed")
+            return self._problem(place, "expected a predicate: an object or an array")
         words = [word for word in ("and", "or", "not") if word in body]
         if not words:
             return self._comparison(body, place)
         if len(words) > 1 or "property" in body or "query" in body:
-            return self._problem(place, f"says {' and '.join(words)} with something else beside it")
+            return self._problem(place, f"{words[0]!r} cannot be combined with other keys")
         return self._combination(words[0], body[words[0]], f"{place}.{words[0]}", depth)
 
     def _parts(self, body: list[Any], place: str, depth: int) -> tuple[Predicate, ...]:
@@ -219,13 +219,15 @@ class _DefinitionReader:
         path = body.get("property", body.get("query"))
         operator = body.get("operator", body.get("operation"))
         if not isinstance(path, str) or not path:
-            return self._problem(f"{place}.property", "the name of a property is needed")
+            return self._problem(f"{place}.property", "expected the name of a property")
         if len(path) > _MAX_PROPERTY_CHARS:
             sentence = f"longer than {_MAX_PROPERTY_CHARS} characters"
             return self._problem(f"{place}.property", sentence)
         if not isinstance(operator, str) or operator.lower() not in NAMES:
             names = ", ".join(sorted(NAMES))
-            return self._problem(f"{place}.operator", f"{str(operator)[:80]!r} is none of {names}")
+            return self._problem(
+                f"{place}.operator", f"expected one of {names}, not {str(operator)[:80]!r}"
+            )
         operator = operator.lower()
         if operator == "schema_fields_have_descriptions":
             path = FIELDS_DESCRIBED
@@ -233,7 +235,7 @@ class _DefinitionReader:
         if values is None:
             return All(())
         if not values and operator not in UNARY:
-            return self._problem(f"{place}.values", f"{operator} needs at least one value")
+            return self._problem(f"{place}.values", f"{operator} requires at least one value")
         if operator in NUMERIC:
             self._check_numbers(values, place)
         patterns = self._patterns(values, place) if operator == "regex_match" else ()
@@ -251,7 +253,7 @@ class _DefinitionReader:
             values = [values]
         texts = tuple(text for value in values if (text := text_of(value)) is not None)
         if len(texts) < len(values):
-            self._problem(f"{place}.values", "each value has to be a text, a number or a boolean")
+            self._problem(f"{place}.values", "each value must be a string, a number or a boolean")
             return None
         return texts
 
@@ -264,7 +266,7 @@ class _DefinitionReader:
         patterns: list[Pattern] = []
         self._pattern_count += len(values)
         if self._pattern_count > MAX_PATTERNS:
-            sentence = f"a test may hold {MAX_PATTERNS} regular expressions in all"
+            sentence = f"more than {MAX_PATTERNS} regular expressions in the test"
             self._problem(f"{place}.values", sentence)
             return ()
         for index, value in enumerate(values):

@@ -54,7 +54,7 @@ def read_tests(infos: Mapping[str, Mapping[str, Any]]) -> list[MetadataTest]:
             test = read_test(urn, info)
         except DefinitionError as error:
             sentence = error.problems[0]
-            _log.warning("metadata test %s is left out: its definition %s", urn, sentence)
+            _log.warning("skipped metadata test %s: its definition %s", urn, sentence)
             continue
         if test is not None:
             tests.append(test)

@@ -115,12 +115,12 @@ def compile_pattern(text: str) -> Pattern:
         MissingExtraError: RE2 is not installed.
     """
     if len(text) > PATTERN_CHARS:
-        raise DefinitionError(f"has more than {PATTERN_CHARS} characters")
+        raise DefinitionError(f"is longer than {PATTERN_CHARS} characters")
     re2, options = _re2()
     try:
         compiled: Pattern = re2.compile(text, options)
     except re2.error as error:
-        raise DefinitionError(f"is refused: {error.args[0].decode()}") from error
+        raise DefinitionError(f"is invalid: {error.args[0].decode()}") from error
     return compiled
 
 

@@ -97,7 +97,7 @@ class Reply:
             raise ProtocolMismatchError(
                 f"{self.peer} answered {self.status} with something that is not JSON at "
                 f"{self.url}: {start!r}",
-                hint="is the address that of the service itself?",
+                hint="check that the address is that of the service itself",
             ) from error
 
 
@@ -144,7 +144,7 @@ class Http(Closing):
         self._session.mount("http://", self._adapter)
         self._session.mount("https://", self._adapter)
         if self._verify is False:
-            log.warning("the TLS certificate of %s is not checked", peer)
+            log.warning("the TLS certificate of %s is not verified", peer)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
     @property
@@ -283,17 +283,17 @@ class Http(Closing):
         if wants_tls(reply.status, reply.content):
             raise ProtocolMismatchError(
                 f"{self.peer} at {reply.url} does not speak http",
-                hint="write https:// in the address, or name another port",
+                hint="use https:// in the address, or another port",
             )
         if reply.is_page and reply.status in {200, 403}:
             raise AuthenticationError(
                 f"{self.peer} at {reply.url} answered with a web page instead of JSON",
-                hint="a login page in front of the service? give credentials that it accepts",
+                hint="a login page may protect the service; configure credentials that it accepts",
                 context={"status": reply.status},
             )
         if reply.status == 429:
             raise RateLimitedError(
-                f"{self.peer} at {reply.url} still asks for fewer requests (429)",
+                f"{self.peer} at {reply.url} still rejects requests (429)",
                 hint="try again later, or use fewer connections",
             )
         if 300 <= reply.status < 400:
@@ -306,20 +306,21 @@ class Http(Closing):
             return ProtocolMismatchError(sentence, hint="use that address")
         return AuthenticationError(
             sentence,
-            hint="a login page in front of the service? give credentials that it accepts",
+            hint="a login page may protect the service; configure credentials that it accepts",
             context={"status": reply.status},
         )
 
     def _failure(self, url: str, error: Exception) -> MlcatError | None:
         """Return the error that stands for one of requests; None for a fault of our own."""
         if isinstance(error, _UNUSABLE_URL):
-            return RecipeError(f"the address of {self.peer} cannot be used: {redact_url(url)}")
+            return RecipeError(f"invalid address of {self.peer}: {redact_url(url)}")
         if isinstance(error, requests.exceptions.InvalidHeader | UnicodeEncodeError) or (
             str(error).startswith("Invalid header")
         ):
             return RecipeError(
-                f"a credential or header for {self.peer} holds characters that HTTP cannot carry",
-                hint="look for a line break at the end of a token",
+                f"a credential or header for {self.peer} contains characters that HTTP does "
+                "not allow",
+                hint="remove a line break at the end of the token",
             )
         return self._no_answer(url, error) if isinstance(error, requests.RequestException) else None
 

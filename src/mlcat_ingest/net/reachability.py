@@ -52,7 +52,7 @@ def reach(address: Address) -> Generator[Finding, None, bool]:
     name, parts = address.name, urlsplit(address.url)
     proxy = _proxy_of(address.url)
     if proxy is not None:
-        yield Finding(f"{name} proxy", "ok", f"requests go through {redact_url(proxy)}")
+        yield Finding(f"{name} proxy", "ok", f"requests are sent through {redact_url(proxy)}")
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     finding, addresses = _resolve(name, parts)
     yield finding
@@ -69,7 +69,7 @@ def clock(name: str, skew_s: float | None) -> Finding:
     """Return the finding about a server's clock, `skew_s` seconds ahead of ours."""
     what = f"{name} clock"
     if skew_s is None:
-        return Finding(what, "warning", "the server does not tell the time")
+        return Finding(what, "warning", "the server does not report its time")
     if abs(skew_s) <= MAX_SKEW_S:
         return Finding(what, "ok", "as this machine's")
     way = "ahead of" if skew_s > 0 else "behind"
@@ -77,7 +77,7 @@ def clock(name: str, skew_s: float | None) -> Finding:
         what,
         "warning",
         f"{abs(skew_s):,.0f} s {way} this machine's",
-        "set both by NTP: what changed since the last run is told by these clocks",
+        "synchronize both by NTP: incremental runs rely on these clocks",
     )
 
 
@@ -99,17 +99,17 @@ def _addresses(parts: SplitResult) -> list[str]:
 
 def _resolve(name: str, parts: SplitResult) -> tuple[Finding, list[str]]:
     what, host = f"{name} DNS", parts.hostname or ""
-    hint = "is the address right, and does this machine's DNS know the host?"
+    hint = "check the address and this machine's DNS"
     if _is_ip(host):
         return Finding(what, "ok", f"{host} is an IP address"), [host]
     try:
         # The system's resolver takes no time limit, so it is left alone when it takes too long.
         addresses = start_thread(lambda: _addresses(parts), "dns").result(PATIENCE_S)
     except TimeoutError:
-        detail = f"no answer about {host} within {PATIENCE_S:.0f} s"
+        detail = f"no DNS answer for {host} within {PATIENCE_S:.0f} s"
         return Finding(what, "failed", detail, hint), []
     except (OSError, UnicodeError):
-        return Finding(what, "failed", f"there is no host of the name {host}", hint), []
+        return Finding(what, "failed", f"unknown host {host}", hint), []
     shown = addresses[:_MAX_ADDRESSES]
     return Finding(what, "ok", f"{host} is {', '.join(shown)}"), shown
 
@@ -135,7 +135,10 @@ def _connect(name: str, parts: SplitResult, addresses: list[str]) -> Finding:
         else:
             return Finding(what, "ok", f"{address} port {port} answers")
     return Finding(
-        what, "failed", detail, "is it running, is the port right, does a firewall stand between?"
+        what,
+        "failed",
+        detail,
+        "check that it is running, the port is correct and no firewall blocks it",
     )
 
 
@@ -145,7 +148,9 @@ def _shake_hands(name: str, parts: SplitResult, trust: Trust) -> Finding:
         context = trust.context()
     except (OSError, ssl.SSLError) as error:
         where = trust.verify if isinstance(trust.verify, str) else trust.cert
-        return Finding(what, "failed", f"{where} cannot be used: {error}", "name another PEM file")
+        return Finding(
+            what, "failed", f"{where} cannot be used: {error}", "configure another PEM file"
+        )
     try:
         with (
             socket.create_connection((host, port), PATIENCE_S) as plain,
@@ -156,17 +161,17 @@ def _shake_hands(name: str, parts: SplitResult, trust: Trust) -> Finding:
         return _refusal(what, error, fetch_certificate(host, port, PATIENCE_S))
     except (OSError, ssl.SSLError) as error:
         detail = f"the handshake failed: {getattr(error, 'reason', None) or error}"
-        return Finding(what, "failed", detail, "is https right, and not http?")
+        return Finding(what, "failed", detail, "check that the port serves https, not http")
     if trust.verify is False:
         shown = fetch_certificate(host, port, PATIENCE_S)
     else:
         shown = Certificate.of(facts or {})
     detail = version if shown is None else f"{version}, certificate {shown}"
     if trust.verify is False:
-        hint = "trust its authority instead of any certificate"
-        return Finding(what, "warning", f"{detail}; it is not checked", hint)
+        hint = "configure its authority in `ca_bundle` instead"
+        return Finding(what, "warning", f"{detail}; not verified", hint)
     if shown is not None and shown.days_left < _SOON_DAYS:
-        return Finding(what, "warning", f"{detail}, soon", "renew the certificate")
+        return Finding(what, "warning", f"{detail}, expires soon", "renew the certificate")
     return Finding(what, "ok", detail)
 
 
@@ -174,9 +179,9 @@ def _refusal(what: str, error: ssl.SSLCertVerificationError, shown: Certificate 
     certificate = f"; it is {shown}" if shown is not None else ""
     reason = error.verify_message or str(error)
     hint = _certificate_hint(reason) or (
-        "name the authority that signed it in the config's PEM file, or mend the certificate"
+        "add the authority that signed it to the config's PEM file, or repair the certificate"
     )
-    return Finding(what, "failed", f"the certificate is refused: {reason}{certificate}", hint)
+    return Finding(what, "failed", f"certificate rejected: {reason}{certificate}", hint)
 
 
 _PROBE_S: Final = 2.0
@@ -203,7 +208,7 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
     cause = _cause(error)
     if isinstance(error, requests.TooManyRedirects):
         return NoAnswer(
-            f"redirects in a circle: {cause}", "is it the address of the service itself?"
+            f"redirect loop: {cause}", "check that the address is that of the service itself"
         )
     if isinstance(error, requests.exceptions.ProxyError):
         proxy, variable = _proxy(url)
@@ -213,18 +218,20 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
         )
     if "CERTIFICATE_VERIFY_FAILED" in cause:
         hint = _certificate_hint(cause) or (
-            "name the PEM file of the authority that signed the certificate as `ca_bundle`"
+            "set `ca_bundle` to the PEM file of the authority that signed the certificate"
         )
         return NoAnswer(f"does not answer: {cause}", hint)
     if "WRONG_VERSION_NUMBER" in cause:
         return NoAnswer(
-            f"does not speak https: {cause}", "write http:// in the address, or name another port"
+            f"does not speak https: {cause}", "use http:// in the address, or another port"
         )
     if isinstance(error, requests.ConnectionError) and _hung_up_on_http(error, url):
         return NoAnswer(
-            f"does not speak http: {cause}", "write https:// in the address, or name another port"
+            f"does not speak http: {cause}", "use https:// in the address, or another port"
         )
-    return NoAnswer(f"does not answer: {cause}", "is it running, and is the address right?")
+    return NoAnswer(
+        f"does not answer: {cause}", "check that it is running and the address is correct"
+    )
 
 
 def wants_tls(status: int, content: bytes) -> bool:
@@ -277,5 +284,5 @@ def _cause(error: BaseException) -> str:
     text = text.split(": ", 1)[1] if "object at 0x" in text and ": " in text else text
     # The name in the address says it better than urllib3's wording of a failed look-up.
     if "Name or service not known" in text or "Failed to resolve" in text:
-        text = "there is no host of that name"
+        text = "unknown host"
     return redact_urls(text)

@@ -126,7 +126,7 @@ class CountedRetry(Retry):
         """Wait as long as the server asks for, and say so where that is long."""
         wait_s = self.get_retry_after(response) or 0
         if wait_s >= LONG_WAIT_S:
-            sentence = "%s answers %d and asks to be left alone for %d s"
+            sentence = "%s answers %d and asks for a pause of %d s"
             log.warning(sentence, self.failures.peer, response.status, wait_s)
         return super().sleep_for_retry(response)
 

@@ -11,8 +11,9 @@ from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.report.report import Report, Verdict
+from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.report.verdict import Verdict
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.sources.base import Source
 
@@ -54,7 +55,7 @@ class Ending:
                 error=error,
                 finished=finished,
                 gate=self.verdict,
-                probe=self.sink.probed if self.sink.probed.decisions else None,
+                probe=self.sink.probed,
             )
         )
 

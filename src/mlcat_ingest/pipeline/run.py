@@ -130,7 +130,8 @@ class PipelineRun:
         self._linker = Linker(sink, self._tally, self._cancellation)
         self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
         self._mapper = self._mapping(options)
-        self._chunker, self._deferred = Chunker(self._tally), DeferredRemovals()
+        self._chunker = Chunker(self._tally, self._state.tracker.entity_folded)
+        self._deferred = DeferredRemovals()
         self._lineage = LineageCheck(sink, self._tally, self._cancellation, recipe.lineage)
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(self._cancellation, 1)
@@ -214,8 +215,7 @@ class PipelineRun:
         """Read, merge, write and evaluate, and return the report.
 
         Errors and Ctrl-C end the run and are in the report; nothing is raised for them. `keep`
-        takes the report as it stands, now and then, so that something is left of a run that is
-        killed.
+        gets the current report from time to time, so that a killed run leaves one, too.
         """
         try:
             if not self._sink.exists():
@@ -242,7 +242,7 @@ class PipelineRun:
 
     def _connect(self) -> None:
         self._ending.catalog = self._sink.open()
-        self._sink.assume(self._state.probed_behaviour(self._sink.version))
+        self._sink.probed = self._state.probed_behaviour(self._sink.version)
         self._evaluator.open()
 
     def _contact(self) -> None:
@@ -341,6 +341,7 @@ class PipelineRun:
     def _finish(self, finished: Finished) -> None:
         """Keep what the end of a partition says, for when all of it is acknowledged."""
         self.found_ids.update(finished.found_ids)
+        self._tally.left_out(finished.left_out)
         if finished.index is not None:
             self._linker.add(finished.index)
         if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:

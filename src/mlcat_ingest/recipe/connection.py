@@ -44,9 +44,9 @@ def _verify_of_tls(tls: str | None) -> bool | None:
 Verify = Annotated[
     bool | None,
     NotContent(),
-    OldKey("tls", Literal["verify", "insecure"] | None, _verify_of_tls),
-    OldKey("insecure_tls", bool | None, _opposite),
-    OldKey("disable_ssl_verification", bool | None, _opposite),
+    OldKey("tls", Literal["verify", "insecure"] | None, _verify_of_tls, "`verify` or `insecure`"),
+    OldKey("insecure_tls", bool | None, _opposite, "the opposite"),
+    OldKey("disable_ssl_verification", bool | None, _opposite, "the opposite"),
 ]
 """Whether to check a server's certificate."""
 
@@ -55,13 +55,15 @@ class ConnectionConfig(RecipeModel):
     """How to reach a server over HTTP."""
 
     timeout_s: Timeout = 60.0
-    """Seconds to wait for the server to send something before the attempt counts as failed."""
+    """Seconds without data from the server after which an attempt fails."""
 
-    retries: Annotated[Retries, OldKey("max_attempts", _Attempts, lambda count: count - 1)] = 5
-    """Further attempts after one that failed or was turned away with 429, 502, 503 or 504."""
+    retries: Annotated[
+        Retries, OldKey("max_attempts", _Attempts, lambda count: count - 1, "one more")
+    ] = 5
+    """Further attempts after a failed one or an answer with 429, 502, 503 or 504."""
 
     verify: Verify = None
-    """Whether to check the server's TLS certificate; `false` accepts any: for trials only.
+    """Whether to verify the server's TLS certificate; `false` accepts any, for tests only.
     Default: true."""
 
     ca_bundle: Annotated[RecipePath | None, NotContent()] = Field(
@@ -75,21 +77,21 @@ class ConnectionConfig(RecipeModel):
         default=None,
         validation_alias=AliasChoices("client_cert", "client_certificate_path", "client_cert_path"),
     )
-    """PEM file of the certificate to show to the server."""
+    """PEM file of the client certificate."""
 
     client_key: Annotated[RecipePath | None, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("client_key", "client_key_path")
     )
-    """PEM file of the certificate's key, where it is not in `client_cert`."""
+    """PEM file of the client certificate's key, unless `client_cert` contains it."""
 
     headers: Annotated[dict[str, _HeaderValue], NotContent()] = Field(
         default_factory=dict, validation_alias=AliasChoices("headers", "extra_headers")
     )
-    """Further headers of every request, such as those of an authenticating proxy; their values are
-    secrets."""
+    """Additional headers of every request, such as those for an authenticating proxy; the values
+    are secret."""
 
     token: Annotated[OptionalSecret, NotContent()] = None
-    """Bearer token; empty is none."""
+    """Bearer token; empty means none."""
 
     username: Annotated[OptionalStr, NotContent()] = None
     """User name for basic authentication."""
@@ -105,17 +107,17 @@ class ConnectionConfig(RecipeModel):
     @model_validator(mode="after")
     def _key_needs_certificate(self) -> Self:
         if self.client_key is not None and self.client_cert is None:
-            raise ValueError("`client_key` is of use with `client_cert` only")
+            raise ValueError("`client_key` needs `client_cert`")
         return self
 
     @model_validator(mode="after")
     def _one_word_about_the_certificate(self) -> Self:
         if self.verify is False and self.ca_bundle is not None:
-            raise ValueError("`verify: false` accepts what `ca_bundle` does not: give one of them")
+            raise ValueError("`verify: false` and `ca_bundle` exclude each other: set one of them")
         return self
 
     @model_validator(mode="after")
     def _one_way_to_sign_in(self) -> Self:
         if self.token is not None and self.password is not None:
-            raise ValueError("give `token`, or `username` and `password`, not both")
+            raise ValueError("`token` excludes `username` and `password`: set one or the other")
         return self

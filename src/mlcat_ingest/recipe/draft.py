@@ -23,7 +23,7 @@ _PART = re.compile(r"\$\$\{|\$\{(?P<inside>[^}]*)\}|\$\{", re.DOTALL)
 _VARIABLE = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<operator>[-?])(?P<operand>.*))?", re.DOTALL
 )
-_FORMS = "write ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; a literal ${ is $${"
+_FORMS = "use ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; $${ is a literal ${"
 
 
 class _ReferenceError(Exception):
@@ -88,7 +88,7 @@ class _Expander:
             return value
         found = _VARIABLE.fullmatch(inside)
         if found is None:
-            raise _ReferenceError("a ${…} is not understood; " + _FORMS)
+            raise _ReferenceError("invalid ${…}; " + _FORMS)
         name, operator, operand = found["name"], found["operator"], found["operand"]
         value = self._environ.get(name, "")
         if not value and (operator or name not in self._environ):
@@ -116,7 +116,7 @@ class _Expander:
         except UnicodeDecodeError:
             raise _ReferenceError("the file of ${file:…} is not UTF-8 text") from None
         except (OSError, ValueError, RuntimeError) as error:
-            reason = getattr(error, "strerror", None) or "its path is not usable"
+            reason = getattr(error, "strerror", None) or "its path is invalid"
             raise _ReferenceError(f"the file of ${{file:…}} cannot be read: {reason}") from None
         if len(content) > MAX_FILE_BYTES:
             raise _ReferenceError(f"the file of ${{file:…}} is larger than {MAX_FILE_BYTES} bytes")
@@ -151,11 +151,9 @@ def read_draft(path: str | Path, environ: Mapping[str, str] | None = None) -> Dr
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise RecipeError(
-            f"there is no recipe {path}", hint="mlcat-ingest init writes one"
-        ) from None
+        raise RecipeError(f"no recipe at {path}", hint="`mlcat-ingest init` writes one") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its path is not usable"
+        reason = getattr(error, "strerror", None) or "its path is invalid"
         raise RecipeError(f"the recipe {path} cannot be read: {reason}") from None
     return draft_of(content, str(path), file.absolute().parent, environ, name=file.stem)
 
@@ -178,7 +176,7 @@ def draft_of(
     base_dir = base_dir.absolute()
     plain = Origin(label, base_dir, parsed.lines)
     if not isinstance(parsed.data, dict):
-        raise plain.error([plain.problem((), "a recipe has to be a mapping of keys to values")])
+        raise plain.error([plain.problem((), "a recipe must be a mapping of keys to values")])
     filled = interpolate(parsed.data, os.environ if environ is None else environ, base_dir)
     problems = [*parsed.problems, *(plain.problem(loc, text) for loc, text in filled.failures)]
     spelled: dict[Loc, Loc] = {}
@@ -198,7 +196,7 @@ def _in_our_keys(
             continue
         value = out.pop(other)
         if ours in out:
-            problems.append(origin.problem((other,), f"says the same as `{ours}`; keep one"))
+            problems.append(origin.problem((other,), f"is another name of `{ours}`; keep one"))
             continue
         out[ours] = [value] if ours == "sources" else value
         spelled[(ours,)] = (other,)

@@ -47,13 +47,17 @@ class NotContent:
 class OldKey:
     """Another key of a field, whose value says in another way what the field's does.
 
-    `kind` is the type of that value, and `meaning` returns the field's for it. A model with such
-    a field puts its recipe through `with_new_keys` first.
+    `kind` is the type of that value, `difference` says how it differs from the field's, and
+    `meaning` returns the field's for it. A model with such a field puts its recipe through
+    `with_new_keys` first.
     """
 
-    def __init__(self, name: str, kind: Any, meaning: Callable[[Any], Any]) -> None:
-        """Keep the three."""
+    def __init__(
+        self, name: str, kind: Any, meaning: Callable[[Any], Any], difference: str
+    ) -> None:
+        """Keep the four."""
         self.name = name
+        self._difference = difference
         self._kind = kind
         self._meaning = meaning
 
@@ -72,6 +76,10 @@ class OldKey:
         """Return the JSON Schema of the key's value."""
         return TypeAdapter[Any](self._kind).json_schema()
 
+    def description(self, key: str) -> str:
+        """Return how this key differs from `key`, the current one."""
+        return f"`{self.name}` is an older form of `{key}`: {self._difference}."
+
 
 class _UnderOldKey(NamedTuple):
     """A value, and the key that says how to read it."""
@@ -86,7 +94,7 @@ class PublicUrl(Public):
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("has a line break or another control character in it")
+        raise ValueError("contains a line break or another control character")
     return text
 
 
@@ -94,7 +102,7 @@ def printable_secret(secret: SecretStr | None) -> SecretStr | None:
     """Return `secret`, refused where it holds control characters."""
     # An HTTP header cannot carry these, and its error would be about headers, not about the token.
     if secret is not None and not secret.get_secret_value().isprintable():
-        raise ValueError("has a line break or another control character in it")
+        raise ValueError("contains a line break or another control character")
     return secret
 
 
@@ -106,9 +114,9 @@ def none_if_empty(value: Any) -> Any:
 def _http_address(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("has to be an address that begins with http:// or https://")
+        raise ValueError("must be an address that begins with http:// or https://")
     if parts.port == 0:
-        raise ValueError("has a port that cannot be used")
+        raise ValueError("has an invalid port")
     return text.rstrip("/")
 
 
@@ -117,7 +125,7 @@ def _checked_address(text: str) -> str:
         return _http_address(text)
     except ValueError as error:
         # urlsplit's own sentences repeat parts of the address.
-        ours = str(error) if str(error).startswith("has ") else "is not a usable address"
+        ours = str(error) if str(error).startswith(("has ", "must ")) else "is not a valid address"
         raise ValueError(ours) from None
 
 
@@ -265,7 +273,7 @@ class RecipeModel(BaseModel):
     )
 
     key_hints: ClassVar[Mapping[str, str]] = {}
-    """Sentences for keys that other tools know here and we do not: what to do instead."""
+    """For keys of other tools: the alternative."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what `repr` shows of each field."""
@@ -294,7 +302,7 @@ class RecipeModel(BaseModel):
                 properties[other] = {**properties[first], "deprecated": True}
             for old in _old_keys(field):
                 properties[old.name] = {**old.json_schema(), "deprecated": True}
-                properties[old.name]["description"] = f"An older form of `{first}`."
+                properties[old.name]["description"] = old.description(first)
             if others and first in schema.get("required", ()):
                 schema["required"].remove(first)
                 choice = {"anyOf": [{"required": [key]} for key in (first, *others)]}

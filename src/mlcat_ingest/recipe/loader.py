@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import SecretStr
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeSyntaxError
 from mlcat_ingest.recipe.problems import Loc, Problem
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask_tree
@@ -78,7 +79,7 @@ def parse(
     *,
     max_bytes: int = MAX_BYTES,
     max_nodes: int = MAX_NODES,
-    cure_if_empty: str | None = "mlcat-ingest init writes a recipe to start from",
+    cure_if_empty: str | None = "`mlcat-ingest init` writes a starter recipe",
 ) -> ParsedText:
     """Return the data of YAML or JSON text; `label` names the file in errors.
 
@@ -94,7 +95,7 @@ def parse(
 
 def _decode(content: bytes | str, label: str, max_bytes: int) -> str:
     if len(content) > max_bytes:
-        raise RecipeSyntaxError(f"{label}: larger than {max_bytes} bytes")
+        raise RecipeSyntaxError(f"{label}: larger than {plural(max_bytes, 'byte')}")
     try:
         raw = content.encode() if isinstance(content, str) else content
         return raw.decode("utf-8-sig")
@@ -146,11 +147,11 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, label: str) -> RecipeS
     problem = _QUOTED.sub("", str(error.problem))
     hint = None
     if "another document" in problem:
-        problem = "a second document begins here; a file holds one"
+        problem = "a second document begins here; a file contains one"
     elif "\t" in line[: len(line) - len(line.lstrip())]:
-        problem, hint = "a tab in the indentation", "YAML wants spaces"
+        problem, hint = "a tab in the indentation", "YAML requires spaces"
     elif "${" in line:
-        hint = "inside { } and [ ], quotes have to stand round ${…}"
+        hint = "inside { } and [ ], put quotes around ${…}"
     return RecipeSyntaxError(f"{label}:{number + 1}: not valid YAML: {problem}", hint=hint)
 
 
@@ -236,12 +237,12 @@ class _Walk:
         for key_node, value_node in node.value:
             self._count()
             if not isinstance(key_node, yaml.ScalarNode):
-                self._note(key_node, loc, "a key has to be plain text")
+                self._note(key_node, loc, "a key must be plain text")
             elif key_node.tag == _MERGE:
                 bases += value_node.value if _is_list(value_node) else [value_node]
             elif (key := str(key_node.value)) in entries:
                 line = entries[key][0].start_mark.line + 1
-                self._note(key_node, (*loc, key), f"the key is there already, on line {line}")
+                self._note(key_node, (*loc, key), f"duplicate key, already on line {line}")
             else:
                 entries[key] = (key_node, value_node)
         for base in bases:
@@ -255,7 +256,7 @@ class _Walk:
     def _is_inside(self, node: yaml.Node, loc: Loc) -> bool:
         inside = id(node) in self._open
         if inside:
-            self._note(node, loc, "an alias (*) stands inside its own anchor (&)")
+            self._note(node, loc, "an alias (*) is inside its own anchor (&)")
         return inside
 
     @contextmanager

@@ -37,7 +37,7 @@ def read_test_files(paths: Iterable[Path]) -> dict[str, FileTest]:
             urn = proposal.entity_urn
             if urn in found:
                 raise RecipeError(
-                    f"{path}: the metadata test {urn} is in {found[urn].file} too",
+                    f"{path}: the metadata test {urn} is also in {found[urn].file}",
                     hint="keep it in one of the files",
                 )
             found[urn] = FileTest(path, proposal)
@@ -64,7 +64,7 @@ def read_tests(path: Path) -> list[Proposal]:
     reader = _TestsReader(origin, parsed.problems)
     proposals = [reader.proposal(loc, test) for loc, test in _tests(parsed.data)]
     if not proposals:
-        reader.problem((), "holds no test")
+        reader.problem((), "contains no test")
     if reader.problems:
         raise origin.error(reader.problems)
     return proposals
@@ -114,7 +114,7 @@ class _TestsReader:
     def _text(self, loc: Loc, test: Mapping[str, Any], field: str) -> str:
         value = test.get(field)
         if not isinstance(value, str | int) or isinstance(value, bool):
-            self.problem((*loc, field) if field in test else loc, f"needs a text as `{field}`")
+            self.problem((*loc, field) if field in test else loc, f"`{field}` must be a text")
             return ""
         if value == "" and field != "description":
             self.problem((*loc, field), "must not be empty")
@@ -129,7 +129,7 @@ class _TestsReader:
             self.problem((*loc, "id"), f"cannot be used: {error}")
             return ""
         if urn in self._seen:
-            self.problem((*loc, "id"), "is there twice")
+            self.problem((*loc, "id"), "is a duplicate")
         self._seen.add(urn)
         return urn
 
@@ -138,7 +138,7 @@ class _TestsReader:
 
         definition = test.get("definition")
         if definition is None:
-            self.problem(loc, "needs a `definition`: which entities (`on`), and the `rules`")
+            self.problem(loc, "needs a `definition` with entities (`on`) and `rules`")
             return ""
         text = definition if isinstance(definition, str) else dumps(definition).decode()
         try:

@@ -16,7 +16,7 @@ from mlcat_ingest.recipe.secrets import mask_tree
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl, file_stem
 
-_DATAHUB = "belongs to DataHub's own runner; delete it"
+_DATAHUB = "is an option of DataHub's own runner; delete it"
 ENRICH_FORM = (
     "is called `enrich` here: a list of rules such as "
     "{match: {entity: mlModel}, add_tags: [urn:li:tag:ml]}"
@@ -29,7 +29,7 @@ def _mapping_or_none(value: Any) -> Any:
 
 def _test_urn(urn: str) -> str:
     if not urn.startswith("urn:li:test:"):
-        raise ValueError("has to be the URN of a metadata test: urn:li:test:<id>")
+        raise ValueError("must be the URN of a metadata test: urn:li:test:<id>")
     return urn
 
 
@@ -82,35 +82,35 @@ class EvaluateSpec(RecipeModel):
     """Whether and how metadata tests are evaluated after the writing."""
 
     enabled: bool = True
-    """Evaluate the metadata tests of what was written."""
+    """Whether to evaluate metadata tests on the written entities."""
     should_push: bool = True
-    """Have the service store the results on the entities."""
+    """Whether the service stores the results on the entities."""
     where: Literal["auto", "service", "client"] = "auto"
-    """`service` has the catalog evaluate; `client` reads what the tests look at, evaluates here and
-    writes the results; `auto` is `client` for a service that has no endpoint for it."""
+    """`service`: the catalog evaluates. `client`: the run reads the aspects, evaluates them and
+    writes the results. `auto`: `client` if the service has no endpoint for evaluation."""
     test_urns: list[Annotated[PublicStr, AfterValidator(_test_urn)]] = Field(default_factory=list)
-    """Only these tests; all of them where the list is empty."""
+    """URNs of the tests to evaluate; an empty list means all."""
     test_files: list[RecipePath] = Field(default_factory=list)
-    """Files with metadata tests, as `catalog tests push` takes them. Those that the catalog lacks
-    are created; one that it holds otherwise is an error."""
+    """Files with metadata tests, as for `catalog tests push`. Tests that the catalog lacks are
+    created; a test with another definition in the catalog is an error."""
     scope: Literal["written", "all"] = "written"
-    """`written` evaluates the entities of this run that changed; `all`, every entity of it."""
+    """`written` evaluates the changed entities of a run, `all` every entity of the run."""
 
 
 class LineageSpec(RecipeModel):
     """Whether the datasets that models used are looked up in the catalog."""
 
     check: bool = True
-    """Report how many of them are there, and what is named nearly like those that are not."""
+    """Whether to report how many of the datasets exist, with similar names for missing ones."""
 
 
 class LimitsSpec(RecipeModel):
     """Bounds on what one run may do; a run that would pass one stops with exit code 2."""
 
     max_new_entities: int = Field(default=50_000, ge=0)
-    """How many entities that the catalog does not have yet a run may create."""
+    """Maximum number of new entities that a run may create."""
     max_removed_ratio: float = Field(default=0.2, ge=0, le=1)
-    """Share of a recipe's entities that a run may remove; up to ten it always may."""
+    """Share of a recipe's entities that a run may remove; ten are always allowed."""
 
 
 class StateSpec(RecipeModel):
@@ -120,9 +120,9 @@ class StateSpec(RecipeModel):
     """Address of the state database: an SQLite file, or a PostgreSQL database. It is a cache: a
     recipe that loses it reads everything again. A `file` sink keeps no state."""
     full_every: Duration = Duration("1d")
-    """How long a run may rely on what is remembered. The first run after that reads all of the
-    source and compares it with the catalog, so this is how late it finds what sources do not tell:
-    an edit long after a run has ended, or an entry that somebody's upsert wiped."""
+    """Interval between full runs. A full run reads all of the source and compares it with the
+    catalog. It finds changes that sources do not report, such as an edit long after the end of an
+    MLflow run, or an entry that another writer's upsert deleted."""
 
 
 def dead_letter_file(folder: Path, name: str) -> Path:
@@ -140,33 +140,36 @@ class Recipe(RecipeModel):
     }
 
     name: Annotated[PublicStr, NotContent()] = Field(default="recipe", max_length=200)
-    """Names the recipe in state, lock and reports; the file's name where it is not given."""
+    """Name of the recipe in base, state, lock and reports. Default: the name of the file. Do not
+    change it later: the recipe would lose the ownership of its entries."""
     # What their own options decide is remembered with each place that a source reads.
     sources: Annotated[list[SourceSpec], NotContent()] = Field(min_length=1)
     """Sources, read in this order; feature sources are read before run sources."""
     enrich: list[EnrichRule] = Field(default_factory=list)
-    """Rules that add tags, owners and the like to what the sources say."""
+    """Rules that add tags, owners and other metadata to the entities of the sources."""
     sink: Annotated[SinkSpec | None, NotContent()] = None
     """The catalog to write to. Default on a terminal: the embedded catalog."""
     merge: dict[FieldName, Policy] = Field(default_factory=dict)
-    """Merge policy of a field, `<aspect>.<field>`: `three_way` (what others wrote stays, what the
-    source dropped goes; the default), `union` (everything stays), `ours` (the source alone)."""
+    """Merge policy of a field, `<aspect>.<field>`: `three_way` (entries of others are kept,
+    entries that the source dropped are removed; the default), `union` (nothing is removed), `ours`
+    (only the source counts)."""
     evaluate: Annotated[EvaluateSpec, NotContent()] = Field(default_factory=EvaluateSpec)
     """Evaluation of metadata tests."""
     lineage: Annotated[LineageSpec, NotContent()] = Field(default_factory=LineageSpec)
-    """Whether lineage to datasets joins."""
+    """Check of lineage to datasets."""
     limits: Annotated[LimitsSpec, NotContent()] = Field(default_factory=LimitsSpec)
-    """Bounds on what one run may do."""
+    """Limits of one run."""
     # Validated like a written one, so that its relative address starts at the recipe's folder.
     state: Annotated[StateSpec, NotContent()] = Field(default_factory=lambda: cast("StateSpec", {}))
     """The database of checkpoints and fingerprints."""
 
     dead_letters: Annotated[RecipePath | None, NotContent()] = None
-    """File for what the catalog refused in the last run, one JSON object a line. Default:
-    `.mlcat/<name>.dead.jsonl` in the recipe's folder. There is none where nothing was refused."""
+    """File of the last run's dead letters as JSON Lines: proposals that the catalog refused, and
+    unusable records. Default: `.mlcat/<name>.dead.jsonl` in the recipe's folder. Without dead
+    letters there is no file."""
 
     report_to_catalog: Annotated[bool, NotContent()] = True
-    """Write the report of each run to the catalog too, where DataHub's Ingestion page lists it. A
+    """Whether to write the report of each run to the catalog, for DataHub's Ingestion page. A
     `file` sink keeps none."""
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
@@ -191,6 +194,10 @@ class Recipe(RecipeModel):
         """Return the recipe in a YAML or JSON file; `-` reads standard input.
 
         `environ` takes the place of the process's environment for `${VAR}`.
+
+        Example:
+            >>> Recipe.load("recipe.yml").name
+            'recipe'
 
         Raises:
             RecipeError: the file cannot be read.

@@ -31,9 +31,16 @@ _ADDITIONS = ("add_tags", "add_terms", "set_domain", "add_owners", "structured_p
 
 EntityType = Literal["mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey"]
 
+_Values = Annotated[tuple[StrictFloat | str, ...], Field(min_length=1)]
+
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str | int | float) else value
+
+
+def _or_alone(kind: Any) -> BeforeValidator:
+    """Return the validator of a list that takes one `kind` without a list, too."""
+    return BeforeValidator(_as_list, json_schema_input_type=kind | tuple[kind, ...])
 
 
 def _owner(value: Any) -> Any:
@@ -46,14 +53,14 @@ class Match(RecipeModel):
     A pattern matches from the start of the text, case-sensitively; end it with `$` for all of it.
     """
 
-    entity: Annotated[tuple[EntityType, ...], BeforeValidator(_as_list)] = ()
-    """Entity types, one or a list."""
+    entity: Annotated[tuple[EntityType, ...], _or_alone(EntityType)] = ()
+    """Entity type, or a list of them."""
 
     name: Pattern | None = None
-    """A regular expression for the name that people see, else the name in the URN."""
+    """Regular expression for the display name, or for the name in the URN if there is none."""
 
     urn: Pattern | None = None
-    """A regular expression for the URN."""
+    """Regular expression for the URN."""
 
     properties: dict[PublicStr, Pattern] = Field(default_factory=dict)
     """Regular expressions for custom properties, by key, such as `team: growth` for that tag. An
@@ -64,10 +71,10 @@ class OwnerRule(RecipeModel):
     """An owner to add."""
 
     owner: OwnerRef
-    """The name of a user, or the URN of a user or a group."""
+    """User name, or the URN of a user or a group."""
 
     type: OwnerType = "TECHNICAL_OWNER"
-    """Kind of ownership."""
+    """Ownership type."""
 
 
 class EnrichRule(RecipeModel):
@@ -78,9 +85,9 @@ class EnrichRule(RecipeModel):
     """
 
     key_hints: ClassVar[Mapping[str, str]] = {
-        "remove_tags": "is not offered: rules add, and the merge removes what a rule stops adding",
+        "remove_tags": "is not available: the merge removes entries that no rule adds any more",
         "add_domain": "is called `set_domain`",
-        "type": "is a list of rules here, without types; see `add_tags`, `add_owners`, ...",
+        "type": "is a list of rules without types here; see `add_tags`, `add_owners` and so on",
     }
 
     model_config = ConfigDict(
@@ -90,40 +97,45 @@ class EnrichRule(RecipeModel):
     match: Match = Match()
     """The condition that an entity has to fulfil."""
 
-    add_tags: Annotated[tuple[TagRef, ...], BeforeValidator(_as_list)] = ()
-    """Tags, by name or URN; made where the catalog lacks them."""
+    add_tags: Annotated[tuple[TagRef, ...], _or_alone(TagRef)] = ()
+    """Tags, by name or URN; created if the catalog lacks them."""
 
-    add_terms: Annotated[tuple[TermRef, ...], BeforeValidator(_as_list)] = ()
+    add_terms: Annotated[tuple[TermRef, ...], _or_alone(TermRef)] = ()
     """Glossary terms, by id or URN."""
 
     set_domain: DomainRef | None = None
-    """A domain, by id or URN; where people chose one, theirs stays first and this one follows."""
+    """A domain, by id or URN; it follows a domain that a user has chosen."""
 
-    add_owners: tuple[Annotated[OwnerRule, BeforeValidator(_owner)], ...] = ()
+    add_owners: tuple[
+        Annotated[OwnerRule, BeforeValidator(_owner, json_schema_input_type=OwnerRule | OwnerRef)],
+        ...,
+    ] = ()
     """Owners: names of users, URNs, or `{owner: …, type: …}`."""
 
     structured_properties: dict[
         PropertyRef,
-        Annotated[tuple[StrictFloat | str, ...], Field(min_length=1), BeforeValidator(_as_list)],
+        Annotated[
+            _Values, BeforeValidator(_as_list, json_schema_input_type=StrictFloat | str | _Values)
+        ],
     ] = Field(default_factory=dict)
     """Values of structured properties, texts and numbers, by the property's qualified name or URN.
-    Of several rules that match, the last one says the values of a property."""
+    If several rules match, the last one sets a property."""
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
         if not any(getattr(self, name) for name in _ADDITIONS):
-            raise ValueError(f"adds nothing; give it one of {', '.join(_ADDITIONS)}")
+            raise ValueError(f"adds nothing; use one of {', '.join(_ADDITIONS)}")
         return self
 
 
 Policy: TypeAlias = Literal["three_way", "union", "ours"]
 """How a field is merged.
 
-`three_way`: what others wrote stays, what the source dropped goes. `union`: everything stays.
+`three_way`: entries of others stay, dropped entries of the source go. `union`: all entries stay.
 `ours`: the source alone decides.
 """
 
-_FORM: Final = "has to be <aspect>.<field>, for example ownership.owners"
+_FORM: Final = "must be <aspect>.<field>, for example ownership.owners"
 
 
 def _known_field(place: str) -> str:
@@ -132,13 +144,13 @@ def _known_field(place: str) -> str:
         raise ValueError(_FORM)
     spec = ASPECTS.get(aspect)
     if spec is None:
-        raise ValueError(f"names no aspect that is known{_suggestion(aspect, ASPECTS)}; it {_FORM}")
+        raise ValueError(f"has an unknown aspect{_suggestion(aspect, ASPECTS)}; it {_FORM}")
     if spec.type is not None and field not in fields(spec.type):
         known = fields(spec.type)
-        raise ValueError(f"names no field of {aspect}{_suggestion(field, known)}")
+        raise ValueError(f"has an unknown field of {aspect}{_suggestion(field, known)}")
     takes_no_policy = aspect == STATUS or spec.timeseries or aspect.endswith("Key")
     if takes_no_policy or field in spec.computed | spec.unowned:
-        raise ValueError("names a field that is not merged, so no policy applies to it; delete it")
+        raise ValueError("has a field that is never merged; delete it")
     return place
 
 

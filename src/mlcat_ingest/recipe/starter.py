@@ -8,21 +8,21 @@ _TEMPLATE = """\
 # yaml-language-server: $schema=recipe.schema.json
 # Editors complete and check the recipe by that file: mlcat-ingest schema > recipe.schema.json
 #
-# A recipe of mlcat-ingest: what to read, where to write it, what to do then.
-#   mlcat-ingest check {file}     tries every connection and changes nothing
+# A recipe of mlcat-ingest: sources, sink, and options of a run.
+#   mlcat-ingest check {file}     tests every connection, changes nothing
 #   mlcat-ingest {file}           runs it
 # ${{VAR}} and ${{VAR:-default}} are filled from the environment, ${{file:/run/secrets/x}} from a
 # file; $${{ is a literal. Relative paths start at this file's folder.
 
-# The name owns every entry that this recipe writes, and what it remembers: do not change it later.
-# Under another name the recipe would take back nothing that it wrote under this one.
+# The name owns every entry that this recipe writes, and its state. Do not change it later:
+# under another name the recipe does not remove its earlier entries.
 name: {name}
 
 sources:
   - type: mlflow
     config:
       # An MLflow server, or its database: sqlite:///mlflow.db (postgresql:// needs the extra
-      # `postgres`); a folder or Databricks needs the extra `mlflow`.
+      # `postgres`); `databricks` over REST; a folder needs the extra `mlflow`.
       tracking_uri: {tracking_uri}
       # MLFLOW_TRACKING_USERNAME, _PASSWORD and _TOKEN are taken from the environment.
       experiments:
@@ -33,9 +33,9 @@ sources:
         children: include        # nested runs: include, collapse or skip
         # since: 30d             # only runs that began after a date, or not longer ago than this
       env: PROD
-      # instance: team-a         # needed when several MLflow servers go into one catalog
+      # instance: team-a         # needed when several MLflow servers share one catalog
 
-# enrich:                        # what to add to the entities that match a rule
+# enrich:                        # additions to the entities that match a rule
 #   - match: {{entity: [mlModel, mlModelGroup], name: "fraud"}}
 #     add_tags: [fraud]
 #     set_domain: risk
@@ -43,7 +43,7 @@ sources:
 
 {sink}
 evaluate:
-  enabled: true                  # evaluate metadata tests on what was written
+  enabled: true                  # evaluate metadata tests on the written entities
   should_push: true              # and have the catalog store the results
 
 limits:
@@ -87,7 +87,7 @@ def starter_recipe(
         if address and "@" in address.partition("://")[2].partition("/")[0]:
             raise RecipeError(
                 f"the {what} holds a user name or a password, and would put it into the recipe",
-                hint="leave it out and set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLCAT_TOKEN",
+                hint="remove it, and set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLCAT_TOKEN",
             )
     uri = f'"{DEFAULT_TRACKING_URI}"' if tracking_uri is None else _quote(tracking_uri)
     sink = _NO_SINK if server is None else _REST_SINK.format(server=_quote(server))

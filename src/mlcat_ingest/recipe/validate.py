@@ -19,38 +19,38 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _SENTENCES = {
     "missing": "is required",
-    "string_type": "has to be text; put quotes round it",
-    "string_too_short": "number of characters has to be {min_length} or more",
-    "string_too_long": "number of characters has to be {max_length} or less",
-    "string_pattern_mismatch": "has to match {pattern}",
-    "int_type": "has to be a whole number",
-    "int_parsing": "has to be a whole number",
-    "int_from_float": "has to be a whole number",
-    "float_type": "has to be a number",
-    "float_parsing": "has to be a number",
-    "finite_number": "has to be a finite number",
-    "bool_type": "has to be true or false",
-    "bool_parsing": "has to be true or false",
-    "list_type": "has to be a list",
-    "tuple_type": "has to be a list",
-    "set_type": "has to be a list",
-    "too_short": "number of entries has to be {min_length} or more",
-    "too_long": "number of entries has to be {max_length} or less",
-    "dict_type": "has to be a mapping of keys to values",
-    "model_type": "has to be a mapping of keys to values",
-    "path_type": "has to be the path of a file or folder",
-    "literal_error": "has to be {expected}",
-    "enum": "has to be {expected}",
-    "greater_than": "has to be more than {gt}",
-    "greater_than_equal": "has to be {ge} or more",
-    "less_than": "has to be less than {lt}",
-    "less_than_equal": "has to be {le} or less",
-    "none_required": "has to be left out",
+    "string_type": "must be text; put it in quotes",
+    "string_too_short": "must have {min_length} or more characters",
+    "string_too_long": "must have {max_length} or fewer characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "set_type": "must be a list",
+    "too_short": "must have {min_length} or more entries",
+    "too_long": "must have {max_length} or fewer entries",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "path_type": "must be the path of a file or folder",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "none_required": "must be absent",
 }
 _COMMON_HINTS = {
-    "stateful_ingestion": "belongs to DataHub's own runner; delete it",
+    "stateful_ingestion": "is an option of DataHub's own runner; delete it",
 }
-_MOMENT = "has to be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
+_MOMENT = "must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
 
 
 def validate_config(
@@ -118,7 +118,7 @@ def _sentence(detail: ErrorDetails, loc: Loc, model: type[BaseModel], raw: Any) 
         return _MOMENT
     if (sentence := _SENTENCES.get(kind)) is not None:
         return sentence.format_map({name: _short(value) for name, value in context.items()})
-    return f"is not usable ({kind.replace('_', ' ')})"
+    return f"is invalid ({kind.replace('_', ' ')})"
 
 
 def _short(bound: Any) -> Any:
@@ -135,7 +135,7 @@ def unknown_key(key: str, model: type[BaseModel] | None) -> str:
         return hint
     for name, field in model.model_fields.items():
         if key in names_of(name, field):
-            return f"says the same as `{names_of(name, field)[0]}`; keep one"
+            return f"is another name of `{names_of(name, field)[0]}`; keep one"
     known = sorted(names_of(name, field)[0] for name, field in model.model_fields.items())
     if (meant := nearest(key, known)) is not None:
         return f"is not a known key; did you mean `{meant}`?"

@@ -47,7 +47,7 @@ def resolved_path(path: Path, base_dir: Path | None) -> Path:
     try:
         path = path.expanduser()
     except RuntimeError:
-        raise ValueError("begins with ~, but there is no such home folder") from None
+        raise ValueError("begins with ~, but that home folder does not exist") from None
     return path if base_dir is None or path.is_absolute() else base_dir / path
 
 
@@ -82,7 +82,7 @@ def _path(path: Path, info: ValidationInfo) -> Path:
 
 def _url(url: str, info: ValidationInfo) -> str:
     if not url.isprintable():
-        raise ValueError("has a line break or another control character in it")
+        raise ValueError("contains a line break or another control character")
     return resolved_url(url, base_dir_of(info))
 
 
@@ -108,7 +108,7 @@ def _pattern(text: str) -> str:
 
 def _fabric(text: str) -> str:
     if text.upper() not in FABRICS:
-        raise ValueError(f"is not an environment; one of {', '.join(sorted(FABRICS))}")
+        raise ValueError(f"is not an environment; use one of {', '.join(sorted(FABRICS))}")
     return text.upper()
 
 
@@ -118,12 +118,12 @@ def _owner_type(text: str) -> str:
     if not text.startswith("urn:li:ownershipType:"):
         known = ", ".join(sorted(get_args(OwnershipType)))
         raise ValueError(
-            f"is not a kind of ownership; one of {known}, or a URN of an ownershipType"
+            f"is not an ownership type; use one of {known}, or the URN of an ownershipType"
         )
     try:
         check(text)
     except InvalidUrnError as error:
-        raise ValueError(f"cannot be an ownershipType: {error}") from None
+        raise ValueError(f"is not a valid ownershipType: {error}") from None
     return text
 
 
@@ -135,10 +135,10 @@ def _urn_validator(entity_type: str, *others: str) -> Callable[[str], str]:
             if not text.startswith(PREFIX):
                 return build(entity_type, text)
             if entity_type_of(text) not in {entity_type, *others}:
-                raise ValueError(f"has to be a name or a URN of a {entity_type}")
+                raise ValueError(f"must be a name or a URN of a {entity_type}")
             check(text)
         except InvalidUrnError as error:
-            raise ValueError(f"cannot be a {entity_type}: {error}") from None
+            raise ValueError(f"is not a valid {entity_type}: {error}") from None
         return text
 
     return read
@@ -178,10 +178,10 @@ class PatternFilter(RecipeModel):
     """
 
     allow: tuple[Pattern, ...] = (".*",)
-    """Regular expressions; a name has to match one of them."""
+    """Regular expressions; a name must match one of them."""
 
     deny: tuple[Pattern, ...] = ()
-    """Regular expressions; a name that matches one of them is left out."""
+    """Regular expressions; a name that matches one of them is excluded."""
 
     def allows(self, name: str) -> bool:
         """Return whether a thing of this name is wanted."""

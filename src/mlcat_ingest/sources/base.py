@@ -11,6 +11,7 @@ from enum import Enum
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
@@ -26,7 +27,7 @@ class Capability(Enum):
     """Its records are feature tables: it is read before sources of runs, gives a `FeatureIndex`
     with `Finished`, and lists its tables in `coming_tables`."""
     MISSING = "missing"
-    """`missing` proves that things are gone; of other sources nothing is ever removed."""
+    """`missing` proves deletions; entities of other sources are never removed."""
     SHARDS = "shards"
     """`shards` divides it, so that several processes can read it: the scopes `Shards`, `Rest`."""
     RUNS = "runs"
@@ -67,10 +68,10 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Those of these runs that the recipe asks for, and what they belong to.
+    """The runs with these ids that the recipe selects, with their experiments.
 
-    Ids that the system lacks are passed over. Partitions are asked for, so that names stay as they
-    are, but get no new checkpoint.
+    Unknown ids are ignored. Partitions are listed, which keeps the names of entities stable, but
+    get no new checkpoint.
     """
 
     ids: Sequence[str]
@@ -175,9 +176,9 @@ class ReadRequest:
 class RecordVersion:
     """The version of one record, remembered once the catalog has acknowledged its entities.
 
-    `kind` and `id` name the record in its partition, and `digest` stands for its content; None
-    where that is best taken from the entities, as it has to be for models whose features are looked
-    up. `fingerprint` is the source's own word about the record, `joined_fingerprint` its digest of
+    `kind` and `id` name the record in its partition, and `digest` is the digest of its content.
+    Without a digest the entities are compared, as for models whose features are looked up.
+    `fingerprint` is the source's own word about the record, `joined_fingerprint` its digest of
     what was joined to it from other listings; both may be empty. A record `leads` to others if a
     pass over changes reads these again because of its fingerprint.
     """
@@ -217,7 +218,7 @@ class Finished:
 
     The `checkpoint` counts once all of it is acknowledged; None leaves the last one as it is. It is
     `complete` if every record of the partition was listed. `found_ids` are those of `Runs` that are
-    in the partition, `index` is of the features of a feature store.
+    in the partition, `index` is of the features of a feature store, `left_out` of a complete pass.
     """
 
     partition: PartitionState | None = None
@@ -225,6 +226,7 @@ class Finished:
     complete: bool = False
     found_ids: Collection[str] = ()
     index: FeatureIndex | None = None
+    left_out: Iterable[KindCount] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,18 +242,20 @@ class Unlisted:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An entity behind which the system has nothing any more.
+    """An entity whose object the system no longer has.
 
-    `moved_to` is the URN that the same thing has now, None where it is gone. `is_gone` asks the
-    system for the thing by name: only a plain "there is none" counts, one request. A system that
-    cannot be asked by name sets `second_pass`: the entity is removed only if two complete passes in
-    a row lack it.
+    `moved_to` is the new URN of the same object, None if it was deleted. `is_gone` asks the system
+    for the object by name, in one request: only the answer "not found" counts. Without such a
+    request, a source sets `second_pass`: the entity is removed only if two complete passes in a row
+    lack it. For an entity that is `switched_off`, which the recipe no longer selects, no limit
+    applies.
     """
 
     urn: str
     is_gone: Callable[[], bool]
     moved_to: str | None = None
     second_pass: bool = False
+    switched_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +291,9 @@ class Source(ABC, Generic[RecordT]):
 
     @abstractmethod
     def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:
-        """Yield records in pages, each once, groups before what belongs to them.
+        """Yield records in pages, groups before what belongs to them.
+
+        Each comes once, or again where more of it became known.
 
         A partition begins by asking `request.state` for it, and ends with `Finished`. A source that
         can read only what changed looks at the checkpoint; one that cannot need not.
@@ -341,7 +347,7 @@ class Source(ABC, Generic[RecordT]):
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        yield Finding("the source", "warning", f"{type(self).__name__} has no checks")
+        yield Finding("the source", "warning", f"{type(self).__name__} does not implement checks")
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the system so far."""

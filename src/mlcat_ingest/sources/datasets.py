@@ -108,7 +108,7 @@ def _platform(name: str) -> str:
     try:
         data_platform(name)
     except InvalidUrnError as error:
-        raise ValueError(f"cannot be a platform: {error}") from None
+        raise ValueError(f"is not a valid platform: {error}") from None
     return name
 
 
@@ -125,28 +125,28 @@ def check_among(
         ValueError: there is one; the sentence names `where` it stands and `why` it is refused.
     """
     for platform in sorted(set(platforms).difference(possible)):
-        # The nearest name stands alone: what is written here is kept out of messages.
+        # Only the nearest name: the recipe's own values are kept out of messages.
         nearest = get_close_matches(platform.lower(), possible, n=1)
         meant = f"; did you mean `{nearest[0]}`?" if nearest else ""
-        raise ValueError(f"{where} names a platform that {why}{meant}")
+        raise ValueError(f"{where} has a platform {why}{meant}")
 
 
 class PlatformConfig(RecipeModel):
-    """How the connector of one platform writes its datasets, where that is not its default."""
+    """How the connector of one platform names its datasets, if not by its defaults."""
 
     instance: PublicStr | None = Field(
         default=None, validation_alias=AliasChoices("instance", "platform_instance")
     )
-    """The platform instance in that connector's recipe: a prefix of every name."""
+    """The platform instance set in that connector's recipe: a prefix of every name."""
 
     env: Fabric | None = None
-    """The environment in that connector's recipe. Default: that of this source."""
+    """The environment set in that connector's recipe. Default: that of this source."""
 
     lowercase: bool | None = Field(
         default=None, validation_alias=AliasChoices("lowercase", "convert_urns_to_lowercase")
     )
-    """Whether names are in lower case. Default: for Athena, Databricks, Glue, Hive, Presto,
-    Redshift, Snowflake and Trino, but not for files."""
+    """Whether names are in lower case. Default: true for Athena, Databricks, Glue, Hive, Presto,
+    Redshift, Snowflake and Trino; false for others, and for files."""
 
 
 class RewriteConfig(RecipeModel):
@@ -154,7 +154,7 @@ class RewriteConfig(RecipeModel):
 
     match: Pattern
     """A regular expression for `<platform>:<name>`, such as `dbfs:/mnt/lake/`. It matches from the
-    start, case-sensitively; what it matches is replaced."""
+    start, case-sensitively; the matched part is replaced."""
 
     to: PublicStr
     """The replacement, such as `s3:lake-bucket/`; `\\1` is the first group."""
@@ -164,29 +164,30 @@ class RewriteConfig(RecipeModel):
         try:
             re.compile(self.match).sub(self.to, "")
         except (re.error, IndexError) as error:
-            raise ValueError(f"`to` cannot be filled in from `match`: {error}") from None
+            raise ValueError(f"`to` does not fit the groups of `match`: {error}") from None
         return self
 
 
 class DatasetsConfig(RecipeModel):
-    """How the catalog names the datasets that runs used, so that lineage joins.
+    """How the catalog names datasets, so that lineage joins with that of other connectors.
 
-    An address becomes the name that the platform's own connector writes: without scheme, partition
-    folders, part files and wildcards, in lower case where the platform keeps names so.
+    An address becomes the name that the platform's own connector uses: without scheme, partition
+    folders, part files and wildcards, and in lower case on platforms with lower-case names.
     """
 
     platforms: dict[Platform, PlatformConfig] = Field(default_factory=dict)
-    """By platform: instance, environment and case of the names that its connector writes."""
+    """By platform: instance, environment and case of the names of its connector."""
 
     source_types: dict[PublicStr, Platform] = Field(default_factory=dict)
-    """Platforms of dataset source types that are not known, such as those of a plug-in."""
+    """Platforms of unknown dataset source types, such as those of a plug-in."""
 
     rewrite: tuple[RewriteConfig, ...] = ()
-    """Rules for what is known by another name, such as mounted folders; the first that matches."""
+    """Rules for datasets with another name in the catalog, such as mounted folders. The first rule
+    that matches applies."""
 
     partitions: Literal["cut", "keep"] = "cut"
-    """`cut` names the table that a partition, part file or wildcard belongs to; `keep` names it as
-    it was logged."""
+    """`cut` shortens the name of a partition, part file or wildcard to that of its table; `keep`
+    uses the name as logged."""
 
     def check_platforms(self) -> Self:
         """Return this, for a source whose datasets are on `PLATFORMS` or on what `self` names.
@@ -198,7 +199,7 @@ class DatasetsConfig(RecipeModel):
         if any("\\" in platform for platform in to):
             return self  # a group of the pattern may be any platform
         possible = {*PLATFORMS, *self.source_types.values(), *to}
-        check_among(self.platforms, possible, "`platforms`", "no dataset of this source is on")
+        check_among(self.platforms, possible, "`platforms`", "without datasets in this source")
         return self
 
 

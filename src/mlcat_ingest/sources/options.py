@@ -9,44 +9,51 @@ from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 
 
 class FeaturesConfig(RecipeModel):
-    """Links from models to the features that they were trained on.
+    """Links from models to their training features.
 
-    Features that a run names are looked up among those that the feature sources of this recipe
-    read, else in the catalog.
+    Features named by a run are looked up among those of this recipe's feature sources, then in the
+    catalog.
     """
 
     enabled: bool = True
-    """Whether to link models; links that exist stay while it is off."""
+    """Whether to link models. `false` keeps existing links."""
 
     dangling: bool = False
-    """Whether to link to features, too, that neither a feature source nor the catalog has. An
+    """Whether to link also to features unknown to the feature sources and to the catalog. An
     ambiguous name is never linked."""
 
     project: PublicStr | None = None
-    """Project that Feast's references are in where a run names none. Default: the only one that
-    the feature sources of this recipe have."""
+    """Project of Feast references in runs that name no project. Default: the project of this
+    recipe's feature sources, if there is only one."""
 
     instance: PublicStr | None = Field(
         default=None, validation_alias=AliasChoices("instance", "platform_instance")
     )
-    """Platform instance of feature stores that no feature source of this recipe reads: a prefix of
-    every name."""
+    """Platform instance of feature stores outside this recipe's feature sources: a prefix of every
+    name."""
 
     namespace_prefix: PublicStr | None = None
     """A further prefix of the names in such feature stores."""
 
     model_files: bool = False
-    """Whether to read the file `MLmodel` of every logged model of MLflow 3: its signature narrows
-    the features of Feast to the inputs of the model, and it tells models that Databricks' feature
-    engineering logged. Two requests a logged model, in each pass that reads its run."""
+    """Whether to read the file `MLmodel` of every logged model of MLflow 3 from any artifact store.
+    The model then has its signature, flavors and size. The signature narrows the features of Feast
+    to the inputs of the model and identifies models of Databricks' feature engineering. Cost: two
+    requests for each logged model whenever its run is read. `false` reads the file only from local
+    folders."""
 
     dataset_match: bool = False
-    """Whether features also follow from a dataset of the run that a feature table is made from:
-    those that are named like its columns. A guess."""
+    """Whether to infer features from a dataset of the run that is the source of a feature table:
+    the features with the names of its columns. A guess."""
 
     signature_names: bool = False
-    """Whether features also follow from the names of a model's inputs, where exactly one table of
-    all feature sources has such a feature. A guess."""
+    """Whether to infer features from the names of a model's inputs, if exactly one table of all
+    feature sources has a feature of that name. A guess."""
+
+    from_signature: bool = False
+    """Whether to make features of a model's inputs if it has no other features: one table for each
+    model name and signature. Models of MLflow 3 also need `model_files`, or artifacts in a local
+    folder."""
 
     @model_validator(mode="after")
     def _names_can_be_made(self) -> Self:
@@ -80,7 +87,7 @@ def without_instance(config: ConfigT) -> ConfigT:
     """
     if config.compat is not None and config.instance is not None:
         raise ValueError(
-            "`compat: datahub` and `instance` exclude each other: DataHub's own source knows "
-            "no instances, so no name of the two would be the same"
+            "`compat: datahub` cannot be combined with `instance`: DataHub's own source has no "
+            "instances, so its names would differ; delete one of the two"
         )
     return config

@@ -26,7 +26,7 @@ def _unambiguous(owners: dict[str, str]) -> dict[str, str]:
     known: dict[str, str] = {}
     for name, urn in owners.items():
         if known.setdefault(name.lower(), urn) != urn:
-            raise ValueError(f"has two owners for `{name}`, one user in any case; keep one")
+            raise ValueError(f"has two owners for `{name}`, since names ignore case; keep one")
     return owners
 
 
@@ -34,29 +34,29 @@ _OwnerMap = Annotated[dict[PublicStr, OwnerRef], AfterValidator(_unambiguous)]
 
 
 class OwnersConfig(RecipeModel):
-    """How the users that a source names become owners in the catalog.
+    """How users in a source map to owners in the catalog.
 
-    A user is looked for in `map` and `map_file` first, then cut to what `pattern` takes of it and
-    looked for again; who is found nowhere is a user of the catalog by that name. The URN of a user
-    or group stands for itself.
+    A user is looked up in `map` and `map_file`, first by the whole name, then by the part that
+    `pattern` matches. Other users become users of the catalog with that name. The URN of a user or
+    group is used as it is.
     """
 
     type: OwnerType = "TECHNICAL_OWNER"
-    """Kind of ownership that a user gets: one of the catalog's own, such as DATAOWNER, or the URN
-    of one that its users defined."""
+    """Ownership type: a built-in type of the catalog, such as DATAOWNER, or the URN of a custom
+    ownership type."""
 
     ignore: tuple[PublicStr, ...] = ("unknown",)
-    """User names that are no persons and own nothing, in any case; an empty one never does."""
+    """User names, in any case, that never become owners; an empty name never does."""
 
     pattern: Pattern | None = None
-    """A regular expression whose first group (or all of it, without one) is the user's name in the
-    catalog, for example `([^@]+)@acme\\.com`; a name that it does not match stays whole."""
+    """A regular expression whose first group, or whole match without a group, is the user's name in
+    the catalog, for example `([^@]+)@acme\\.com`. A name that does not match is used whole."""
 
     map: _OwnerMap = Field(default_factory=dict)
-    """Names of users, in any case, to names in the catalog or URNs of users and groups."""
+    """User names, in any case, mapped to names in the catalog or URNs of users and groups."""
 
     map_file: RecipePath | None = None
-    """A YAML or JSON file with a `map` of its own; entries of the recipe win."""
+    """A YAML or JSON file with the key `map`. Entries in the recipe take precedence."""
 
     def map_digest(self) -> str:
         """Return a digest of what stands in the map file, empty without one."""
@@ -132,8 +132,8 @@ def _read_map(path: Path) -> dict[str, str]:
             content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise RecipeError(
-            f"the file of owners {path} cannot be read: {error.strerror}",
-            hint="see `owners.map_file` in the recipe",
+            f"cannot read the owners file {path}: {error.strerror}",
+            hint="correct `owners.map_file` in the recipe",
         ) from None
     parsed = parse(content, str(path))
     origin = Origin(str(path), path.parent, parsed.lines)

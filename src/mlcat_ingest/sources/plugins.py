@@ -77,8 +77,8 @@ def config_class(name: str) -> type[BaseModel]:
     )
     if not (isinstance(found, type) and issubclass(found, BaseModel)):
         raise UnknownPluginError(
-            f"the source plug-in {name!r} does not say what configures it",
-            hint="its class needs `config_class`, a pydantic model",
+            f"the source plug-in {name!r} has no valid `config_class`",
+            hint="set `config_class` of its class to a pydantic model",
         )
     return found
 
@@ -99,7 +99,7 @@ def source_class(name: str) -> Any:
     if not (isinstance(found, type) and issubclass(found, Source)):
         raise UnknownPluginError(
             f"the source plug-in {name!r} is not a source",
-            hint="its class has to inherit `mlcat_ingest.sources.base.Source`",
+            hint="make its class a subclass of `mlcat_ingest.sources.base.Source`",
         )
     return found
 
@@ -119,5 +119,5 @@ def _plugin(name: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise UnknownPluginError(
             f"the source plug-in {name!r} cannot be imported: {type(error).__name__}",
-            hint="is everything that it needs installed?",
+            hint="check that its dependencies are installed",
         ) from error

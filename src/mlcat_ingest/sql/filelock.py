@@ -4,14 +4,19 @@ A lock is an exclusive `flock` on a file of its own, so the lock of a killed pro
 it. While it is held the file's text is one JSON object about the holder. The file itself stays.
 """
 
-import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
+
+from mlcat_ingest.core.operating_system import require_posix
+
+if sys.platform != "win32":
+    import fcntl
 
 PATIENCE_S: Final = 1.0
 """Seconds to wait for a process that only looks at a lock, or writes its text."""
@@ -36,7 +41,9 @@ class FileLock:
 
         Raises:
             OSError: the file cannot be made or written, or its file system has no locks.
+            RecipeError: this is Windows.
         """
+        require_posix()
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with ExitStack() as unless_taken:
             unless_taken.callback(os.close, handle)

@@ -114,5 +114,5 @@ def _newer(connection: Connection, component: str, foreign: list[str]) -> Recipe
     return RecipeError(
         f"the {component} database {shown} was made by a newer version of mlcat-ingest: "
         f"it has {steps}, which this version does not know",
-        hint="upgrade mlcat-ingest, or name another database",
+        hint="upgrade mlcat-ingest, or use another database",
     )

@@ -61,7 +61,7 @@ def open_readonly(where: str, *, timeout_s: float) -> Engine:
     except (ArgumentError, ImportError, TypeError, ValueError) as error:
         # The driver's own words about an address repeat it with its password.
         missing = f": {error}" if isinstance(error, ImportError) else ""
-        raise RecipeError(f"the address of a database cannot be used{missing}") from None
+        raise RecipeError(f"the address of the database is invalid{missing}") from None
     statements = [
         each.format(timeout_ms=max(1, int(timeout_s * 1000)))
         for each in _BEGIN.get(engine.name, ())
@@ -86,11 +86,13 @@ def sqlite_file(url: URL) -> Path:
     path = Path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
     if not path.is_file():
         raise RecipeError(
-            f"there is no database {path}", hint="a relative path starts at the recipe's folder"
+            f"the database {path} does not exist",
+            hint="a relative path starts at the recipe's folder",
         )
     if not os.access(path, os.R_OK):
         raise NotAuthorizedError(
-            f"the database {path} may not be read", hint="read permission on the file is enough"
+            f"no permission to read the database {path}",
+            hint="read permission on the file is enough",
         )
     return path
 

@@ -167,9 +167,9 @@ def seed(
     SQLite alone takes names of more than 256 characters; `name_chars` cuts those of experiments.
     MLflow 2.9 takes no colon in a key: without `colons` keys have none.
 
-    It gets nested runs, every run status, datasets, metrics that are no numbers, a deleted run, a
-    deleted experiment, registered models with versions, stages and aliases, versions without a run,
-    and hostile names; with `logged_models` these, and a prompt.
+    It gets nested runs, every run status, datasets, metrics that are no numbers, a deleted run and
+    a deleted experiment. It also gets registered models with versions, stages and aliases, versions
+    without a run, and hostile names. `logged_models` adds logged models and a prompt.
 
     Cost: about 500 requests.
     """

@@ -41,15 +41,15 @@ from mlcat_ingest.workflows.plan_diff import (
 
 RESTORED: Final = "restored after a conflict"
 RENAMED: Final = "renamed"
-TAKEN_AWAY: Final = "changed by others, still so at the source"
+TAKEN_AWAY: Final = "changed by others, unchanged at the source"
 BY_RULE: Final = "rule of the recipe: "
 DROPPED: Final = "no longer at the source or in a rule of the recipe"
-REFERRED_TO: Final = "named by another entity"
+REFERRED_TO: Final = "referenced by another entity"
 AT_SOURCE: Final[Mapping[Action, str]] = {
     "create": "new at the source",
     "update": "changed at the source",
-    "remove": "gone at the source",
-    "revive": "back at the source",
+    "remove": "deleted at the source",
+    "revive": "restored at the source",
 }
 
 

@@ -44,8 +44,8 @@ PATIENCE_S: Final = 60.0
 _BEHAVIOUR: Final = "catalog behaviour"
 _OVERLAP: Final = "overlap"
 _OVERLAPPING: Final = "overlapping URNs"
-_NO_SINK: Final = "none is given: a run writes to ./mlcat-catalog.db, with --no-input it fails"
-_NOT_LOOKED_FOR: Final = "not looked for, since a side failed"
+_NO_SINK: Final = "none configured: a run writes to ./mlcat-catalog.db; with --no-input it fails"
+_NOT_LOOKED_FOR: Final = "not checked, because a side failed"
 _STATE: Final = "state"
 _MOST: Final = {
     "retries": 0,
@@ -131,7 +131,7 @@ def _probe_results(
     rows: list[ProbeRow] = []
     with closing(catalog), closing(results):
         if not catalog.exists():
-            finding = Finding(_BEHAVIOUR, "warning", "not tried: the first run makes the catalog")
+            finding = Finding(_BEHAVIOUR, "warning", "not tried: the first run creates the catalog")
             yield SideFinding(side, finding)
             return
         try:
@@ -151,19 +151,21 @@ def _probe_results(
 def _keep_probe(recipe: Recipe, catalog: Catalog, rows: Sequence[ProbeRow]) -> Finding:
     """Keep the answers of a catalog for later runs of the recipe; return what rests on them."""
     if any(row.outcome == "failed" for row in rows):
-        return Finding(_BEHAVIOUR, "warning", "not kept for later runs: a fact could not be tried")
+        return Finding(
+            _BEHAVIOUR, "warning", "not stored for later runs: a fact could not be tested"
+        )
     version = catalog.version
     if version is None:
-        why = "the service names no version, so a change would not be noticed"
-        return Finding(_BEHAVIOUR, "ok", f"not kept for later runs: {why}")
+        why = "the service reports no version, so an upgrade would not be noticed"
+        return Finding(_BEHAVIOUR, "ok", f"not stored for later runs: {why}")
     now_ms = time.time_ns() // 1_000_000
     try:
         probes.save(recipe.state.url, recipe.name, catalog.address, version, now_ms, rows)
     except MlcatError as error:
-        sentence = f"not kept for later runs: {error.message}"
+        sentence = f"not stored for later runs: {error.message}"
         return Finding(_BEHAVIOUR, "warning", sentence, error.hint)
     decisions = "; ".join(ProbedBehaviour.of(version, now_ms, rows).decisions) or "none"
-    return Finding(_BEHAVIOUR, "ok", f"kept for later runs: {decisions}")
+    return Finding(_BEHAVIOUR, "ok", f"stored for later runs: {decisions}")
 
 
 def _overlaps(
@@ -211,11 +213,11 @@ def _kept_probe(recipe: Recipe, address: str, version: str) -> Iterator[Finding]
     if kept is None:
         return
     if kept.version == version:
-        decisions = "; ".join(kept.decisions) or "runs find everything out by trying"
+        decisions = "; ".join(kept.decisions) or "runs test the behaviour themselves"
         yield Finding(_BEHAVIOUR, "ok", f"by the probe of {kept.at}: {decisions}")
     else:
-        sentence = f"the probe of {kept.at} was of {kept.version}, and does not count any more"
-        yield Finding(_BEHAVIOUR, "warning", sentence, "probe again: --write --probe")
+        sentence = f"the probe of {kept.at} is outdated: it was of {kept.version}"
+        yield Finding(_BEHAVIOUR, "warning", sentence, "repeat it with --write --probe")
 
 
 def _overlap_findings(source: ResolvedSource, sink: ResolvedSink, recipe: str) -> Iterator[Finding]:
@@ -268,7 +270,7 @@ class _Watch:
                     self.side,
                     self._late,
                     f"not done within {self._patience_s:.0f} s",
-                    "does it answer too slowly, or not at all?",
+                    "the side is too slow, or does not answer",
                 )
                 return
             if finding is None:
@@ -347,7 +349,7 @@ class _SampleFindings:
     def findings(self, looked_at: int) -> Iterator[Finding]:
         if self.conflicts:
             first, count = self.conflicts[0], len(self.conflicts)
-            sentence = f"{count} of {looked_at} sampled are another server's: {first.message}"
+            sentence = f"{count} of {looked_at} sampled belong to another server: {first.message}"
             yield Finding(_OVERLAPPING, "failed", sentence, first.hint)
             return
         if self.writers:
@@ -356,9 +358,10 @@ class _SampleFindings:
                 _OVERLAPPING,
                 "warning",
                 f"other recipes write some of {looked_at} sampled: {names}",
-                "each keeps its own; if one is this recipe's earlier name, retract it",
+                "each recipe keeps its own entries; retract a recipe that is an earlier "
+                "name of this one",
             )
             return
-        others = f"{self.strangers} are there already from others, and are merged"
+        others = f"{plural(self.strangers, 'entity', 'entities')} of others will be merged"
         ending = f"; {others}" if self.strangers else ""
         yield Finding(_OVERLAPPING, "ok", f"none among {looked_at} sampled{ending}")

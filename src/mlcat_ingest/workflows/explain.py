@@ -152,7 +152,7 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
     sources, url = custom.get(SOURCE_KEY), properties.get("externalUrl")
     return Explanation(
         urn,
-        label_of(properties),
+        label_of(urn, properties),
         is_removed(stored),
         tuple(sources.split(",")) if isinstance(sources, str) else (),
         url if isinstance(url, str) else None,
@@ -174,8 +174,8 @@ def explain_in_sink(sink: Catalog, urn: str, aspects: Collection[str]) -> Explan
     """
     if not sink.keeps:
         raise RecipeError(
-            "the recipe writes to a sink that keeps nothing to explain",
-            hint="name the catalog in its `sink`",
+            "the sink of the recipe keeps no entities to explain",
+            hint="set `sink` to the catalog",
         )
     with closing(sink):
         sink.open(read_only=True)

@@ -66,11 +66,11 @@ def _facts(one: Explanation) -> Iterator[str]:
     if one.url:
         yield f"             {one.url}"
     if one.removed:
-        yield "status       marked as removed"
+        yield "status       soft-deleted"
     ours = one.next_run and one.next_run.recipe
     for name, count in one.recipes.items():
-        claims = "its base is not readable" if count is None else plural(count, "entry", "entries")
-        hint = f"; if it is no more: mlcat-ingest retract --recipe-name {quote(name)}"
+        claims = "its base is unreadable" if count is None else plural(count, "entry", "entries")
+        hint = f"; if it no longer exists: mlcat-ingest retract --recipe-name {quote(name)}"
         yield f"recipe       {name}: {claims}{', this recipe' if name == ours else hint}"
     if not one.recipes:
         yield "recipe       none: no recipe has a base here"
@@ -132,7 +132,7 @@ def _rows(one: Explanation, aspect: ExplainedAspect) -> Iterator[_Row]:
             yield _Row((name, "", "", "", effect), style)
         for name, count in field.missing.items():
             entries = plural(count, "entry", "entries")
-            yield _Row((f"{start}taken away: {entries} of recipe {name}",))
+            yield _Row((f"{start}removed: {entries} of recipe {name}",))
 
 
 def _only_next(
@@ -166,7 +166,7 @@ def _writer(entry: ExplainedEntry) -> str:
         return f"after recipe {', '.join(entry.changed_since)}: {person}"
     if entry.kind == "service":
         return "the catalog"
-    return "nobody's own" if entry.kind == "anyone" else person
+    return "no own writer" if entry.kind == "anyone" else person
 
 
 def _is_edited(entry: ExplainedEntry) -> bool:

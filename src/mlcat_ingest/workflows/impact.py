@@ -120,7 +120,7 @@ def _model(urn: str, stored: StoredEntity) -> _Model | None:
     if is_removed(stored):
         return None
     properties = stored_properties(urn, stored)
-    return _Model(label_of(properties) or urn, _is_in_production(urn, stored))
+    return _Model(label_of(urn, properties) or urn, _is_in_production(urn, stored))
 
 
 def _is_in_production(urn: str, stored: StoredEntity) -> bool:

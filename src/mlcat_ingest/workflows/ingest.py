@@ -49,7 +49,9 @@ class Pipeline:
     """A recipe made ready to run, as often as wanted.
 
     Example:
-        `Pipeline(Recipe.load("recipe.yml")).run().exit_code`
+        >>> report = Pipeline(Recipe.load("recipe.yml")).run()
+        >>> report.exit_code, report.arrived
+        (0, True)
     """
 
     def __init__(self, recipe: Recipe | ResolvedRecipe) -> None:
@@ -61,7 +63,7 @@ class Pipeline:
         resolved = recipe if isinstance(recipe, ResolvedRecipe) else resolve(recipe)
         if resolved.sink is None:
             raise RecipeError(
-                f"the recipe {resolved.recipe.name!r} does not say where to write",
+                f"the recipe {resolved.recipe.name!r} has no sink",
                 hint="add `sink: {type: rest, config: {server: …}}`",
             )
         self._resolved = resolved
@@ -77,13 +79,13 @@ class Pipeline:
         gate: QualityGateOptions | None = None,
         changes: ChangeLog | None = None,
     ) -> Report:
-        """Run once and return the report; what ended it early is in it (`raise_for_failure`).
+        """Run once and return the report, which has the error of a failed run.
 
         `progress` is called from the calling thread, about five times a second, at least once;
-        `keep` takes the report as it stands, at the start and every few seconds.
-        `full` reads and compares everything, whatever is remembered; `accept_renaming` goes on
-        where the recipe names things another way than before. `gate` names the metadata tests
-        that must not fail. `changes` takes each change that the catalog acknowledged.
+        `keep` gets the current report at the start and every few seconds.
+        `full` ignores checkpoints and fingerprints; `accept_renaming` allows a recipe whose naming
+        options changed. `gate` names the metadata tests that must not fail. `changes` gets each
+        change that the catalog acknowledged.
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
@@ -141,10 +143,10 @@ class Pipeline:
     ) -> Plan:
         """Find what `run` would write, and write nothing anywhere; the caller closes the plan.
 
-        It goes through the stages of a run, with a copy of the recipe's state, so it reads what
-        that run would read. An error that ended it early is in its report. `gate` names metadata
-        tests that must not fail: the client evaluates them on what the entities would be. `changes`
-        takes each change that the run would make.
+        It runs the stages of a run on a copy of the recipe's state, and reads the same records.
+        Its report has the error of a failed plan. `gate` names metadata tests that must not fail:
+        the client evaluates them on the planned entities. `changes` gets each change that the run
+        would make.
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
@@ -170,8 +172,8 @@ class Pipeline:
         sink = self.build_sink()
         if not sink.keeps:
             raise RecipeError(
-                "the sink holds no models, so it cannot say which use a feature",
-                hint="leave out --impact, or name a catalog as the sink",
+                "the sink keeps no models, so the users of a feature are unknown",
+                hint="omit --impact, or use a catalog as the sink",
             )
         return _impacts(sink, plan)
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import Catalog, Searches, StoredAspect, StoredEntity
-from mlcat_ingest.client.behaviour import ProbedBehaviour
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.resources import Closing
@@ -24,7 +23,13 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.labels import label_of_merged
-from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, EXIT_PENDING, Report
+from mlcat_ingest.pipeline.report.report import (
+    EXIT_OK,
+    EXIT_PARTIAL,
+    EXIT_PENDING,
+    EXIT_TESTS,
+    Report,
+)
 from mlcat_ingest.pipeline.write.delivery import OnWritten
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_entity, values_of
 
@@ -250,6 +255,8 @@ def exit_code_of_plan(
     """
     if report.exit_code not in {EXIT_OK, EXIT_PARTIAL}:
         return report.exit_code
+    if report.gate is not None and not report.gate.passed:
+        return EXIT_TESTS
     is_pending = affects_models or (tell_pending and totals.entities)
     return EXIT_PENDING if is_pending else EXIT_OK
 
@@ -276,7 +283,7 @@ class PlannedDelivery:
         try:
             self._store.add(one)
         except CodecError as error:
-            reason = f"it cannot be sent: {error}"
+            reason = f"cannot be sent: {error}"
             return DeliveryOutcome(one, tuple(Refusal(each, reason, 1) for each in one.proposals))
         return DeliveryOutcome(one)
 
@@ -321,15 +328,6 @@ class PlannedCatalog(Catalog):
     def version(self) -> str | None:
         """The version that the catalog names."""
         return self._catalog.version
-
-    @property
-    def probed(self) -> ProbedBehaviour:
-        """The behaviour that a probe of this version found."""
-        return self._catalog.probed
-
-    def assume(self, probed: ProbedBehaviour) -> None:
-        """Let the results of a probe count."""
-        self._catalog.assume(probed)
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""

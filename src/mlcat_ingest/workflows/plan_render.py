@@ -64,7 +64,7 @@ def entity_lines(one: EntityDiff) -> Iterator[Line]:
     sign, style = _ACTIONS[one.action]
     yield Line(printable(f"{sign} {one.action} {with_label(one.urn, one.label)}"), style)
     if not one.aspects and one.action == "update":
-        yield Line(f"    only its own bookkeeping, {OWN_PREFIX}*")
+        yield Line(f"    only internal properties, {OWN_PREFIX}*")
     for aspect in one.aspects:
         whole = " (new)" if aspect.created else " (goes)" if aspect.deleted else ""
         yield Line(printable(f"    {aspect.aspect}{whole}"))
@@ -171,8 +171,8 @@ def counts_lines(report: Report, totals: Totals) -> Iterator[Line]:
         yield Line(line)
     yield Line(
         f"  requests     {report.source_requests:,} to the source, {report.catalog_requests:,} to "
-        f"the catalog; writing takes {totals.write_requests:,} more for {totals.proposals:,} "
-        f"proposal{'' if totals.proposals == 1 else 's'}"
+        f"the catalog; writing takes {totals.write_requests:,} more for "
+        f"{plural(totals.proposals, 'proposal')}"
     )
 
 
@@ -225,7 +225,7 @@ def _values(change: Change) -> dict[str, Any]:
 def impact_lines(one: Impact) -> Iterator[Line]:
     """Yield what a removal affects."""
     name = feature_name(one.removal.urn)
-    when = ", which goes with the next pass," if one.removal.next_pass else ""
+    when = ", due in the next pass," if one.removal.next_pass else ""
     if not one.models:
         yield Line(printable(f"  removing {name}{when} affects no model"))
         return

@@ -177,5 +177,5 @@ def _config(
 
 def _unknown(what: str, kind: str, known: list[str]) -> str:
     meant = nearest(kind, known)
-    cure = f"did you mean `{meant}`?" if meant else f"there are {', '.join(known)}"
+    cure = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
     return f"is not a {what} that is installed; {cure}"

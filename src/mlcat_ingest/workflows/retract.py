@@ -91,11 +91,13 @@ def list_ours(
     except CANNOT_ANSWER as error:
         if not remembered:
             raise ProtocolMismatchError(
-                f"what {recipe!r} wrote cannot be listed, and nothing was changed: nothing is "
-                f"remembered of it, and the catalog cannot be searched: {error.message}",
+                f"the entities of {recipe!r} cannot be listed, so nothing was changed: it has "
+                f"no state, and the catalog cannot be searched: {error.message}",
                 hint=error.hint,
             ) from error
-        log.warning("the catalog cannot be searched, so only what is remembered counts: %s", error)
+        log.warning(
+            "the catalog cannot be searched, so only entities in the state count: %s", error
+        )
 
 
 def _keys_of(sources: Sequence[Source[Any]]) -> list[str]:
@@ -143,8 +145,8 @@ class Retraction(Closing):
         """
         if not sink.keeps:
             raise RecipeError(
-                f"the recipe {name!r} writes to a sink that keeps nothing to take back",
-                hint="name the catalog in its `sink`",
+                f"the recipe {name!r} has a sink that keeps no entities to retract",
+                hint="set `sink` to the catalog",
             )
         self._name = name
         self._sources = sources
@@ -168,7 +170,7 @@ class Retraction(Closing):
             unless_open.callback(self.close)
             self._state.open(self._sink)
             self._catalog = self._sink.open(read_only=True)
-            self._sink.assume(self._state.probed_behaviour(self._sink.version))
+            self._sink.probed = self._state.probed_behaviour(self._sink.version)
             unless_open.pop_all()
         return self
 
@@ -202,9 +204,9 @@ class Retraction(Closing):
     def execute(self, progress: OnProgress | None = None) -> Report:
         """Take back what `plan` found, and return the report.
 
-        Each entity is read again, so that what was written since the plan stays. Errors and Ctrl-C
-        are in the report. State is invalidated before the first write, and deleted when everything
-        has arrived.
+        Each entity is read again, so that entries written since the plan stay. Errors and Ctrl-C
+        are in the report. State is invalidated before the first write, and deleted after the last
+        acknowledged one.
 
         Cost: a read and a write request for each batch of entities.
         """
@@ -238,7 +240,7 @@ class Retraction(Closing):
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
         standing = RunStatus(
             catalog=self._catalog,
-            probe=self._sink.probed if self._sink.probed.decisions else None,
+            probe=self._sink.probed,
             passes=(),
             source_requests=sum(source.requests_made() for source in self._sources),
             catalog_requests=self._sink.requests_made,

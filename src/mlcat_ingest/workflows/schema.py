@@ -1,13 +1,14 @@
-"""JSON Schemas: of a recipe with the configuration of every type, and of definitions files."""
+"""JSON Schemas: of recipes with every type's configuration, of definitions, of metadata tests."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS
 from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.metadata_tests.operators import NAMES, UNARY
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.file_format import DefinitionsDocument
 from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
@@ -15,7 +16,7 @@ from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {"$ref": "#/$defs/Substitution"}
 _SUBSTITUTION = {
-    "description": "Text with ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path} in it.",
+    "description": "Text that contains ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}.",
     "type": "string",
     "pattern": r"\$\{",
 }
@@ -65,6 +66,73 @@ def definitions_schema() -> dict[str, Any]:
     return {"$schema": _DIALECT, "title": "mlcat-ingest definitions", **plain}
 
 
+def metadata_tests_schema() -> dict[str, Any]:
+    """Return the JSON Schema of files of metadata tests."""
+    reference = {"$ref": "#/$defs/Test"}
+    tests = {"type": "array", "items": reference, "minItems": 1}
+    listed = {
+        "type": "object",
+        "properties": {"tests": tests},
+        "required": ["tests"],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": _DIALECT,
+        "title": "mlcat-ingest metadata tests",
+        "anyOf": [tests, reference, listed],
+        "$defs": {"Predicate": _predicate_schema(), "Test": _test_schema()},
+    }
+
+
+_PREDICATE: Final = {"$ref": "#/$defs/Predicate"}
+_TEXT: Final = {"type": "string", "minLength": 1}
+
+
+def _predicate_schema() -> dict[str, Any]:
+    value = {"type": ["string", "number", "boolean"]}
+    comparison = {
+        "type": "object",
+        "properties": {
+            "property": {**_TEXT, "description": "A dotted path: an aspect and its fields."},
+            "operator": {"enum": sorted(NAMES)},
+            "values": {"anyOf": [{"type": "array", "items": value}, value]},
+        },
+        "required": ["property", "operator"],
+        "if": {"properties": {"operator": {"enum": sorted(UNARY)}}, "required": ["operator"]},
+        "else": {"required": ["values"]},
+    }
+    combinations = [
+        {"type": "object", "properties": {word: _PREDICATE}, "required": [word], "maxProperties": 1}
+        for word in ("and", "or", "not")
+    ]
+    return {"anyOf": [comparison, *combinations, {"type": "array", "items": _PREDICATE}]}
+
+
+def _test_schema() -> dict[str, Any]:
+    types = {"type": "array", "items": _TEXT, "description": "Entity types."}
+    about = {
+        "type": "object",
+        "properties": {"types": types, "conditions": _PREDICATE},
+        "required": ["types"],
+    }
+    definition = {
+        "type": "object",
+        "properties": {"on": about, "rules": _PREDICATE},
+        "required": ["on", "rules"],
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "id": {**_TEXT, "description": "The end of the URN, or the whole URN."},
+            **dict.fromkeys(("name", "category"), _TEXT),
+            "description": {"type": "string"},
+            "definition": definition,
+        },
+        "required": ["id", "name", "category", "definition"],
+        "additionalProperties": False,
+    }
+
+
 def _source_models(types: Iterable[str]) -> dict[str, type[BaseModel] | None]:
     """Return the configuration of each type; None for a plug-in that cannot be used here."""
     models: dict[str, type[BaseModel] | None] = {}
@@ -101,7 +169,7 @@ def _with_other_spellings(recipe: dict[str, Any]) -> dict[str, Any]:
     properties = recipe["properties"]
     properties["source"] = {"$ref": "#/$defs/SourceSpec", "description": "The only source."}
     properties["pipeline_name"] = {**properties["name"], "deprecated": True}
-    properties["$schema"] = {"type": "string", "description": "For editors; not used."}
+    properties["$schema"] = {"type": "string", "description": "For editors; ignored."}
     recipe.pop("required")  # only `sources`, which `source` may stand for
     recipe["oneOf"] = [{"required": ["sources"]}, {"required": ["source"]}]
     recipe["not"] = {"required": ["name", "pipeline_name"]}

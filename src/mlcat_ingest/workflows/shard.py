@@ -51,7 +51,14 @@ class ShardGroup:
 
 
 class Sharding:
-    """A recipe made ready to be read in shards."""
+    """A recipe made ready to be read in shards.
+
+    Example:
+        >>> sharding = Sharding(Recipe.load("sharded.yml"))
+        >>> shards = sharding.shards(most=2, least_size=1)
+        >>> len(shards)
+        2
+    """
 
     def __init__(self, recipe: Recipe | ResolvedRecipe) -> None:
         """Resolve the recipe; nothing is contacted.
@@ -137,7 +144,7 @@ class Sharding:
         raise RecipeError(
             f"sources[{at}] of the recipe {self._recipe.name!r}, of type {resolved.type}, cannot "
             "be read in shards",
-            hint="give it a recipe of its own, which runs as a whole before this one",
+            hint="move it to another recipe, and run that one before this one",
         )
 
 
@@ -179,8 +186,8 @@ def _writable_sink(resolved: ResolvedRecipe) -> ResolvedSink:
     if sink is None or sink.type != "rest":
         written = "none" if sink is None else f"`{sink.type}`"
         raise RecipeError(
-            f"shards of the recipe {resolved.recipe.name!r} write side by side, which needs a "
-            f"sink of type `rest`; the recipe has {written}",
+            f"shards of the recipe {resolved.recipe.name!r} write concurrently, which needs "
+            f"a sink of type `rest`; the recipe has {written}",
             hint="add `sink: {type: rest, config: {server: …}}`",
         )
     return sink

@@ -24,6 +24,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     RunFilter,
     open_reader,
 )
+from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, evaluation_runs
 from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
     NAME_TAG,
@@ -32,9 +33,17 @@ from mlcat_ingest.sources.mlflow.values.records import (
     LoggedModel,
     OwnKey,
     Run,
+    SubType,
 )
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from mlcat_ingest.workflows.verify_entities import EntityComparison, option_against
+from mlcat_ingest.workflows.verify_kinds import KIND_ASPECTS, ComparedRun, KindComparison
+from mlcat_ingest.workflows.verify_models import (
+    ExternalComparison,
+    compare_made_models,
+    with_feedback,
+    with_models,
+)
 from mlcat_ingest.workflows.verify_orphans import Listing, OrphanSearch, has_models_of_others
 from mlcat_ingest.workflows.verify_registry import (
     LinkComparison,
@@ -71,7 +80,7 @@ def verify(
         lacking = "MLflow source" if resolved.sink else "sink"
         raise RecipeError(
             f"the recipe {resolved.recipe.name} has no {lacking}, so there is nothing to verify",
-            hint="verify compares the runs of `type: mlflow` with the catalog",
+            hint="add a source of `type: mlflow`",
         )
     result.notes += [
         f"the source {one.type} is not compared: only MLflow sources are"
@@ -99,9 +108,9 @@ def _verify_source(
 ) -> None:
     left = config.limit
     if sample is not None:
-        result.notes.append("with --sample, orphans are not looked for")
+        result.notes.append("orphans are not checked with --sample")
     if left is not None:
-        result.notes.append(f"only the newest {left:,} runs are compared, as `limit` says")
+        result.notes.append(f"only the newest runs are compared: `limit` is {left:,}")
     with closing(open_reader(config)) as reader:
         for name in reader.workspaces():
             if not config.workspaces.allows(name):
@@ -152,6 +161,10 @@ class _Workspace:
         self._experiments: dict[str, Experiment] = {}
         self._since_ms = config.runs.since_ms(reader.clock_ms())
         self._links = LinkComparison(catalog, result)
+        self._kinds = KindComparison(result, catalog, self._naming)
+        self._external = ExternalComparison(
+            reader, config, catalog, result, self._listing, self._kinds
+        )
 
     def verify(self, sample: int | None, limit: int | None) -> None:
         """Compare groups, runs, then versions; at last look for orphans."""
@@ -159,9 +172,16 @@ class _Workspace:
         wanted = [one for one in every if self._config.experiments.allows(one.name)]
         self._result.leave_out("experiment", "by `experiments`", len(every) - len(wanted))
         self._experiments = {one.experiment_id: one for one in wanted}
-        self._result.leave_out("prompt", "", self._reader.count_prompts())
+        for kind in self._reader.left_out():
+            self._result.leave_out(kind.kind, "" if kind.exact else "or more", kind.count)
         registry = RegistryComparison(
-            self._reader, self._config, self._catalog, self._result, self._naming, self._links
+            self._reader,
+            self._config,
+            self._catalog,
+            self._result,
+            self._naming,
+            self._links,
+            self._kinds,
         )
         self._listing.add_groups(every, registry.models)
         self._listing.add_versions(registry.versions)
@@ -170,6 +190,14 @@ class _Workspace:
         if wanted:
             for runs in _batches(self._runs(sample, limit)):
                 self._compare_runs(runs, registry)
+                self._notify(self._result)
+            all_runs = sample is None and limit is None
+            every_child = self._since_ms is None and not self._config.runs.statuses
+            self._kinds.compare_parents(complete=all_runs and every_child)
+            newest = limit if sample is None else sample if limit is None else min(sample, limit)
+            named = registry.model_ids()
+            compared = self._external.compare(self._experiments, self._since_ms, newest, named)
+            for _ in compared:
                 self._notify(self._result)
         whole = len(every) == len(wanted) and limit is None
         for _ in registry.compare(list(self._experiments), self._since_ms, sample, whole=whole):
@@ -187,7 +215,8 @@ class _Workspace:
 
     def _compare_experiments(self, experiments: Sequence[Experiment]) -> None:
         urns = [self._group_urn(one) for one in experiments]
-        stored = self._catalog.read_many(urns, [ML_MODEL_GROUP_PROPERTIES, STATUS])
+        aspects = [ML_MODEL_GROUP_PROPERTIES, STATUS, *KIND_ASPECTS]
+        stored = self._catalog.read_many(urns, aspects)
         for urn, one in zip(urns, experiments, strict=True):
             entity = self._entity(urn, ML_MODEL_GROUP_PROPERTIES, stored)
             if one.lifecycle_stage == "deleted":
@@ -197,12 +226,15 @@ class _Workspace:
             elif entity.is_live("experiment", one.name):
                 entity.tags(one.tags, without={NOTE_TAG})
                 entity.description(one.tags.get(NOTE_TAG))
+                self._kinds.compare(urn, stored[urn], SubType.EXPERIMENT)
 
     def _compare_runs(self, runs: Sequence[Run], registry: RegistryComparison) -> None:
         self.runs_read += len(runs)
+        self._kinds.add_children(runs)
         chosen: list[Run] = []
         for run in runs:
             self._listing.add(self._naming.model(run.run_id).urn)
+            self._external.add_outputs(run)
             registered = registry.has_versions_of(run)
             reason = option_against(run, self._config.runs, self._since_ms, registered=registered)
             if reason:
@@ -211,31 +243,49 @@ class _Workspace:
             chosen.append(run)
             registry.add_run(run)
         urns = [self._naming.model(run.run_id).urn for run in chosen]
-        stored = self._catalog.read_many(urns, [ML_MODEL_PROPERTIES, STATUS])
+        stored = self._catalog.read_many(urns, [ML_MODEL_PROPERTIES, STATUS, *KIND_ASPECTS])
         models = models_made_by(self._reader, chosen)
+        feedback = self._reader.feedback(evaluation_runs(chosen))
         entities = [self._entity(urn, ML_MODEL_PROPERTIES, stored) for urn in urns]
+        compared: list[ComparedRun] = []
         for entity, run in zip(entities, chosen, strict=True):
-            self._compare_run(entity, run, models)
+            if self._is_in_trash(run):
+                if not entity.is_hidden("run"):
+                    entity.report("stale", "run", f"{STATUS}.removed", "true", "false")
+                compared.append(ComparedRun(run, entity, live=False))
+            elif entity.is_live("run", run.name or run.run_id):
+                self._compare_run(entity, run, models, feedback.get(run.run_id, ()))
+                folder = self._experiments[run.experiment_id].name or run.experiment_id
+                self._kinds.compare_run(entity, stored[entity.urn], run, folder)
+                compared.append(ComparedRun(run, entity, live=True))
+        if self._config.lineage.process_instances:
+            self._kinds.compare_processes(compared)
         self._links.compare(entities)
 
     def _compare_run(
-        self, entity: EntityComparison, run: Run, models: Mapping[str, LoggedModel]
+        self,
+        entity: EntityComparison,
+        run: Run,
+        models: Mapping[str, LoggedModel],
+        feedback: Iterable[FeedbackMean],
     ) -> None:
-        experiment = self._experiments[run.experiment_id]
-        if "deleted" in (run.lifecycle_stage, experiment.lifecycle_stage):
-            if not entity.is_hidden("run"):
-                entity.report("stale", "run", f"{STATUS}.removed", "true", "false")
-            return
-        if not entity.is_live("run", run.name or run.run_id):
-            return
         entity.fact("run", OwnKey.STATUS, run.status)
-        entity.params(run.params)
-        made = metrics_of_models(run, models)
-        entity.metrics(run.metrics, made, system=self._config.system_metrics)
         same_name = run.name is None or run.name == run.tags.get(NAME_TAG)
-        entity.tags(run.tags, without={NOTE_TAG, HISTORY_TAG, *((NAME_TAG,) if same_name else ())})
+        without = {NOTE_TAG, HISTORY_TAG, *((NAME_TAG,) if same_name else ())}
+        expected = with_models(run, models, without)
+        entity.params(expected.params)
+        made = metrics_of_models(run, models)
+        metrics = with_feedback(run, feedback)
+        entity.metrics(metrics, made, system=self._config.system_metrics)
+        entity.tags(expected.tags, without=without)
+        compare_made_models(entity, run, models)
         entity.description(run.tags.get(NOTE_TAG))
-        entity.membership(self._group_urn(experiment))
+        entity.datasets(run.datasets)
+        entity.membership(self._group_urn(self._experiments[run.experiment_id]))
+
+    def _is_in_trash(self, run: Run) -> bool:
+        experiment = self._experiments[run.experiment_id]
+        return "deleted" in (run.lifecycle_stage, experiment.lifecycle_stage)
 
     def _group_urn(self, experiment: Experiment) -> str:
         return self._listing.group_urn(experiment)

@@ -4,7 +4,6 @@ The rules of names, limits and cuts stand here a second time, apart from the map
 source, so that a fault there is found here.
 """
 
-import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,9 +20,11 @@ from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
     PARENT_TAG,
     REPO_TAGS,
+    DatasetInput,
     Metric,
     OwnKey,
     Run,
+    json_or_none,
 )
 from mlcat_ingest.workflows.verify_result import Discrepancy, Kind, Outcome, VerifyResult
 
@@ -144,7 +145,7 @@ class EntityComparison:
         for name in names:
             if name in without:
                 continue
-            written = _fit(_tag_name(f"{prefix}{name}"), LIMITS.name_chars)
+            written = fit(_tag_name(f"{prefix}{name}"), LIMITS.name_chars)
             while written in taken:
                 written = f"tag.{written}"
             taken.add(written)
@@ -160,6 +161,14 @@ class EntityComparison:
         if text:
             self._text("tag", "description", text, self.properties.get("description"))
 
+    def text_in_list(self, kind: Kind, field: str, expected: str, found: object) -> None:
+        """Compare a text inside a custom property that is JSON."""
+        self._text(kind, field, expected, clean(found) if isinstance(found, str) else None)
+
+    def leave_out(self, noun: str, why: str, count: int) -> None:
+        """Count what the catalog says it is not given."""
+        self._result.leave_out(noun, why, count)
+
     def fact(self, kind: Kind, key: OwnKey, value: str | None) -> None:
         """Compare a custom property of our own, where it should have a value; not counted."""
         found = self.custom.get(key.value)
@@ -174,28 +183,20 @@ class EntityComparison:
         if group not in groups:
             self.report("missing", "membership", "groups", group, ", ".join(groups) or None)
 
-    def aliases(
-        self, stored: Mapping[str, Any], aliases: Collection[str], all_of_model: Mapping[str, str]
-    ) -> None:
-        """Compare the aliases of a version: no other version of the model may have them.
-
-        An alias that MLflow does not know is stale only where MLflow is named as its origin.
-        """
-        held = [_version_tag(one) for one in stored.get("aliases") or []]
-        for alias in sorted(aliases):
-            self._result.compared["alias"] += 1
-            wanted = _fit(alias, LIMITS.value_chars)
-            if wanted not in held:
-                found = ", ".join(held) or None
-                self.report("missing", "alias", "versionProperties.aliases", alias, found)
-        from_mlflow = self.custom.get(OwnKey.ALIASES) or "[]"
-        for alias in held:
-            other = all_of_model.get(alias)
-            if alias not in {_fit(one, LIMITS.value_chars) for one in aliases} and (
-                other is not None or json.dumps(f"@{alias}", ensure_ascii=False)[1:] in from_mlflow
-            ):
-                where = None if other is None else f"on version {other}"
-                self.report("stale", "alias", f"versionProperties.aliases[{alias}]", where, alias)
+    def datasets(self, inputs: Sequence[DatasetInput]) -> None:
+        """Compare the datasets of a run, by name and digest, with the list of them."""
+        text = self.custom.get(OwnKey.DATASETS) or "[]"
+        if _CUT.search(text):
+            self._result.leave_out("dataset", "beyond the limit of one property", len(inputs))
+            return
+        listed = json_or_none(text)
+        entries = [one for one in listed if isinstance(one, dict)] if listed else []
+        held = {(one.get("name"), one.get("digest") or "") for one in entries}
+        for one in inputs:
+            self._result.compared["dataset"] += 1
+            if (clean(one.name), clean(one.digest or "")) not in held:
+                field = f"{CUSTOM}[{OwnKey.DATASETS}]"
+                self.report("missing", "dataset", field, f"{one.name} {one.digest}", None)
 
     def _within_limit(self, kind: Kind, names: Collection[str], limit: int) -> list[str]:
         """Return the first names, as many as the catalog is given; count the others."""
@@ -211,7 +212,7 @@ class EntityComparison:
             self.report("missing", kind, field, expected, None)
         elif _is_cut(expected, found):
             self._result.leave_out("text", "cut at a limit")
-        elif found != _clean(expected):
+        elif found != clean(expected):
             self.report("stale", kind, field, expected, found)
 
     def _number(self, field: str, accepted: Collection[float], found: Sequence[str]) -> None:
@@ -228,10 +229,6 @@ def _by_name(entries: Any) -> dict[str, str]:
 
 def _values_of(held: Mapping[str, str], name: str) -> list[str]:
     return [held[name]] if name in held else []
-
-
-def _version_tag(alias: Mapping[str, Any]) -> str:
-    return str(alias.get("versionTag", ""))
 
 
 def _is_system(metric: Metric) -> bool:
@@ -256,7 +253,7 @@ def _last_values(
 
 def _is_called(name: str, metric: str) -> bool:
     """Return whether an entry is called as `metric`, perhaps with more before or behind."""
-    wanted = _fit(metric, LIMITS.name_chars)
+    wanted = fit(metric, LIMITS.name_chars)
     before = name.rpartition(" (")[0] if name.endswith(")") else name
     return any(one == wanted or one.endswith(f"/{wanted}") for one in (name, before))
 
@@ -273,13 +270,15 @@ def _is_number(text: str, value: float) -> bool:
     return found == value
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text as the catalog takes it, without control characters and lone surrogates."""
     return _UNFIT.sub("\ufffd", text)
 
 
-def _fit(text: str, limit: int) -> str:
-    clean = _clean(text)
-    return clean if len(clean) <= limit else clean[:limit] + truncation(len(clean))
+def fit(text: str, limit: int) -> str:
+    """Return a text as the catalog takes it, cut at a limit."""
+    cleaned = clean(text)
+    return cleaned if len(cleaned) <= limit else cleaned[:limit] + truncation(len(cleaned))
 
 
 def _is_cut(expected: str, found: str) -> bool:
@@ -288,7 +287,7 @@ def _is_cut(expected: str, found: str) -> bool:
     if ending is None:
         return False
     kept = found[: ending.start()]
-    return _LEAST_KEPT <= len(kept) < len(expected) and _clean(expected).startswith(kept)
+    return _LEAST_KEPT <= len(kept) < len(expected) and clean(expected).startswith(kept)
 
 
 def _entry_names(names: Sequence[str]) -> Iterator[str]:
@@ -296,10 +295,10 @@ def _entry_names(names: Sequence[str]) -> Iterator[str]:
     taken: set[str] = set()
     for name in names:
         escaped = f"source.{name}" if _is_reserved(name) else name
-        fit = free = _fit(escaped, LIMITS.name_chars)
+        short = free = fit(escaped, LIMITS.name_chars)
         number = 2
         while free in taken:
-            free = f"{fit} ({number})"
+            free = f"{short} ({number})"
             number += 1
         taken.add(free)
         yield free

@@ -62,6 +62,10 @@ class Listing:
         named = experiment.name or experiment.experiment_id
         return self._naming.group(whole_characters(named)).urn
 
+    def model_urn(self, identity: str) -> str:
+        """Return the URN of the model of a run, or of an external model, by its id."""
+        return self._naming.model(identity).urn
+
     def version_urn(self, version: ModelVersion) -> str:
         """Return the URN of a version's model."""
         name, number = whole_characters(version.name), whole_characters(version.version)
@@ -74,7 +78,7 @@ class Listing:
         return str(identity) if is_named_so else None
 
     def list_again(self, reader: Reader) -> None:
-        """Add what is listed by now, but for runs: somebody may have made it meanwhile."""
+        """Add the groups and versions that are listed by now: somebody may have made them since."""
         self.experiment_ids.clear()
         self.add_groups(
             (one for page in reader.experiments() for one in page),
@@ -184,6 +188,8 @@ class OrphanSearch:
         kind: Kind = "run"
         if OwnKey.REGISTERED_MODEL in custom:
             kind = "version" if OwnKey.VERSION in custom else "registered model"
+        elif self._listing.id_of_model(urn, custom, OwnKey.MODEL_ID):
+            kind = "external model"
         elif OwnKey.RUN_ID not in custom and OwnKey.EXPERIMENT_ID in custom:
             kind = "experiment"
         is_group = kind in {"experiment", "registered model"}

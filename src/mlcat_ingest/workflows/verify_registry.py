@@ -1,13 +1,15 @@
 """Comparison of registered models and versions with the catalog, and of links to features."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.registry import key_aspect_name
@@ -22,6 +24,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     Reader,
     RunFilter,
 )
+from mlcat_ingest.sources.mlflow.values.joined import LIMITS
 from mlcat_ingest.sources.mlflow.values.records import (
     LoggedModel,
     Metric,
@@ -29,12 +32,17 @@ from mlcat_ingest.sources.mlflow.values.records import (
     OwnKey,
     RegisteredModel,
     Run,
+    SubType,
     aliases_of,
     number_of,
 )
-from mlcat_ingest.workflows.verify_entities import EntityComparison, option_against
+from mlcat_ingest.workflows.verify_entities import EntityComparison, fit, option_against
+from mlcat_ingest.workflows.verify_kinds import KIND_ASPECTS, KindComparison
 from mlcat_ingest.workflows.verify_result import VerifyResult
 from mlcat_ingest.workflows.verify_sample import spread
+
+_STAGES: Final = ("Staging", "Production", "Archived")
+_STAGE_TAG: Final = "urn:li:tag:mlflow_"
 
 KNOWN_FEATURES: Final = 50_000
 """Features of which it is kept whether the catalog has them."""
@@ -132,6 +140,7 @@ class RegistryComparison:
         result: VerifyResult,
         naming: Naming,
         links: LinkComparison,
+        kinds: KindComparison,
     ) -> None:
         """List the registered models and versions of the workspace of `reader`."""
         self._reader = reader
@@ -140,6 +149,7 @@ class RegistryComparison:
         self._result = result
         self._naming = naming
         self._links = links
+        self._kinds = kinds
         self.models = {one.name: one for page in reader.registered_models() for one in page}
         self.versions = [one for page in reader.model_versions() for one in page]
         self._by_origin: dict[str, list[ModelVersion]] = {}
@@ -149,6 +159,10 @@ class RegistryComparison:
                 self._by_origin.setdefault(origin, []).append(version)
         self._newest_from_runs: dict[str, ModelVersion] = {}
         self._runs_read: set[str] = set()
+
+    def model_ids(self) -> set[str]:
+        """Return the ids of the logged models that versions name."""
+        return {one for one in map(_logged_model_id, self.versions) if one}
 
     def has_versions_of(self, run: Run) -> bool:
         """Return whether a version was made from a run, or from a logged model that it made."""
@@ -208,12 +222,14 @@ class RegistryComparison:
 
     def _compare_models(self, models: Sequence[RegisteredModel]) -> None:
         urns = [self._group_urn(one.name) for one in models]
-        stored = self._catalog.read_many(urns, [ML_MODEL_GROUP_PROPERTIES, STATUS])
+        aspects = [ML_MODEL_GROUP_PROPERTIES, STATUS, *KIND_ASPECTS]
+        stored = self._catalog.read_many(urns, aspects)
         for urn, one in zip(urns, models, strict=True):
             held = stored.get(urn, {})
             entity = EntityComparison(self._result, urn, ML_MODEL_GROUP_PROPERTIES, held)
             if entity.is_live("registered model", one.name):
                 entity.tags(one.tags, without=())
+                self._kinds.compare(urn, held, SubType.REGISTERED_MODEL)
 
     def _origins_of(
         self, versions: Sequence[ModelVersion], experiment_ids: Sequence[str], since_ms: int | None
@@ -239,7 +255,9 @@ class RegistryComparison:
 
     def _compare_versions(self, versions: Sequence[ModelVersion], origins: _VersionOrigins) -> None:
         urns = [self._version_urn(one) for one in versions]
-        stored = self._catalog.read_many(urns, [ML_MODEL_PROPERTIES, VERSION_PROPERTIES, STATUS])
+        stored = self._catalog.read_many(
+            urns, [ML_MODEL_PROPERTIES, VERSION_PROPERTIES, GLOBAL_TAGS, STATUS, *KIND_ASPECTS]
+        )
         entities = [
             EntityComparison(self._result, urn, ML_MODEL_PROPERTIES, stored.get(urn, {}))
             for urn in urns
@@ -251,21 +269,71 @@ class RegistryComparison:
             entity.fact("version", OwnKey.VERSION, one.version)
             entity.tags(one.tags, without=(), prefix="version.")
             entity.membership(self._group_urn(one.name))
+            self._kinds.compare(
+                entity.urn, stored[entity.urn], SubType.MODEL_VERSION, folder=one.name
+            )
             model = self.models.get(one.name)
             held = stored[entity.urn].get(VERSION_PROPERTIES)
-            entity.aliases(
+            self._compare_aliases(
+                entity,
                 {} if held is None else held.value,
                 aliases_of(one, model),
                 {} if model is None else model.aliases,
             )
+            tags = stored[entity.urn].get(GLOBAL_TAGS)
+            self._compare_stage(entity, {} if tags is None else tags.value, one.stage)
             self._compare_training(entity, one, origins)
         self._links.compare(entities)
+
+    def _compare_aliases(
+        self,
+        entity: EntityComparison,
+        stored: Mapping[str, Any],
+        aliases: Collection[str],
+        all_of_model: Mapping[str, str],
+    ) -> None:
+        """Compare the aliases of a version: no other version of the model may have them.
+
+        An alias that MLflow does not know is stale only where MLflow is named as its origin.
+        """
+        held = [_version_tag(one) for one in stored.get("aliases") or []]
+        for alias in sorted(aliases):
+            self._result.compared["alias"] += 1
+            wanted = fit(alias, LIMITS.value_chars)
+            if wanted not in held:
+                found = ", ".join(held) or None
+                entity.report("missing", "alias", "versionProperties.aliases", alias, found)
+        from_mlflow = entity.custom.get(OwnKey.ALIASES) or "[]"
+        for alias in held:
+            other = all_of_model.get(alias)
+            if alias not in {fit(one, LIMITS.value_chars) for one in aliases} and (
+                other is not None or json.dumps(f"@{alias}", ensure_ascii=False)[1:] in from_mlflow
+            ):
+                where = None if other is None else f"on version {other}"
+                entity.report("stale", "alias", f"versionProperties.aliases[{alias}]", where, alias)
+
+    def _compare_stage(
+        self, entity: EntityComparison, stored: Mapping[str, Any], stage: str | None
+    ) -> None:
+        """Compare the tag of a version's stage: it has no other stage's."""
+        held = {one.get("tag") for one in stored.get("tags") or ()}
+        for one in _STAGES:
+            urn = f"{_STAGE_TAG}{one.lower()}"
+            if one == stage:
+                self._result.compared["stage"] += 1
+                if urn not in held:
+                    entity.report("missing", "stage", f"{GLOBAL_TAGS}.tags", urn, None)
+            elif urn in held:
+                entity.report("stale", "stage", f"{GLOBAL_TAGS}.tags", None, urn)
 
     def _compare_training(
         self, entity: EntityComparison, version: ModelVersion, origins: _VersionOrigins
     ) -> None:
-        """Compare the parameters and metrics of the logged model, of the run where it has none."""
+        """Compare what is known of the logged model, or else of the run."""
         run, model = origins.of(version)
+        if model is not None:
+            entity.fact("version", OwnKey.MODEL_STATUS, model.status)
+            entity.tags(model.tags, without=())
         if model is not None and model.params:
             entity.params(model.params)
         elif run is not None:
@@ -294,3 +362,7 @@ def _id_chunks(ids: Iterable[str | None]) -> Iterator[Sequence[str]]:
     """Yield the ids that may stand in a filter, each once, by as many as a listing takes."""
     safe = sorted({one for one in ids if one and SAFE_ID.fullmatch(one)})
     return chunks(safe, IDS_A_LISTING)
+
+
+def _version_tag(alias: Mapping[str, Any]) -> str:
+    return str(alias.get("versionTag", ""))

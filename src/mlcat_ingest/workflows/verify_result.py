@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from mlcat_ingest.core.left_out import not_counted_text
 from mlcat_ingest.core.text import plural, printable
 
 Outcome = Literal["missing", "stale", "dangling", "orphaned"]
@@ -18,7 +19,15 @@ Kind = Literal[
     "registered model",
     "version",
     "alias",
+    "stage",
+    "dataset",
+    "logged model",
+    "external model",
     "feature link",
+    "subtype",
+    "browse path",
+    "parent",
+    "process instance",
 ]
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("missing", "stale", "dangling", "orphaned")
@@ -37,7 +46,15 @@ _NOUNS: Final[Mapping[Kind, tuple[str, str]]] = {
     "registered model": ("registered model", "registered models"),
     "version": ("version", "versions"),
     "alias": ("alias", "aliases"),
+    "stage": ("stage", "stages"),
+    "dataset": ("dataset", "datasets"),
+    "logged model": ("logged model", "logged models"),
+    "external model": ("external model", "external models"),
     "feature link": ("feature link", "feature links"),
+    "subtype": ("subtype", "subtypes"),
+    "browse path": ("browse path", "browse paths"),
+    "parent": ("parent", "parents"),
+    "process instance": ("process instance", "process instances"),
 }
 _SHOWN_CHARS: Final = 160
 
@@ -89,6 +106,8 @@ class VerifyResult:
     left_out: Counter[LeftOut] = field(default_factory=Counter)
     counts: Counter[tuple[Outcome, Kind]] = field(default_factory=Counter)
     kept: dict[tuple[Outcome, Kind], list[Discrepancy]] = field(default_factory=dict)
+    not_counted: list[str] = field(default_factory=list)
+    """Kinds of objects that are left out, and of which it is not known how many there are."""
     notes: list[str] = field(default_factory=list)
 
     def add(self, discrepancy: Discrepancy) -> None:
@@ -99,8 +118,10 @@ class VerifyResult:
         if len(kept) < KEPT:
             kept.append(discrepancy)
 
-    def leave_out(self, noun: str, why: str = "", count: int = 1) -> None:
-        """Count something that is not in the catalog by a filter, a limit or MLflow's trash."""
+    def leave_out(self, noun: str, why: str = "", count: int | None = 1) -> None:
+        """Count something that is not in the catalog on purpose; None is a number not known."""
+        if count is None and noun not in self.not_counted:
+            self.not_counted.append(noun)
         if count:
             self.left_out[LeftOut(noun, why)] += count
 
@@ -130,9 +151,9 @@ class VerifyResult:
         ]
         counts = ", ".join(f"{self.total(outcome):,} {outcome}" for outcome in OUTCOMES)
         text = f"{', '.join(compared)}: {counts}"
-        if not self.left_out:
-            return text
-        return f"{text}; left out: {', '.join(self._left_out_texts())}"
+        if self.left_out:
+            text = f"{text}; left out: {', '.join(self._left_out_texts())}"
+        return f"{text}; {not_counted_text(self.not_counted)}" if self.not_counted else text
 
     def _left_out_texts(self) -> Iterator[str]:
         for reason, count in sorted(self.left_out.items()):
@@ -159,6 +180,7 @@ class VerifyResult:
                 {"count": count, "what": f"{reason.noun} {reason.why}".rstrip()}
                 for reason, count in sorted(self.left_out.items())
             ],
+            "not_counted": self.not_counted,
             "notes": self.notes,
             "discrepancies": [one.data() for one in kept],
             "discrepancies_not_shown": self.discrepancies - len(kept),

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import datahub
 import pytest
-from datahub.entrypoints import datahub as datahub_command
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, INTERFACE, OPERATOR, Endpoint
@@ -90,7 +89,7 @@ def assert_in_sdk(verb: str) -> None:
 
 
 def assert_is_command(verb: str) -> None:
-    command: click.Command | None = datahub_command
+    command: click.Command | None = import_module("datahub.entrypoints").datahub
     for name in verb.split():
         assert isinstance(command, click.Group), verb
         command = command.commands.get(name)

@@ -11,7 +11,7 @@ from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.connection import http_options
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.server import sign_in
+from mlcat_ingest.sources.mlflow.read.signin import sign_in
 
 pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
 

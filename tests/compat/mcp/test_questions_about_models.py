@@ -23,7 +23,7 @@ GROUP = small_store.GROUP
 FEATURE = "urn:li:mlFeature:(rides.driver_stats,conv_rate)"
 TABLE = "urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,rides.driver_stats)"
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/drivers,PROD)"
-PAGE = Path(__file__).parents[3] / "docs" / "mcp.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "mcp.md"
 
 FEATURES = """
 version: 1

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.metadata.urn import check, entity_type_of
-from mlcat_ingest.metadata.validate import validate_aspect
-from support.golden import FILES, GOLDEN, proposals_of
+from support.golden import FILES, GOLDEN, assert_valid, proposals_of
 from support.sdk_schema import assert_valid_for_sdk
 
 pytestmark = pytest.mark.compat
@@ -21,7 +19,7 @@ def test_there_are_golden_files() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(GOLDEN)))
 def test_golden_proposals_fit(file: Path) -> None:
-    for urn, name, value in proposals_of(file):
-        check(urn)
-        assert validate_aspect(entity_type_of(urn), name, value) == []
-        assert_valid_for_sdk(Proposal(urn, name, value))
+    proposals = [Proposal(*one) for one in proposals_of(file)]
+    assert_valid(proposals)
+    for one in proposals:
+        assert_valid_for_sdk(one)

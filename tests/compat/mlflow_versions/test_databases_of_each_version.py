@@ -14,7 +14,6 @@ import mlcat_ingest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
-from support import mlflow_upgrade
 from support.mlflow_readings import records_of
 from support.mlflow_tables import NEWEST, reader_of
 from support.venvs import Venv, venv_for
@@ -22,6 +21,7 @@ from support.venvs import Venv, venv_for
 pytestmark = pytest.mark.compat
 
 SRC = Path(mlcat_ingest.__file__).parents[1]
+UPGRADE = Path(__file__).parents[2] / "support" / "mlflow_upgrade.py"
 
 _SEED = """
 import dataclasses, json, sys
@@ -72,7 +72,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     later = known[known.index(release.revision) + 1 :]
     working = folder / "working.db"
     working.write_bytes(original.read_bytes())
-    output([sys.executable, mlflow_upgrade.__file__ or "", working, folder, *later], folder)
+    output([sys.executable, UPGRADE, working, folder, *later], folder)
     databases = {each: f"sqlite:///{folder / each}.db" for each in (release.revision, *later)}
     return Made(release, seeded, databases)
 

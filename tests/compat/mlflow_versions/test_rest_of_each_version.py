@@ -14,11 +14,13 @@ from typing import NamedTuple
 import pytest
 
 import mlcat_ingest
+from mlcat_ingest.cli.main import call
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.testing.mlflow_store import START_MS
+from support.counting_proxy import counting_proxy
 from support.golden import as_lines
 from support.mlflow_readings import entities_of
 from support.mlflow_server import MlflowServer, running
@@ -50,13 +52,32 @@ MOMENT = re.compile(r"\b1[0-9]{12}\b")
 """Milliseconds since 1970, of this century."""
 
 
+LATER = {
+    "GET /api/2.0/mlflow/webhooks",
+    "GET /api/3.0/mlflow/server-info",
+    "POST /api/3.0/mlflow/datasets/search",
+    "POST /api/3.0/mlflow/traces/metrics",
+}
+LACKS = {
+    "mlflow-2.9": {*LATER, "POST /api/2.0/mlflow/logged-models/search"},
+    "mlflow-2": {*LATER, "POST /api/2.0/mlflow/logged-models/search"},
+    "mlflow-3.0": LATER,
+    "mlflow-3.17": set[str](),
+}
+"""The requests of passes that a release refuses, since it has no such endpoint."""
+
+
 class Reading(NamedTuple):
-    """What is read of one server: its entities as lines, a logged model, and the check."""
+    """What is read of one server: its entities as lines, a logged model, and the check.
+
+    `refused` has what the server refused in a full and in an incremental pass.
+    """
 
     release: str
     entities: str
     logged_models: list[tuple[str, dict[str, str]]]
     findings: list[Finding]
+    refused: list[list[str]]
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -71,7 +92,25 @@ def reading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             logged = [
                 (one.name, dict(one.params)) for page in reader.logged_models(["1"]) for one in page
             ]
-            return Reading(release, entities, logged, list(reader.check()))
+            found = list(reader.check())
+        return Reading(release, entities, logged, found, refusals(server))
+
+
+def refusals(server: MlflowServer) -> list[list[str]]:
+    """Return what the server refuses of a full pass, and of an incremental one after it."""
+    refused, recipe = [], server.store_dir / "recipe.yml"
+    with counting_proxy(server.url) as proxy:
+        recipe.write_text(
+            f"source: {{type: mlflow, config: {{tracking_uri: '{proxy.url}'}}}}\n"
+            "sink: {type: embedded, config: {db: catalog.db}}\n"
+        )
+        for scope in ("full", "changes"):
+            report = server.store_dir / f"{scope}.json"
+            assert call([str(recipe), "--report", str(report), "-q"]) == 0
+            refused.append(sorted(proxy.refused))
+            proxy.refused.clear()
+            assert proxy.take(), scope
+    return refused
 
 
 def run_in(venv: Venv, program: str, server: MlflowServer) -> dict[str, str]:
@@ -120,6 +159,12 @@ def test_every_release_gives_the_same_entities(reading: Reading, *, update_golde
 def test_logged_models_are_read_from_the_releases_that_have_them(reading: Reading) -> None:
     has_them = reading.release.startswith("mlflow-3")
     assert reading.logged_models == ([("forest", {"depth": "3"})] if has_them else [])
+
+
+def test_what_a_release_lacks_is_asked_for_once_in_a_pass(reading: Reading) -> None:
+    for refused in reading.refused:
+        assert len(refused) == len(set(refused))
+    assert set().union(*reading.refused) == LACKS[reading.release]
 
 
 def test_the_check_finds_each_release_in_order(reading: Reading) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Two:
     run_id: str
     catalog: RunningCatalog
     cli: DataHubCli
+    config: dict[str, Any] = field(default_factory=dict)
 
     def theirs(self) -> None:
         recipe = {
@@ -57,7 +58,7 @@ class Two:
             "name": "ours",
             "source": {
                 "type": "mlflow",
-                "config": {"tracking_uri": self.uri, "compat": "datahub"},
+                "config": {"tracking_uri": self.uri, "compat": "datahub", **self.config},
             },
             "sink": {"type": "rest", "config": {"server": self.catalog.url}},
             "state": {"url": f"sqlite:///{self.cli.home}/state.db"},
@@ -241,3 +242,40 @@ def test_theirs_after_ours_makes_no_second_entity(two: Two) -> None:
     two.ours(full=True)
     our_facts_are_there(two, two.stored())
     people_are_heard(two.stored())
+
+
+def test_a_run_is_the_process_instance_that_theirs_makes(two: Two) -> None:
+    def executions() -> dict[str, set[str]]:
+        kinds = ("dataProcessInstance", "container")
+        return {kind: set(two.catalog.store.list_urns(kind).urns) for kind in kinds}
+
+    two.config = {"lineage": {"process_instances": True}}
+    two.ours()
+    ours = executions()
+    assert [len(urns) for urns in ours.values()] == [1, 2]
+    two.theirs()
+    two.ours(full=True)
+    assert executions() == ours
+    (run,) = ours["dataProcessInstance"]
+    stored = two.stored()
+    for urn in (two.run_model, *VERSIONS):
+        assert stored[urn]["mlModelProperties"]["trainingJobs"] == [run]
+    held = two.catalog.store.get_many([run])[run]
+    assert held["container"].value["container"] in ours["container"]
+    custom = held["dataProcessInstanceProperties"].value["customProperties"]
+    assert custom["mlflow.run_id"] == two.run_id
+    # Those of the other source.
+    assert held["dataProcessInstanceOutput"].value["outputEdges"] != []
+    before = executions(), two.stored()
+    two.ours(full=True)
+    assert (executions(), two.stored()) == before
+    # Switched off, it is hidden until the other source has run again.
+    two.config = {}
+    two.ours()
+    assert status_of(two, run)["removed"]
+    two.theirs()
+    assert not status_of(two, run)["removed"]
+
+
+def status_of(two: Two, urn: str) -> dict[str, Any]:
+    return dict(two.catalog.store.get_many([urn], ["status"])[urn]["status"].value)

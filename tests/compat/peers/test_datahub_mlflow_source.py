@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,23 @@ def test_an_experiment_in_the_trash(store: Store) -> None:
     removed = {urn for urn, name, value in store.ours() if name == "status" and value["removed"]}
     assert any("abandoned" in urn for urn in removed)
     assert "abandoned" not in text(store.peers())
+
+
+def test_a_dataset_without_schema_and_profile(store: Store) -> None:
+    from mlflow.data.http_dataset_source import HTTPDatasetSource
+    from mlflow.data.meta_dataset import MetaDataset
+    from mlflow.entities import DatasetInput
+
+    source: Any = HTTPDatasetSource  # typed by halves in MLflow
+    dataset: Any = MetaDataset
+    web = dataset(source("https://data.example.com/web.csv"), name="web")
+    with mlflow_client(store.uri) as client:
+        client.log_inputs(store.run_id, datasets=[DatasetInput(web._to_mlflow_entity(), [])])
+    assert "data.example.com/web.csv" in text(store.ours())
+    with pytest.raises(PipelineExecutionError, match=r"must be str, .* not NoneType"):
+        store.peers()
+
+
+def test_the_comparison_names_the_version_that_is_compared() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    assert readme.count(version("acryl-datahub")) == readme.count("1.7.0.")

@@ -3,7 +3,7 @@
     .venv/bin/python tests/compat/releases/matrix.py
 
 It makes an environment in `.venvs/` for each SDK, and writes `testing/gms/releases.json` and the
-tables of `docs/compatibility.md`: of what golden proposals hold, the part that a release drops.
+tables of `compatibility.md`: of what golden proposals hold, the part that a release drops.
 """
 
 import json
@@ -42,7 +42,7 @@ AHEAD: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """Aspects of entity types that an SDK has and the server of its release lacks.
 
 Source: `entity-registry.yml` at the servers' tags up to v1.5.0, and at the commits that
-`docs/compatibility.md` names for v1.6.0 and v1.7.0; for what this package declares, there are no
+`compatibility.md` names for v1.6.0 and v1.7.0; for what this package declares, there are no
 other differences.
 """
 
@@ -51,7 +51,7 @@ NEWEST = (
 )
 """The newest SDK of each minor. The last, that of the development environment, is the measure."""
 
-PAGE = REPOSITORY / "docs" / "compatibility.md"
+PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
 DATA = Path(releases.__file__).with_name(releases.FILE)
 COMMAND = ".venv/bin/python tests/compat/releases/matrix.py"
 BEGIN, END = f"<!-- written by {COMMAND} -->", "<!-- end of what it writes -->"
@@ -189,7 +189,7 @@ def tables(found: Iterable[Release], newest: Model) -> str:
     head = [str(one.server).removesuffix(".0") for one in servers]
     return "\n".join(
         [
-            *("### What a release drops", ""),
+            *("### Dropped by a release", ""),
             *_table(head, {**_quoted(dropped), **environments}),
             *("", "### Everything in the golden proposals", ""),
             *_table(head, _quoted(cells)),

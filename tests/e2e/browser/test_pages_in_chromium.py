@@ -103,7 +103,7 @@ def test_a_wrong_token_then_the_right_one_and_back_to_the_page(page: Page) -> No
     assert page.url.endswith(f"/login?next={quote('/search?q=bold&type=mlModel', safe='')}")
     page.get_by_label("Token").fill("wrong")
     page.get_by_label("Token").press("Enter")
-    expect(page.get_by_role("alert")).to_have_text("This is not a token of this catalog.")
+    expect(page.get_by_role("alert")).to_have_text("Wrong token.")
     expect(page.get_by_label("Token")).to_be_focused()
     expect(page.get_by_label("Token")).to_have_value("")
     page.get_by_label("Token").fill(TOKEN)
@@ -114,7 +114,7 @@ def test_a_wrong_token_then_the_right_one_and_back_to_the_page(page: Page) -> No
 
 def test_the_cookie_is_for_this_site_and_no_script(page: Page, context: BrowserContext) -> None:
     sign_in(page)
-    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    expect(page.get_by_role("heading", name="Catalog contents")).to_be_visible()
     (cookie,) = context.cookies()
     assert cookie.get("name") == "mlcat_session"
     assert cookie.get("httpOnly") is True
@@ -156,7 +156,7 @@ def test_the_reading_token_signs_in_and_its_session_opens_no_interface(
     page: Page, catalog: CatalogProcess
 ) -> None:
     sign_in(page, READ_TOKEN)
-    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    expect(page.get_by_role("heading", name="Catalog contents")).to_be_visible()
     statuses = page.evaluate(
         """async () => {
             const post = (path, body) => fetch(path, {method: "POST", body: JSON.stringify(body)});
@@ -181,7 +181,7 @@ def test_the_reading_token_signs_in_and_its_session_opens_no_interface(
 
 def test_a_link_from_another_site_leads_to_the_page(page: Page, other_site: str) -> None:
     sign_in(page)
-    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    expect(page.get_by_role("heading", name="Catalog contents")).to_be_visible()
     page.goto(other_site)
     page.get_by_role("link", name="link").click()
     page.wait_for_url("**/search?q=hare")
@@ -196,14 +196,14 @@ def test_a_link_from_another_site_leads_to_the_sign_in(page: Page, other_site: s
 
 def test_another_site_cannot_sign_somebody_out(page: Page, other_site: str) -> None:
     sign_in(page)
-    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    expect(page.get_by_role("heading", name="Catalog contents")).to_be_visible()
     page.goto(other_site)
     page.get_by_role("button", name="sign out").click()
     page.wait_for_url("**/login")
     # In a tab of its own: the first one may go on to the catalog by itself.
     tab = page.context.new_page()
     tab.goto("/")
-    expect(tab.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    expect(tab.get_by_role("heading", name="Catalog contents")).to_be_visible()
 
 
 def test_guesses_are_refused_for_a_while(browser: Browser, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_guesses_are_refused_for_a_while(browser: Browser, tmp_path: Path) -> No
         page.goto("/login")
         for number in range(WRONG_TOKENS):
             sign_in(page, f"guess{number}", "/login")
-            expect(page.get_by_role("alert")).to_have_text("This is not a token of this catalog.")
+            expect(page.get_by_role("alert")).to_have_text("Wrong token.")
         sign_in(page, TOKEN, "/login")
         expect(page.get_by_role("alert")).to_have_text(
             re.compile(r"Too many wrong tokens; try again in \d+ s\.")
@@ -327,8 +327,8 @@ def test_an_unknown_page_leads_home(page: Page, target: str) -> None:
     answer = page.reload()
     assert answer is not None
     assert answer.status == 404
-    page.get_by_role("link", name="Back to the first page").click()
-    expect(page.get_by_role("heading", name="What the catalog knows")).to_be_visible()
+    page.get_by_role("link", name="Back to the start page").click()
+    expect(page.get_by_role("heading", name="Catalog contents")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

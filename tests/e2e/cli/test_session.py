@@ -171,9 +171,7 @@ def test_a_recipe_from_standard_input_into_a_file(shell: Shell) -> None:
 def test_an_address_alone_fills_the_embedded_catalog(shell: Shell, tmp_path: Path) -> None:
     done = shell.run(shell.store, "--limit", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[0].startswith(
-        "No sink is given: writing to the embedded catalog"
-    )
+    assert done.stderr.splitlines()[0].startswith("No sink configured: writing to")
     assert f"tracking_uri: {shell.store}" in done.stderr
     assert (tmp_path / "mlcat-catalog.db").exists()
     assert shell.run(shell.store, "--no-input", cwd=tmp_path).returncode == 2

@@ -11,19 +11,42 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.cli.demo import HERE
+from mlcat_ingest.sources.mlflow.values.releases import TESTED
+from support.page_blocks import blocks_of, difference, matches
+from support.venvs import REPOSITORY
+
 pytestmark = pytest.mark.e2e
 
+README = (REPOSITORY / "README.md").read_text()
+
 END_S = 60
+TRAINED_S = 240
+
+MACHINES_OWN = {"tags", "logged_model_tags"}
+"""Tables whose rows a repository around the training adds to."""
+NAMED = {
+    "experiments": "name",
+    "latest_metrics": "key",
+    "logged_models": "name",
+    "logged_model_tags": "tag_key",
+    "params": "key",
+    "registered_model_aliases": "alias",
+    "tags": "key",
+}
+"""Tables, and the column that tells what their rows are."""
 
 
 @contextmanager
 def demo(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "mlcat_ingest", "demo", "--dir", str(folder), *options],
+        [sys.executable, "-m", "mlcat_ingest", "demo", "--dir", folder.name, *options],
+        cwd=folder.parent,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -81,7 +104,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> First:
         return First(folder, text, shown, process.wait(END_S))
 
 
-def test_it_trains_ingests_and_serves(first: First) -> None:
+def test_it_ingests_and_serves(first: First) -> None:
     assert first.status == 0
     assert "wine-classifier" in first.page
     reported = re.findall(r"^ +(ml\w*) +(\d+) created", first.text, re.MULTILINE)
@@ -94,6 +117,14 @@ def test_it_trains_ingests_and_serves(first: First) -> None:
     assert tests is not None
     assert int(tests[1]) == sum(created.values()) - created["mlPrimaryKey"]
     assert int(tests[2]) > 0
+
+
+def test_the_readme_shows_what_it_prints(first: First) -> None:
+    (shown,) = [block.text for block in blocks_of(README) if block.language == "text"]
+    # The last line is read up to its address.
+    printed = first.text.replace(str(first.folder.parent), "/home/you/mlcat-ingest")
+    printed = re.sub(r"(127\.0\.0\.1):\d+", r"\1:8765", f"{printed}\n")
+    assert matches(shown, printed), difference(shown, printed)
 
 
 def test_models_are_linked_to_the_features_that_feast_was_asked_for(first: First) -> None:
@@ -140,3 +171,72 @@ def test_a_terminated_demo_leaves_no_catalog_behind(first: First) -> None:
         process.wait(END_S)
         with pytest.raises(ProcessLookupError):
             os.killpg(process.pid, 0)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "mlcat-demo"
+    with demo(folder, "--train", "--no-serve") as process:
+        out, errors = process.communicate(timeout=TRAINED_S)
+    assert process.returncode == 0, errors
+    assert [line for line in errors.splitlines() if " of 3: " in line] == [
+        "  1 of 3: wine-cultivars …",
+        "  2 of 3: breast-cancer-screening …",
+        "  3 of 3: diabetes-progression …",
+    ]
+    assert "6 models linked" in out
+    return folder
+
+
+def test_the_store_that_comes_along_is_like_one_that_is_trained_now(
+    first: First, trained: Path
+) -> None:
+    if not version("mlflow").startswith(f"{TESTED['server'][-1]}."):
+        pytest.skip("the demo's store is one of the newest MLflow that is tested")
+    how = "make it anew with tests/e2e/demo/make_store.py"
+    shipped, made = first.folder / "mlflow.db", trained / "mlflow.db"
+    assert schema_of(shipped) == schema_of(made), how
+    assert shape_of(shipped) == shape_of(made), how
+
+
+def test_the_store_that_comes_along_is_small_and_names_no_machine(first: First) -> None:
+    assert (HERE / "mlflow.db.gz").stat().st_size < 100_000
+    text = (first.folder / "mlflow.db").read_bytes()
+    for place in (b"/home/", b"/root/", b"/tmp/", b"/work/", b"127.0.0.1", b"file:", b".git"):
+        assert place not in text
+
+
+def test_a_store_of_another_kind_is_not_trained_over(first: First) -> None:
+    with demo(first.folder, "--train", "--no-serve") as process:
+        _, errors = process.communicate(timeout=END_S)
+    assert process.returncode == 2
+    assert "another folder with --dir" in errors
+
+
+def schema_of(database: Path) -> dict[str, object]:
+    """Tell tables with their columns, and indexes; the texts differ, as MLflow sorts no set."""
+    with closing(sqlite3.connect(database)) as connection:
+        made = connection.execute("SELECT type, name FROM sqlite_master ORDER BY 1, 2").fetchall()
+        schema: dict[str, object] = {f"{kind} {name}": None for kind, name in made}
+        for kind, name in made:
+            if kind == "table":
+                columns = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
+                schema[f"table {name}"] = columns
+        revision = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        return {**schema, "revision": revision}
+
+
+def shape_of(database: Path) -> dict[str, object]:
+    """Count the rows of each table, and name what runs and models have, but for its values."""
+    with closing(sqlite3.connect(database)) as connection:
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        shape: dict[str, object] = {
+            table: connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0]
+            for (table,) in connection.execute(names).fetchall()
+            if table not in MACHINES_OWN
+        }
+        for table, key in NAMED.items():
+            statement = f"SELECT {key}, count(*) FROM {table} GROUP BY 1 ORDER BY 1"
+            rows = connection.execute(statement).fetchall()
+            shape[f"{table}.{key}"] = [row for row in rows if ".source.git." not in row[0]]
+    return shape

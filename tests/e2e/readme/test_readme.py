@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,19 +13,30 @@ import pytest
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import running_catalog
+from support.fakes import model_urn
 from support.mlflow_databases import seeded_server
+from support.page_blocks import blocks_of
+from support.venvs import REPOSITORY
 
 pytestmark = pytest.mark.e2e
 
-ROOT = Path(__file__).parents[3]
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"(<!-- newcomer: \w+ -->\n)?```sh\n(.*?)```", README, re.DOTALL)
+README = (REPOSITORY / "README.md").read_text()
+SET_UP = re.findall(r"<!-- newcomer: \w+ -->\n```sh\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
     line
-    for marker, block in BLOCKS
-    for line in block.splitlines()
-    if not marker and not line.startswith("#")
+    for block in blocks_of(README)
+    if block.language == "sh" and block.text not in SET_UP
+    for line in block.text.splitlines()
 ]
+TRAINING = """\
+from pathlib import Path
+
+import mlflow
+
+with mlflow.start_run() as run:
+    mlflow.log_metric("auc", 0.9)
+Path("run_id").write_text(run.info.run_id)
+"""
 TESTS = """\
 - id: group-has-description
   name: Every model group says what it is for
@@ -41,6 +51,7 @@ TESTS = """\
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("readme")
     (folder / "tests.yml").write_text(TESTS)
+    (folder / "train.py").write_text(TRAINING)
     with (
         seeded_server("ours", folder / "store") as (mlflow, _),
         running_catalog(folder / "catalog.db") as catalog,
@@ -54,33 +65,34 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
 
 def test_the_readme_has_commands_and_two_set_ups() -> None:
     assert len(COMMANDS) >= 9
-    assert [marker for marker, _ in BLOCKS if marker] == [
-        "<!-- newcomer: demo -->\n",
-        "<!-- newcomer: tests -->\n",
-    ]
+    assert re.findall(r"<!-- newcomer: (\w+) -->", README) == ["demo", "tests"]
 
 
-def test_the_commands_run_in_their_order(place: tuple[Path, dict[str, str]]) -> None:
+def test_the_commands_run_in_their_order_and_the_hook_writes_its_run(
+    place: tuple[Path, dict[str, str]],
+) -> None:
     folder, hosts = place
+    catalog = hosts["http://datahub.example.com:8080"]
+    mlflow = hosts["http://mlflow.example.com:5000"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = {
+        "HOME": folder,
+        "PATH": path,
+        "MLCAT_SERVER": catalog,
+        "MLFLOW_TRACKING_URI": mlflow,
+    }
+    env = {**os.environ, **{name: str(value) for name, value in variables.items()}}
     for command in COMMANDS:
         for example, real in hosts.items():
             command = command.replace(example, real)  # noqa: PLW2901 - the same command, elsewhere
-        words = shlex.split(command)
-        assert words[0] == "mlcat-ingest"
-        serves = words[1:3] == ["catalog", "serve"]
-        if serves:
-            words += ["--port", "0"]
+        serves = "catalog serve" in command
         process = subprocess.Popen(
-            [sys.executable, "-m", "mlcat_ingest", *words[1:]],
+            ["bash", "-c", f"exec {command} --port 0" if serves else command],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={
-                **os.environ,
-                "HOME": str(folder),
-                "MLCAT_SERVER": hosts["http://datahub.example.com:8080"],
-            },
+            env=env,
         )
         if serves:
             assert process.stdout is not None
@@ -88,6 +100,16 @@ def test_the_commands_run_in_their_order(place: tuple[Path, dict[str, str]]) -> 
             process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=120)
         assert process.returncode == 0, f"{command}\n{out}\n{errors}"
+    trained = model_urn((folder / "run_id").read_text())
+    shown = subprocess.run(
+        ["bash", "-ec", f"mlcat-ingest hooks drain recipe.yml; mlcat-ingest get '{trained}'"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+    )
+    assert "auc" in shown.stdout
 
 
 def test_the_recipe_loads() -> None:

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.metadata.validate import validate_aspect
+from mlcat_ingest.metadata.urn import parse
 from support.feast import entities_of_registry
-from support.golden import as_lines
+from support.golden import as_lines, assert_valid
 from support.merging import written
 
 GOLDEN = Path(__file__).parent / "registry.jsonl"
@@ -21,6 +20,4 @@ def test_the_registry_gives_these_entities(*, update_golden: bool) -> None:
 def test_all_of_it_can_be_sent_and_is_valid() -> None:
     for entity in entities_of_registry():
         parse(entity.urn)
-        for proposal in written(entity):
-            kind = entity_type_of(entity.urn)
-            assert validate_aspect(kind, proposal.aspect_name, proposal.aspect) == []
+        assert_valid(written(entity))

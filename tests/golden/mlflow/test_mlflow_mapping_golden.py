@@ -7,8 +7,8 @@ import pytest
 
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.mlflow.mapping import map_record
+from support.golden import assert_valid
 from support.merging import written
 from support.mlflow_records import entity_to_json, record_from_json
 
@@ -40,8 +40,8 @@ def test_what_a_record_gives_can_be_sent_and_is_valid(case: Path) -> None:
             assert list(entity.aspects)[-1] == f"{kind}Properties"
             # Empty where MLflow has none, so that what a rule added goes when the rule goes.
             assert {"ownership", "globalTags"} <= entity.aspects.keys()
+        assert_valid(written(entity))
         for proposal in written(entity):
-            assert validate_aspect(kind, proposal.aspect_name, proposal.aspect) == []
             value = proposal.wire()["aspect"]["value"]
             assert loads(value) == proposal.aspect
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
+    JoinedLoggedModel,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
+    JoinedSignature,
     JoinedVersion,
 )
 from support.mlflow_records import record_from_json
@@ -42,18 +45,27 @@ def with_tags(record: JoinedRecord, more: dict[str, str]) -> JoinedRecord:
         case JoinedExperiment():
             experiment = record.experiment
             return replace(record, experiment=replace(experiment, tags={**more, **experiment.tags}))
+        case JoinedSignature():
+            return record
+        case JoinedLoggedModel():
+            external = record.model
+            return replace(record, model=replace(external, tags={**more, **external.tags}))
 
 
 def tags_of(record: JoinedRecord) -> set[str]:
     match record:
         case JoinedRun():
-            return {*record.run.tags}
+            return {*record.run.tags, *chain.from_iterable(m.tags for m in record.models.values())}
         case JoinedVersion():
-            return {*record.version.tags}
+            return {*record.version.tags, *(record.model.tags if record.model else ())}
         case JoinedRegisteredModel():
             return {*record.model.tags}
         case JoinedExperiment():
             return {*record.experiment.tags}
+        case JoinedSignature():
+            return set()
+        case JoinedLoggedModel():
+            return {*record.model.tags}
 
 
 def custom_properties(record: JoinedRecord) -> Iterator[dict[str, str]]:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.metadata.urn import check, entity_type_of
-from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_test
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -19,7 +17,7 @@ from mlcat_ingest.pipeline.report.catalog import RecipeListing, proposals_of
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.recipe.metadata_test_files import read_tests
 from mlcat_ingest.recipe.rules import EnrichRule
-from support.golden import as_lines
+from support.golden import as_lines, assert_valid
 
 HERE = Path(__file__).parent
 STARTED_MS = 1_700_000_000_000
@@ -118,9 +116,7 @@ def test_a_run_sends_these_proposals(
     maker: Callable[[Path], Iterable[Proposal]], folder: Path, *, update_golden: bool
 ) -> None:
     proposals = list(maker(folder))
-    for one in proposals:
-        check(one.entity_urn)
-        assert validate_aspect(entity_type_of(one.entity_urn), one.aspect_name, one.aspect) == []
+    assert_valid(proposals)
     found = as_lines(Entity(one.entity_urn, {one.aspect_name: one.aspect}) for one in proposals)
     golden = HERE / f"{maker.__name__}.jsonl"
     if update_golden:

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.metadata.validate import validate_aspect
+from mlcat_ingest.metadata.urn import parse
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
-from support.golden import as_lines
+from support.golden import as_lines, assert_valid
 from support.merging import written
 from support.reading import records_of
 from support.sagemaker import ACCOUNT, REGION, Aws, group, offline
@@ -58,6 +57,4 @@ def test_the_groups_give_these_entities(*, update_golden: bool) -> None:
 def test_all_of_it_can_be_sent_and_is_valid() -> None:
     for entity in entities():
         parse(entity.urn)
-        for proposal in written(entity):
-            kind = entity_type_of(entity.urn)
-            assert validate_aspect(kind, proposal.aspect_name, proposal.aspect) == []
+        assert_valid(written(entity))

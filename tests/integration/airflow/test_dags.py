@@ -124,7 +124,7 @@ def test_what_another_attempt_cannot_cure_uses_none(world: World) -> None:
 
 def test_a_killed_task_stops_its_run_and_closes_what_is_open(world: World) -> None:
     assert world.outcome.found["killed"] == [
-        *("killed; what the catalog acknowledged stays", "closed 1")
+        *("killed; acknowledged writes remain in the catalog", "closed 1")
     ]
 
 
@@ -155,7 +155,7 @@ def test_a_recipe_that_says_twice_where_to_write_fails_at_once(world: World) -> 
     run = world.outcome.runs[1]
     assert run["state"] == "failed"
     assert [tries for task, _, _, tries, _ in run["tasks"] if task == "plan"] == [1]
-    assert "both say where to write" in world.outcome.printed
+    assert "both set a catalog" in world.outcome.printed
 
 
 def test_the_shards_end_as_one_run_does(world: World) -> None:

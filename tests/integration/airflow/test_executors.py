@@ -65,7 +65,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def external_dag(folder: Path) -> str:
     """Return the DAG that the page shows, with our package in a venv of its own."""
-    page = (REPOSITORY / "docs" / "airflow.md").read_text()
+    page = (REPOSITORY / "docs" / "reference" / "airflow.md").read_text()
     blocks: list[str] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     [text] = [block for block in blocks if "external_python" in block]
     ours = make_venv("ours", (str(REPOSITORY),), root=folder)

@@ -56,7 +56,7 @@ def connections(url: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("conn_id", ["good", "in_parts", "datahub"])
 def test_a_connection_that_works(world: World, conn_id: str) -> None:
-    assert world.reported["tried"][conn_id] == [True, "The catalog answers"]
+    assert world.reported["tried"][conn_id] == [True, "The catalog responded"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_connection_that_works(world: World, conn_id: str) -> None:
     [
         ("wrong_token", "401"),
         ("no_token", "401"),
-        ("no_host", "the Airflow connection 'no_host' names no server"),
+        ("no_host", "the Airflow connection 'no_host' has no host"),
         ("nobody_there", "127.0.0.1"),
         ("wrong_field", "timeout_s"),
     ],
@@ -88,7 +88,7 @@ def test_tasks_link_to_the_pages_that_the_connection_names(world: World) -> None
 
 def test_a_shard_that_is_to_be_read_in_full_is_refused(world: World) -> None:
     assert world.reported["refused"] == (
-        "the task 'part' has both `shard` and `full`; leave out `full`: a shard is always read as "
+        "the task 'part' has both `shard` and `full`; delete `full`: a shard is always read as "
         "a whole"
     )
 

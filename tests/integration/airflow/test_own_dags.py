@@ -1,9 +1,10 @@
-"""DAGs of people's own, in a real Airflow: one trains, one meets a catalog that is not there yet.
+"""DAGs of users, in a real Airflow: one trains, one meets a catalog that is down, one is README's.
 
 The models that the first trained say which task it was.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from support.airflow_home import Outcome, Step, make_airflow
 from support.catalog_server import running_catalog
 from support.mlflow_server import running
 from support.ports import free_port
-from support.venvs import OURS, venv_for
+from support.venvs import OURS, REPOSITORY, venv_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
@@ -65,6 +66,11 @@ def waiting():
 waiting()
 """
 
+(README_DAG,) = re.findall(
+    r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL
+)
+RECIPE = "/opt/airflow/recipes/mlflow.yml"
+
 SCRIPT = """
 import mlflow
 with mlflow.start_run():
@@ -85,6 +91,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     dags.mkdir()
     (dags / "training.py").write_text(TRAINING)
     (dags / "waiting.py").write_text(WAITING)
+    (dags / "readme.py").write_text(README_DAG.replace(RECIPE, str(folder / "mlflow.yml")))
+    (folder / "mlflow.yml").write_text("name: readme\nsource: {type: mlflow}\n")
     airflow = make_airflow(folder)
     # An interpreter that has nothing of ours trains.
     trainer = str(venv_for("mlflow-skinny-3.17").python)
@@ -92,9 +100,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         running(OURS, folder / "store") as mlflow,
         running_catalog(folder / "catalog.db") as catalog,
     ):
+        variables = environment(dags, catalog.url)
+        up = {"AIRFLOW_CONN_MLCAT_DEFAULT": variables["AIRFLOW_CONN_UP"]}
         outcome = airflow.script(
-            [Step("training"), Step("waiting")],
-            **environment(dags, catalog.url),
+            [Step("training"), Step("waiting"), Step("mlflow_to_catalog", env=up)],
+            **variables,
             TRAINER=trainer,
             MLFLOW_TRACKING_URI=mlflow.url,
         )
@@ -153,6 +163,13 @@ def test_a_catalog_that_is_not_there_yet_costs_one_attempt(world: World) -> None
     assert run["state"] == "success", world.outcome.printed
     assert [(task, tries) for task, _, _, tries, _ in run["tasks"]] == [("ingest", 2)]
     assert "CatalogUnavailableError" in world.outcome.printed
+
+
+def test_the_dag_of_the_readme_ingests(world: World) -> None:
+    assert RECIPE in README_DAG
+    assert world.outcome.runs[2]["state"] == "success", world.outcome.printed
+    for model in world.models:
+        assert "mlcat.applied.readme" in model["customProperties"]
 
 
 def test_the_listener_is_there_since_it_was_asked_for(world: World) -> None:

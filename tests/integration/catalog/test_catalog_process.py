@@ -104,7 +104,7 @@ def test_a_child_ends_with_its_parent_and_keeps_what_was_acknowledged(tmp_path: 
         }
         with child({"database": str(database)}) as (second, refusal):
             assert message["url"] in refusal["error"]
-            assert refusal["hint"].startswith("use that one")
+            assert refusal["hint"].startswith("use or stop")
             assert second.wait(30) == 1
         answer = requests.post(
             f"{message['url']}/aspects?action=ingestProposal",

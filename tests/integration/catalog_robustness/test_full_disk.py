@@ -44,7 +44,7 @@ def test_a_full_disk_is_reported_and_survived(tmp_path: Path) -> None:
         for attempt in range(3):
             answer = write(catalog.url, f"refused-{attempt}")
             assert answer.status_code == 507
-            assert "cannot be written" in answer.json()["message"]
+            assert "cannot write" in answer.json()["message"]
         assert models(catalog.url) == PER_BATCH
         read = requests.get(f"{catalog.url}/entitiesV2/{quote(model('first-0'))}", timeout=30)
         assert "mlModelProperties" in read.json()["aspects"]

@@ -109,7 +109,7 @@ def test_a_permission_that_is_missing_in_mlflow(
         found = examined(recipe_of(server.url, catalog.url))
     denied = {what for what in failed(found) if what.startswith("MLflow permission")}
     assert denied == {f"MLflow permission: {permission}"}
-    assert found[f"MLflow permission: {permission}"].hint == "the user needs read access there"
+    assert found[f"MLflow permission: {permission}"].hint == "grant the user read access"
     assert found["catalog permission: read aspects"].outcome == "ok"
 
 
@@ -153,7 +153,7 @@ def test_urns_that_another_server_holds(catalog: RunningCatalog, tmp_path: Path)
     second = recipe_of(uri, catalog.url, server_id="us")
     found = examined(second)["overlapping URNs"]
     assert found.outcome == "failed"
-    assert "2 of 2 sampled are another server's" in found.detail
+    assert "2 of 2 sampled belong to another server" in found.detail
     assert found.hint is not None
     assert "set `instance`" in found.hint
     apart = recipe_of(uri, catalog.url, server_id="us", instance="us")

@@ -44,7 +44,7 @@ def opened(db: Path) -> Iterator[EmbeddedCatalog]:
 def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     sink = sink_on(db)
-    assert sink.open(read_only=True) == f"the catalog in {db}, not made yet"
+    assert sink.open(read_only=True) == f"the catalog in {db}, not created yet"
     assert sink.read_many([URN], ["status"]) == {}
     assert sink.requests_made == 0
     sink.close()
@@ -195,7 +195,7 @@ def test_a_full_disk_is_reported_with_the_file_and_not_with_an_address(tmp_path:
     text = str(reported.value)
     assert text.startswith(f"the catalog in {db} refused 1 proposal")
     assert "507" in text
-    assert text.endswith("(free space on its disk, or name another file in the sink's `db`)")
+    assert text.endswith("(free space on its disk, or set the sink's `db` to another file)")
     assert "127.0.0.1" not in text
     assert "service's log" not in text
 
@@ -218,7 +218,7 @@ def test_a_closed_sink_says_so(tmp_path: Path) -> None:
 def test_check_uses_what_is_there_and_makes_nothing(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     [finding] = sink_on(db).check()
-    assert (finding.outcome, finding.detail) == ("ok", f"{db} will be made by the first run")
+    assert (finding.outcome, finding.detail) == ("ok", f"the first run creates {db}")
     assert list(tmp_path.iterdir()) == []
     [finding] = sink_on(tmp_path / "no" / "catalog.db").check()
     assert finding.outcome == "failed"
@@ -264,7 +264,7 @@ def _started_soon(db: Path) -> CatalogChild:
         try:
             return CatalogChild.start(str(db), "tok")
         except RecipeError as error:
-            if "another catalog serves" not in error.message:
+            if "another catalog process serves" not in error.message:
                 raise
     raise AssertionError("the catalog outlived the run that started it")
 

@@ -150,6 +150,6 @@ def test_a_user_name_and_a_password_sign_in(ask: Ask, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("option", ["ca_bundle", "client_cert"])
 def test_a_file_that_is_not_there_is_named_before_anything_is_asked(option: str) -> None:
     with failing_service([ServiceAnswer()]) as server:
-        with pytest.raises(RecipeError, match=rf"{option}: there is no /nowhere.pem"):
+        with pytest.raises(RecipeError, match=rf"{option}: .* /nowhere.pem"):
             ask_feast(server.url, **{option: "/nowhere.pem"})
         assert server.requests == []

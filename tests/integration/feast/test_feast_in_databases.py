@@ -91,7 +91,7 @@ def test_every_database_holds_the_same_objects(database: Database) -> None:
         copied(address)
         assert objects_of(address) == objects_of(f"sqlite:///{SQL_REGISTRY}")
         execute(address, "DROP TABLE feature_services", "DROP TABLE entities")
-        assert "lacks the tables entities" in refused(address).message
+        assert "missing tables: entities" in refused(address).message
 
 
 @pytest.mark.parametrize("database", SERVERS)
@@ -163,11 +163,11 @@ def test_reading_keeps_no_writer_waiting(path: Path) -> None:
 def test_other_files_and_databases_are_no_registry(path: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
         connection.execute("CREATE TABLE entities (x)")
-    assert "lacks the tables data_sources" in refused(f"sqlite:///{tmp_path}/other.db").message
+    assert "missing tables: data_sources" in refused(f"sqlite:///{tmp_path}/other.db").message
     (tmp_path / "text.db").write_text("no database" * 100)
     assert isinstance(refused(f"sqlite:///{tmp_path}/text.db"), ProtocolMismatchError)
     assert isinstance(refused(f"sqlite:///{tmp_path}/none.db"), RecipeError)
-    with pytest.raises(RecipeError, match="more than the 2,048 bytes"):
+    with pytest.raises(RecipeError, match="2,048 bytes"):
         objects_of(f"sqlite:///{path}", max_bytes=2048)
 
 

@@ -104,8 +104,8 @@ def test_a_wrong_bucket_or_key_and_a_page_are_named(s3: str) -> None:
     ("status", "code", "error", "cure"),
     [
         (403, "AccessDenied", NotAuthorizedError, "s3:GetObject"),
-        (403, "InvalidAccessKeyId", AuthenticationError, "boto3"),
-        (400, "ExpiredToken", AuthenticationError, "boto3"),
+        (403, "InvalidAccessKeyId", AuthenticationError, "environment"),
+        (400, "ExpiredToken", AuthenticationError, "environment"),
         (400, "AuthorizationHeaderMalformed", RecipeError, "s3.region"),
         (503, "SlowDown", RateLimitedError, "later"),
         (500, "InternalError", SourceUnavailableError, "S3"),

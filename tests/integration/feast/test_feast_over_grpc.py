@@ -58,7 +58,7 @@ def test_a_listing_beyond_the_four_megabytes_of_grpc_arrives() -> None:
     with grpc_server(padded) as port:
         assert objects_of(f"127.0.0.1:{port}") == objects_of(str(REGISTRY))
         for limit in (BIG, 2048):
-            with pytest.raises(RecipeError, match="allowed") as raised:
+            with pytest.raises(RecipeError, match=f"{limit:,} bytes") as raised:
                 objects_of(f"127.0.0.1:{port}", max_bytes=limit)
             assert "max_bytes" in str(raised.value.hint)
 
@@ -94,7 +94,7 @@ def test_a_server_without_label_views_is_an_older_one_and_without_entities_is_no
         assert "label_view" not in {raw.kind for raw in objects_of(f"127.0.0.1:{port}")}
     with (
         grpc_server(without("ListEntities")) as port,
-        pytest.raises(ProtocolMismatchError, match="does not know ListEntities"),
+        pytest.raises(ProtocolMismatchError, match="ListEntities"),
     ):
         objects_of(f"127.0.0.1:{port}")
 
@@ -188,7 +188,7 @@ def test_tls_is_spoken_and_its_certificate_checked(tmp_path: Path) -> None:
         with pytest.raises(SourceUnavailableError, match="certificate") as raised:
             objects_of(address, retries=0)
         assert "ca_bundle" in str(raised.value.hint)
-        with pytest.raises(SourceUnavailableError, match="no TLS"):
+        with pytest.raises(SourceUnavailableError, match="verify: true"):
             objects_of(f"127.0.0.1:{port}", retries=0)
 
 

@@ -104,7 +104,7 @@ def test_each_run_has_the_features_that_it_used(world: World) -> None:
     features, message = world.model("cut")
     assert features == [feature_urn(WIDE_VIEW, name) for name in WIDE]
     assert message["resolvedBy"] == "feast.feature_service"
-    assert message["approximate"].startswith("its references are cut")
+    assert message["approximate"].startswith("its references are truncated")
     features, message = world.model("cut_without_service")
     assert (len(features), message["resolvedBy"]) == (57, "feast.feature_refs")
     # The version of the registered model has the features of its run.

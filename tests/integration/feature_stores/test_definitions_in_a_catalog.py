@@ -61,7 +61,7 @@ def test_a_bad_file_ends_the_run_with_all_that_is_wrong_before_anything_is_writt
     assert features.run(features.recipe(features.source())) == 2
     reported = capsys.readouterr().err
     assert "nmaespace: is not a known key; did you mean `namespace`?" in reported
-    assert "tables[0].features[0].type: has to be 'USELESS'" in reported
+    assert "tables[0].features[0].type: must be 'USELESS'" in reported
     assert features.stored(RIDERS) == {}
 
 

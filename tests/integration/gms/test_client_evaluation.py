@@ -198,7 +198,7 @@ def test_a_test_that_may_not_be_created_is_not_evaluated_and_does_not_pass(start
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("__lastObserved", "only a service knows"),
+        ("__lastObserved", "only a service has"),
         ("urn.noSuchAspect.field", "cannot be read"),
     ],
 )

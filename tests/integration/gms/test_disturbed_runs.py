@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.testing.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile
+from mlcat_ingest.testing.gms import V0_15, V1_6, V1_7, GmsProfile
 from support.gms_worlds import Past, differences, gms_world, plain_world
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ def test_a_rate_limit(tmp_path: Path, past: Past, undisturbed: dict[str, Any]) -
 def test_spurious_refusals_of_versions(
     tmp_path: Path, past: Past, undisturbed: dict[str, Any]
 ) -> None:
-    with gms_world(tmp_path / "gms", past, replace(V1_0, version="v1.4.0")) as world:
+    with gms_world(tmp_path / "gms", past, replace(V1_6, version="v1.4.0")) as world:
         assert world.gms is not None
         world.gms.refuse_versions(2)
         report = world.ingest("first")
@@ -77,7 +77,11 @@ def test_a_server_below_the_smallest_keeps_the_rest_and_the_report_names_what_no
         held = world.contents()
     assert report["exit_code"] == 4
     lacking = {name.replace(".", ": ", 1) for name in V0_15.lacks}
-    assert report["dropped"] == {"mlModel: versionProperties.versioningScheme": 8}
+    assert report["dropped"] == {
+        "mlModel: subTypes": 8,
+        "mlModel: versionProperties.versioningScheme": 8,
+        "mlModelGroup: subTypes": 4,
+    }
     expected = {
         urn: {
             name: {field: one for field, one in value.items() if f"{place}.{field}" not in lacking}

@@ -58,8 +58,8 @@ SWITCHES: dict[str, list[tuple[dict[str, Any], str, str]]] = {
     "search after a write": [({"index_refresh_s": math.inf}, "differs", "not found")],
     "URN of more than 512 bytes": [({"drops_invalid_urns": False}, "differs", "refused")],
     "environments": [
-        ({"environments": frozenset({"PROD"})}, "differs", "not as its release says"),
-        ({"version": None}, "differs", "not as its release says"),
+        ({"environments": frozenset({"PROD"})}, "differs", "not as in its release"),
+        ({"version": None}, "differs", "not as in its release"),
     ],
     "parentheses in a URN": [({"strict_urns": False}, "differs", "refused")],
     "two new versions in one request": [(NO_VERSIONS, "differs", "none is the latest")],
@@ -241,7 +241,7 @@ def test_entities_that_may_not_be_deleted_are_named(start: Start) -> None:
     assert isinstance(finding, Finding)
     [urn] = left(gms.store)
     assert finding.outcome == "warning"
-    assert f"{urn} is marked as removed, not deleted" in finding.detail
+    assert f"{urn} is soft-deleted" in finding.detail
     assert f'datahub delete --urn "{urn}" --hard' in str(finding.hint)
 
 

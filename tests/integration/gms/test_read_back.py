@@ -79,12 +79,15 @@ def test_dropped_aspects_and_fields_are_named_and_counted(tmp_path: Path) -> Non
         assert there.ingest(4, "--full")["dropped"] == report["dropped"]
 
 
-def test_the_smallest_release_drops_the_pages_of_groups_and_a_run_says_so(
+def test_the_smallest_release_drops_pages_and_subtypes_of_groups_and_a_run_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with world(tmp_path, V1_0) as there:
         report = there.ingest(4, ui="https://mlflow.example")
-        assert report["dropped"] == {"mlModelGroup: mlModelGroupProperties.externalUrl": 1}
+        assert report["dropped"] == {
+            "mlModelGroup: mlModelGroupProperties.externalUrl": 1,
+            "mlModelGroup: subTypes": 1,
+        }
         capsys.readouterr()
         assert call([there.recipe(ui="https://mlflow.example"), "--full"]) == 4
         words = "mlModelGroup: mlModelGroupProperties.externalUrl, of 1 entity: acknowledged"
@@ -135,7 +138,7 @@ def test_an_environment_that_the_release_lacks_is_refused_before_a_write(
         assert there.gms.calls("/aspects") == []
     reported = capsys.readouterr().err
     assert "DataHub v1.0.0 has no environment SBX" in reported
-    assert "`env` of the source may be one of CORP, DEV, EI" in reported
+    assert "set `env` of the source to one of CORP, DEV, EI" in reported
 
 
 def test_check_names_an_environment_that_the_release_lacks(
@@ -168,7 +171,7 @@ def test_text_and_metrics_tell_it_too(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "finished after" in reported
     assert "not everything arrived" in reported
     assert (
-        "mlModel: ownership, of 2 entities: acknowledged by the catalog, and not stored" in reported
+        "mlModel: ownership, of 2 entities: acknowledged by the catalog, but not stored" in reported
     )
     assert (
         'mlcat_ingest_dropped{recipe="prod",what="mlModel: ownership"} 2.0' in metrics.read_text()

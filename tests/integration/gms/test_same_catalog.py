@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 LAGGING = replace(V1_6, index_refresh_s=math.inf)
 PROFILES = {
-    "v1.0": V1_0,
+    "v1.0, if it stored all": replace(V1_0, lacks=frozenset()),
     "v1.6": V1_6,
     "v1.7": V1_7,
     "an index that lags": LAGGING,

@@ -8,12 +8,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlcat_ingest.hooks.spool import read_lines
 from support.catalog_server import RunningCatalog, running_catalog
+from support.examples import examples
 from support.hooks import RECIPE, Bench, drained, models
 from support.mlflow_server import MlflowServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-FORKS = 200
+FORKS = max(80, examples(200))
 
 # The last ones leave as processes do, the others by `os._exit`, which starts nothing.
 _FORKS = f"""

@@ -32,7 +32,7 @@ WAIT_S = 120
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("failures") / "store"
-    generate(folder, runs=1500, experiments=3, python=str(OURS.python))
+    generate(folder, runs=1500, experiments=3)
     return folder
 
 

@@ -160,7 +160,9 @@ def test_evaluation_that_is_switched_off_never_passes(nights: Nights) -> None:
     assert nights.run("accurate") == 0
 
 
-@pytest.mark.parametrize(("status", "words"), [(403, "may not"), (404, "has no metadata tests")])
+@pytest.mark.parametrize(
+    ("status", "words"), [(403, "no permission"), (404, "has no metadata tests")]
+)
 def test_a_service_that_does_not_evaluate_never_passes(
     nights: Nights, status: int, words: str
 ) -> None:

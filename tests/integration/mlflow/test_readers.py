@@ -14,13 +14,8 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
 from mlcat_ingest.sources.mlflow.read.entities import client_text
-from mlcat_ingest.sources.mlflow.read.reader import (
-    MAX_BYTES,
-    FileLocation,
-    Reader,
-    RunFilter,
-    open_reader,
-)
+from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES, FileLocation
+from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter, open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
 from mlcat_ingest.testing.mlflow_store import HOSTILE_NAMES, START_MS, SeededStore
@@ -186,7 +181,7 @@ def test_the_doctor_finds_a_server_in_order(seeded: tuple[MlflowServer, SeededSt
     assert {finding.outcome for finding in findings} == {"ok"}
     shown = {finding.what: finding.detail for finding in findings}
     assert shown["MLflow version"].startswith(("2.22.", mlflow.__version__))
-    assert shown["MLflow permission: read experiments"] == "14 of 14 are read"
+    assert shown["MLflow permission: read experiments"] == "14 of 14 selected"
 
 
 SPEC = "model/data/feature_store/feature_spec.yaml"

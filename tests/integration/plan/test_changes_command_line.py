@@ -111,7 +111,7 @@ def test_a_run_writes_the_changes_that_its_plan_announced(
     assert why["mlModelProperties", "hyperParams", "lr"] == "new at the source"
     tag = ("globalTags", "tags", "urn:li:tag:shipped")
     assert why[tag] == "rule of the recipe: enrich[0].add_tags"
-    assert {one["why"] for one in made if one["urn"] == tag[2]} == {"named by another entity"}
+    assert {one["why"] for one in made if one["urn"] == tag[2]} == {"referenced by another entity"}
     assert {one["name"] for one in made if one["urn"] == A} == {"run a (churn)"}
     assert not any("mlcat.applied" in json.dumps(one) for one in made)
     assert changes_of(store, recipe, "-q", "--full") == []
@@ -136,7 +136,7 @@ def test_changes_beside_the_edits_of_another_writer(
     assert lr["why"] == "changed at the source"
     depth = records["hyperParams", "depth"]
     assert "before" not in depth
-    by_others = "changed by others, still so at the source"
+    by_others = "changed by others, unchanged at the source"
     assert depth["why"] == records["tags", "urn:li:tag:shipped"]["why"] == by_others
     assert len(records) == 3  # what the other writer added is as it was
 
@@ -152,11 +152,11 @@ def test_a_removal_and_a_return_are_changes(
     assert bare(gone) == before
     (status,) = [one for one in gone if one["aspect"] == "status"]
     removed = {"aspect": "status", "field": "removed", "before": False, "after": True}
-    why = "gone at the source"
+    why = "deleted at the source"
     assert status == {"urn": B, "name": "run b (churn)", **removed, "why": why}
     store.change("UPDATE runs SET lifecycle_stage = 'active' WHERE run_uuid = 'b'")
     back = changes_of(store, recipe, "-q", "--full")
-    assert reasons(back, B)["status", "removed", None] == "back at the source"
+    assert reasons(back, B)["status", "removed", None] == "restored at the source"
 
 
 def test_a_rule_that_is_gone_and_an_experiment_with_another_name(store: SmallStore) -> None:

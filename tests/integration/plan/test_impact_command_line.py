@@ -160,4 +160,4 @@ def test_a_file_has_no_models_to_ask_for(tmp_path: Path, capfd: pytest.CaptureFi
         "sink: {type: file, config: {path: out.json}}\n"
     )
     assert call(["plan", str(recipe), "--impact"]) == 2
-    assert "leave out --impact" in capfd.readouterr().err
+    assert "omit --impact" in capfd.readouterr().err

@@ -75,7 +75,7 @@ def test_alone_we_leave_nothing_and_a_new_run_brings_all_back(
     capfd.readouterr()
     assert call(["retract", recipe, "--yes"]) == 0
     reported = capfd.readouterr()
-    assert "Nothing of 'prod' is in the catalog." in reported.err
+    assert "nothing of 'prod'" in reported.err
     assert content(store.stored(A, B, GROUP)) == left
 
     assert call([recipe, "-q"]) == 0
@@ -130,16 +130,16 @@ def test_it_asks(
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert call(["retract", recipe]) == 2
     shown = capfd.readouterr()
-    assert shown.out.startswith("prod: to be taken back, nothing is written yet")
+    assert shown.out.startswith("prod: to be retracted")
     assert f"- remove {A}" in shown.out
-    assert "Take this back from 3 entities" in shown.err
-    assert "give --yes" in shown.err
+    assert "Retract 3 entities" in shown.err
+    assert "use --yes" in shown.err
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert call(["retract", recipe]) == 1
     assert store.stored(A, B, GROUP) == before
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert call(["retract", recipe]) == 0
-    assert "prod: everything is taken back" in capfd.readouterr().out
+    assert "prod: everything was retracted" in capfd.readouterr().out
     assert store.stored(A)[A]["status"] == {"removed": True}
 
 
@@ -148,7 +148,7 @@ def test_a_recipe_that_never_ran_has_nothing_to_take_back(
 ) -> None:
     store = small_store.make(tmp_path)
     assert call(["retract", store.recipe()]) == 0
-    assert "Nothing of 'prod' is in the catalog." in capfd.readouterr().err
+    assert "nothing of 'prod'" in capfd.readouterr().err
     assert not store.catalog.exists()
     assert not (store.folder / ".mlcat").exists()
 
@@ -162,4 +162,4 @@ def test_a_file_keeps_nothing_to_take_back(
         "sink: {type: file, config: {path: out.json}}\n"
     )
     assert call(["retract", recipe]) == 2
-    assert "keeps nothing to take back" in capfd.readouterr().err
+    assert "keeps no entities to retract" in capfd.readouterr().err

@@ -54,7 +54,7 @@ def test_another_version_makes_it_void_with_a_line_in_the_log(
     with caplog.at_level(logging.INFO):
         assert state.probed_behaviour(version) is UNPROBED
     assert len(caplog.messages) == 1
-    assert "the catalog was DataHub v1.0.0 then" in caplog.messages[0]
+    assert "the catalog was DataHub v1.0.0" in caplog.messages[0]
     state.close()
 
 

@@ -249,7 +249,7 @@ def test_one_run_of_a_recipe_at_a_time(url: str, engine: Engine) -> None:
     assert holder is not None
     assert (holder.pid, holder.host) == (os.getpid(), socket.gethostname())
     assert summary(url, "r").holder == holder
-    expected = rf"another run of 'r' is at work: process {os.getpid()} on \S+, since 20.* UTC"
+    expected = rf"another run of 'r' is in progress: process {os.getpid()} on \S+, since 20.* UTC"
     with pytest.raises(RecipeLockedError, match=expected):
         database.acquire(engine, url, "r")
     with pytest.raises(RecipeLockedError):

@@ -1,4 +1,4 @@
-"""`verify` is green after each of a hundred random histories of edits on both sides."""
+"""`verify` is green after each of many random histories of edits on both sides."""
 
 import json
 import random
@@ -15,10 +15,11 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
 from support.catalog_server import running_catalog
+from support.examples import examples
 
 pytestmark = pytest.mark.integration
 
-HISTORIES = 100
+HISTORIES = examples(100)
 NAMES = Naming()
 
 

@@ -38,7 +38,7 @@ Found = tuple[str, str, str, str, str | None, str | None]
 
 @dataclass(frozen=True)
 class Trained:
-    """A real server with a store, and its runs by name."""
+    """A real server with a store, and its runs and its external model by name."""
 
     server: MlflowServer
     runs: dict[str, str]
@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
 
 
 def train(client: Any) -> dict[str, str]:
-    from mlflow.entities import LoggedModelOutput, Metric, Param, RunTag
+    from mlflow.entities import Dataset, DatasetInput, LoggedModelOutput, Metric, Param, RunTag
 
     experiment = client.create_experiment("churn", tags={"team": "growth"})
     client.create_experiment("scratch")
@@ -79,11 +79,25 @@ def train(client: Any) -> dict[str, str]:
         )
         client.set_terminated(runs[name], "FINISHED", START_MS + 9_000)
     model = client.create_logged_model(
-        experiment, name="forest", source_run_id=runs["first"], params={"depth": "3"}
+        experiment,
+        name="forest",
+        source_run_id=runs["first"],
+        params={"depth": "3", "lr": "0.2"},
+        tags={"team": "fraud", "stage": "candidate", "mlflow.note.content": "the first forest"},
     )
     client.log_outputs(runs["first"], models=[LoggedModelOutput(model.model_id, 0)])
     of_model = Metric("f1", 0.25, START_MS, 0, model_id=model.model_id)
     client.log_batch(runs["first"], metrics=[of_model])
+    agent = client.create_logged_model(
+        experiment,
+        name="agent",
+        params={"llm": "small"},
+        tags={"mlflow.model.isExternal": "true", "team": "support"},
+    )
+    runs["agent"] = agent.model_id
+    of_agent = Metric("auc", 0.72, START_MS + 3, 2, model_id=agent.model_id)
+    client.log_batch(runs["third"], metrics=[of_agent])
+    client.create_logged_model(experiment, name="never finished", source_run_id=runs["third"])
     client.delete_run(runs["trash"])
     client.create_registered_model("scorer", tags={"tier": "1"})
     client.create_model_version("scorer", "s3://b/1", runs["first"], tags={"checked": "yes"})
@@ -92,6 +106,12 @@ def train(client: Any) -> dict[str, str]:
         "scorer", f"models:/{model.model_id}", runs["first"], model_id=model.model_id
     )
     client.set_registered_model_alias("scorer", "champion", "2")
+    client.transition_model_version_stage("scorer", "1", "Staging")
+    used = [Dataset(name, "d1", "http", f'{{"url": "https://d/{name}"}}') for name in ("a", "b")]
+    used.append(Dataset("c", "d1", "s3", '{"uri": "s3://lake/c"}'))
+    client.log_inputs(runs["second"], datasets=[DatasetInput(one, []) for one in used])
+    client.set_tag(runs["second"], "mlflow.parentRunId", runs["first"])
+    client.set_tag(runs["third"], "mlflow.runType", "genai_evaluate")
     client.register_prompt("a-prompt", "Say {{what}}")
     return runs
 
@@ -133,7 +153,7 @@ class Ingest:
             assert client.write([Proposal(urn, aspect, value)]) == []
             self.catch_up()
             yield
-            restored = before or {"removed": False}
+            restored = before or ABSENT[aspect]
             assert client.write([Proposal(urn, aspect, restored)]) == []
             self.catch_up()
 
@@ -157,6 +177,9 @@ def ingested(made: Ingest) -> Ingest:
     return made
 
 
+ABSENT: dict[str, dict[str, Any]] = {"status": {"removed": False}, "subTypes": {"typeNames": []}}
+"""Aspects that an ordinary entity lacks, and what the same is to write."""
+
 Verify = Callable[..., tuple[int, dict[str, Any]]]
 
 
@@ -168,6 +191,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
         output = capsys.readouterr()
         assert output.err == ""
         facts: dict[str, Any] = json.loads(output.out)
+        del facts["not_counted"]  # a server counts fewer kinds than a database
         return code, facts
 
     return run
@@ -181,6 +205,7 @@ LEFT_OUT = {
     "run in MLflow's trash": 1,
     "metric called system/…": 5,
     "prompt": 1,
+    "logged model that no compared run names": 1,
 }
 
 
@@ -194,13 +219,20 @@ def test_a_whole_ingest_is_green_by_sql_and_by_rest(ingest: Ingest, verify: Veri
     assert facts["compared"] == {
         "experiment": 3,
         "run": 3,
-        "parameter": 9 + 2 * 3 + 1,
-        "metric": 10 + 4 + 3 + 1,
-        "tag": 1 + 3 * 3 + 1 + 1,
-        "membership": 6,
+        "parameter": 9 + 2 * 3 + 1 + 2 + 1 + 1,
+        "metric": 10 + 4 + 3 + 1 + 1,
+        # With those of the logged model, to which MLflow adds one that names its version.
+        "tag": 1 + 3 * 3 + 1 + 1 + 2 * (3 + 1) + 2 + 2,
+        "external model": 1,
+        "membership": 7,
         "registered model": 1,
         "version": 3,
         "alias": 1,
+        "stage": 1,
+        "dataset": 3,
+        "subtype": 3 + 2 + 1 + 1 + 3,
+        "browse path": 3 + 1 + 3,
+        "parent": 1,
     }
     assert left_out(facts) == LEFT_OUT
     by_rest = verify(ingest.recipe(uri=ingest.trained.server.url))
@@ -239,7 +271,24 @@ def replacing(**fields: Any) -> Change:
     return change
 
 
+def without_dataset(name: str) -> Change:
+    def change(value: dict[str, Any]) -> None:
+        custom = value["customProperties"]
+        listed = json.loads(custom["mlflow.datasets"])
+        custom["mlflow.datasets"] = json.dumps([one for one in listed if one["name"] != name])
+
+    return change
+
+
+def own(name: str, text: str) -> Change:
+    def change(value: dict[str, Any]) -> None:
+        value["customProperties"][name] = text
+
+    return change
+
+
 MODEL = "mlModelProperties"
+STAGING, ARCHIVED = ({"tag": f"urn:li:tag:mlflow_{stage}"} for stage in ("staging", "archived"))
 VERSION_1, VERSION_2, VERSION_3 = (NAMES.version("scorer", number).urn for number in "123")
 FAULTS: dict[str, tuple[str, str, Change, Found]] = {
     "a lost parameter": (
@@ -278,6 +327,30 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
         *("third", MODEL, replacing(groups=[])),
         ("missing", "membership", "third", "groups", CHURN, None),
     ),
+    "a stale status of a logged model": (
+        *("first", MODEL, tag("mlflow.model_status", "READY")),
+        ("stale", "run", "first", "customProperties[mlflow.model_status]", "PENDING", "READY"),
+    ),
+    "a hidden external model": (
+        *("agent", "status", replacing(removed=True)),
+        ("missing", "external model", "agent", "status.removed", "false", "true"),
+    ),
+    "a lost parameter of an external model": (
+        *("agent", MODEL, drop("hyperParams", "llm")),
+        ("missing", "parameter", "agent", "hyperParams[llm]", "small", None),
+    ),
+    "a stale metric of an external model": (
+        *("agent", MODEL, put("trainingMetrics", "auc", "0.6")),
+        ("stale", "metric", "agent", "trainingMetrics[auc]", "0.72", "0.6"),
+    ),
+    "a lost tag of an external model": (
+        *("agent", MODEL, tag("team", None)),
+        ("missing", "tag", "agent", "customProperties[team]", "support", None),
+    ),
+    "an external model outside of its experiment": (
+        *("agent", MODEL, replacing(groups=[])),
+        ("missing", "membership", "agent", "groups", CHURN, None),
+    ),
     "a run that the catalog hides": (
         *("third", "status", replacing(removed=True)),
         ("missing", "run", "third", "status.removed", "false", "true"),
@@ -313,6 +386,18 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
             *("on version 2", "champion"),
         ),
     ),
+    "a lost stage": (
+        *(VERSION_1, "globalTags", replacing(tags=[])),
+        ("missing", "stage", VERSION_1, "globalTags.tags", STAGING["tag"], None),
+    ),
+    "a stage that the version had before": (
+        *(VERSION_1, "globalTags", replacing(tags=[STAGING, ARCHIVED])),
+        ("stale", "stage", VERSION_1, "globalTags.tags", None, ARCHIVED["tag"]),
+    ),
+    "a lost dataset": (
+        *("second", MODEL, without_dataset("b")),
+        ("missing", "dataset", "second", "customProperties[mlflow.datasets]", "b d1", None),
+    ),
     "a lost parameter of a version": (
         *(VERSION_2, MODEL, drop("hyperParams", "lr")),
         ("missing", "parameter", VERSION_2, "hyperParams[lr]", "0.1", None),
@@ -333,6 +418,62 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
         *(VERSION_3, MODEL, drop("trainingMetrics", "f1")),
         ("missing", "metric", VERSION_3, "trainingMetrics[f1]", "0.25", None),
     ),
+    "a lost subtype": (
+        *(VERSION_1, "subTypes", replacing(typeNames=["mine"])),
+        ("missing", "subtype", VERSION_1, "subTypes.typeNames", "Model Version", "mine"),
+    ),
+    "a lost subtype of an experiment": (
+        *(CHURN, "subTypes", replacing(typeNames=[])),
+        ("missing", "subtype", CHURN, "subTypes.typeNames", "ML Experiment", None),
+    ),
+    "a lost subtype of a registered model": (
+        *(SCORER, "subTypes", replacing(typeNames=[])),
+        ("missing", "subtype", SCORER, "subTypes.typeNames", "Registered Model", None),
+    ),
+    "a lost subtype of an external model": (
+        *("agent", "subTypes", replacing(typeNames=[])),
+        ("missing", "subtype", "agent", "subTypes.typeNames", "External Model", None),
+    ),
+    "an evaluation that is not marked": (
+        *("third", "subTypes", replacing(typeNames=[])),
+        ("missing", "subtype", "third", "subTypes.typeNames", "Evaluation Run", None),
+    ),
+    "a training that is marked as an evaluation": (
+        *("second", "subTypes", replacing(typeNames=["Evaluation Run"])),
+        ("stale", "subtype", "second", "subTypes.typeNames", None, "Evaluation Run"),
+    ),
+    "a parent that is not marked": (
+        *("first", "subTypes", replacing(typeNames=[])),
+        ("missing", "subtype", "first", "subTypes.typeNames", "Parent Run", None),
+    ),
+    "a parent without children": (
+        *("second", "subTypes", replacing(typeNames=["Parent Run"])),
+        ("stale", "subtype", "second", "subTypes.typeNames", None, "Parent Run"),
+    ),
+    "a run in the folder of another experiment": (
+        *("third", "browsePathsV2", replacing(path=[{"id": "scratch"}])),
+        ("stale", "browse path", "third", "browsePathsV2.path", "churn", "scratch"),
+    ),
+    "a version in no folder": (
+        *(VERSION_2, "browsePathsV2", replacing(path=[])),
+        ("missing", "browse path", VERSION_2, "browsePathsV2.path", "scorer", None),
+    ),
+    "an external model in a folder of an entity": (
+        *("agent", "browsePathsV2", replacing(path=[{"id": "churn", "urn": CHURN}])),
+        ("stale", "browse path", "agent", "browsePathsV2.path", "churn", "churn"),
+    ),
+    "a lost parent": (
+        *("second", MODEL, tag("mlflow.parent_run", None)),
+        ("missing", "parent", "second", "customProperties[mlflow.parent_run]", "first", None),
+    ),
+    "a stale id of a parent": (
+        *("second", MODEL, tag("mlflow.parent_run_id", "other")),
+        ("stale", "parent", "second", "customProperties[mlflow.parent_run_id]", "first", "other"),
+    ),
+    "a parent of a run that has none": (
+        *("third", MODEL, own("mlflow.parent_run_id", "other")),
+        ("stale", "parent", "third", "customProperties[mlflow.parent_run_id]", None, "other"),
+    ),
     "a lost tag of a version": (
         *(VERSION_1, MODEL, tag("version.checked", None)),
         ("missing", "tag", VERSION_1, "customProperties[version.checked]", "yes", None),
@@ -340,7 +481,10 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
 }
 
 FOUND_BY_REST = {
+    "a parent that is not marked",
+    "a version in no folder",
     "a stale metric",
+    "a stale metric of an external model",
     "a lost alias",
     "a lost metric of a logged model",
     "a lost metric of a version's run, of its logged model",
@@ -354,6 +498,9 @@ def test_a_fault_is_found_and_nothing_else(ingest: Ingest, verify: Verify, fault
     urns = {name: ingest.trained.model(name) for name in ingest.trained.runs}
     with ingest.changed(urns.get(where, where), aspect, change):
         code, facts = verify(ingest.recipe())
+        if kind == "parent" and rest[1] == "first":  # as a URN, or as an id
+            is_id = str(rest[0]).endswith("_id]")
+            rest[1] = ingest.trained.runs["first"] if is_id else urns["first"]
         assert discrepancies(facts) == [(outcome, kind, urns.get(at, at), *rest)]
         assert (code, facts[outcome]) == (4, 1)
         if fault in FOUND_BY_REST:
@@ -384,6 +531,10 @@ def test_a_link_that_leads_nowhere_dangles(ingest: Ingest, verify: Verify) -> No
         (
             *("experiment", NAMES.group("gone").urn, "mlModelGroupProperties"),
             {"mlflow.experiment_id": "77"},
+        ),
+        (
+            *("external model", NAMES.model(f"m-{'0' * 32}").urn, MODEL),
+            {"mlflow.experiment_id": "1", "mlflow.model_id": f"m-{'0' * 32}"},
         ),
     ],
 )
@@ -429,7 +580,7 @@ def test_a_sample_is_spread_over_the_store(ingest: Ingest, verify: Verify) -> No
     code, facts = verify(ingest.recipe(), "--sample", "2")
     in_trash = left_out(facts).get("run in MLflow's trash", 0)
     assert (code, facts["compared"]["run"] + in_trash) == (0, 2)
-    assert facts["notes"] == ["with --sample, orphans are not looked for"]
+    assert facts["notes"] == ["orphans are not checked with --sample"]
     with ingest.changed(ingest.trained.model("first"), MODEL, replacing(groups=[])):
         code, facts = verify(ingest.recipe(), "--sample", "50")
     assert (code, facts["compared"]["run"], facts["missing"]) == (4, 3, 1)
@@ -442,7 +593,7 @@ def test_the_text_names_the_place_and_the_values(
     with ingest.changed(model, MODEL, put("trainingMetrics", "auc", "0.6")):
         assert call(["verify", ingest.recipe(), "-q"]) == 4
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("3 runs, 16 parameters, 18 metrics, ")
+    assert first.startswith("3 runs, 20 parameters, 19 metrics, ")
     assert ": 0 missing, 1 stale, 0 dangling, 0 orphaned; left out: " in first
     assert rest == ["stale: 1 metric", f"  {model} trainingMetrics[auc]: expected 0.71, found 0.6"]
 
@@ -459,10 +610,11 @@ def test_runs_are_read_in_batches(trained: Trained, tmp_path: Path, verify: Veri
         code, facts = verify(made.recipe(uri=uri))
         assert (code, facts["compared"]["run"]) == (0, 453)
         paths = [one.path for one in gms.calls()[before:]]
-        # Experiments, three batches of runs, registered models, versions; then both searches.
-        assert sum("batchGet" in path for path in paths) == 6
+        # Experiments, three batches of runs, external models, registered models, versions; then
+        # both searches.
+        assert sum("batchGet" in path for path in paths) == 7
         assert sum("graphql" in path for path in paths) == 2
-        assert len(paths) <= 6 + 2 + 1
+        assert len(paths) <= 7 + 2 + 1
 
 
 def test_a_side_that_does_not_answer_ends_it_with_1(

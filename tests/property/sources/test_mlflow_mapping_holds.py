@@ -130,6 +130,8 @@ JOINED_RUN = st.builds(
     st.none() | EXPERIMENT,
     versions=st.lists(VERSION, max_size=3).map(tuple),
     models=st.dictionaries(st.sampled_from(["m-1", "m-2"]), MODEL, max_size=2),
+    parent_name=MAYBE,
+    has_children=st.none() | st.booleans(),
     children=st.none() | st.integers(0),
 )
 RECORD: st.SearchStrategy[JoinedRecord] = st.one_of(

@@ -10,7 +10,10 @@ from support.examples import examples
 from support.fakes import FakeSink
 from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
-PURGES = ("purge_run", "purge_experiment", "purge_model", "vanish", "rename", "delete")
+PURGES = (
+    *("purge_run", "purge_experiment", "purge_model", "vanish", "rename", "delete"),
+    "delete_logged_model",
+)
 
 steps = st.lists(
     st.tuples(st.sampled_from((*REPORTED, *PURGES, *PURGES)), st.integers(0, 11)), max_size=6

@@ -7,14 +7,10 @@ import pytest
 from jinja2 import Environment
 
 from mlcat_ingest.airflow.provider import get_provider_info
-from mlcat_ingest.airflow.reports import join_summaries, refused_by, summary_of
+from mlcat_ingest.airflow.reports import TESTS, join_summaries, refused_by, summary_of
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.pipeline.report.report import (
-    EntityCounts,
-    EvaluationSummary,
-    FailedRecord,
-    Report,
-)
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.summaries import EntityCounts, EvaluationSummary, FailedRecord
 
 TEST = "urn:li:test:owned"
 DAG = Path(__file__).parents[3] / "airflow_dags" / "mlcat_ingest_dag.py"
@@ -94,8 +90,22 @@ def test_a_group_that_several_shards_changed_is_counted_once() -> None:
 
 def test_a_gate_is_shut_by_the_tests_it_names_alone() -> None:
     summary = summary_of(a_report())
-    assert refused_by(summary, "owned") == f"metadata tests fail: {TEST} (1)"
+    assert refused_by(summary, "owned") == f"failing metadata tests: {TEST} (1)"
     assert refused_by(summary, "documented") is None
+
+
+@pytest.mark.parametrize(("shards", "more"), [(1, 1), (2, 2)])
+def test_a_gate_is_shut_by_failing_tests_that_a_summary_has_no_room_for(
+    shards: int, more: int
+) -> None:
+    failing = {f"urn:li:test:t{number:02}": 9 for number in range(TESTS)} | {TEST: 1}
+    one = summary_of(a_report(evaluation=EvaluationSummary(failing_tests=failing)))
+    summary = one if shards == 1 else join_summaries([one] * shards)
+    assert refused_by(summary, "t07$") == f"failing metadata tests: urn:li:test:t07 ({9 * shards})"
+    refusal = refused_by(summary, "owned") or ""
+    assert refusal.startswith(f"{more} further metadata test")
+    assert "--fail-on-tests" in refusal
+    assert refused_by(summary, None) is None
 
 
 @pytest.mark.parametrize(
@@ -103,8 +113,8 @@ def test_a_gate_is_shut_by_the_tests_it_names_alone() -> None:
     [
         (None, None),
         ("", None),
-        ("None", "metadata tests fail: urn:li:test:owned-by-None (2)"),
-        ("owned$", f"metadata tests fail: {TEST} (1)"),
+        ("None", "failing metadata tests: urn:li:test:owned-by-None (2)"),
+        ("owned$", f"failing metadata tests: {TEST} (1)"),
     ],
 )
 def test_the_gate_of_the_dag_takes_its_parameter_as_it_is(

@@ -119,7 +119,7 @@ def test_a_token_file_that_cannot_be_used_is_an_error(
         assert problem in result.err
     both = invoke("catalog", "serve", "--read-token", "x", "--read-token-file", str(file))
     assert both.code == 2
-    assert "give --read-token or --read-token-file (or their variables), not both" in both.err
+    assert "--read-token and --read-token-file" in both.err
     assert served == []
 
 
@@ -222,12 +222,12 @@ def test_reindexing_makes_the_index_anew(invoke: Invoke, tmp_path: Path) -> None
 def test_what_is_served_or_not_there_is_not_reindexed(invoke: Invoke, tmp_path: Path) -> None:
     missing = invoke("catalog", "reindex", "--db", str(tmp_path / "no.db"))
     assert missing.code == 2
-    assert "there is no catalog at" in missing.err
+    assert "no catalog at" in missing.err
     (tmp_path / "c.db").touch()
     with ServerLock.acquire(tmp_path / "c.db"):
         served = invoke("catalog", "reindex", "--db", str(tmp_path / "c.db"))
     assert served.code == 2
-    assert "another catalog serves" in served.err
+    assert "another catalog process serves" in served.err
 
 
 def test_reindexing_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -71,7 +71,7 @@ def test_every_side_is_tried_and_closed(
         "ok       the fake source",
         "ok       the catalog in memory",
         "ok       overlapping URNs: none among 0 sampled",
-        f"ok       dead-letter file: {letters}: can be written",
+        f"ok       dead-letter file: {letters}: writable",
     ]
     assert (source.closed, sink.closed) == (2, 3)
     assert sink.writes == []
@@ -158,7 +158,7 @@ def test_a_recipe_without_a_sink_is_warned_about(
     recipe_of(monkeypatch, Side(FakeSource()))
     result = invoke("check", "recipe.yml")
     assert result.code == 0
-    assert "warning  sink: none is given" in result.out
+    assert "warning  sink: none configured" in result.out
 
 
 def test_several_problems_of_one_finding_are_one_line(
@@ -188,7 +188,7 @@ def test_warnings_of_a_library_do_not_stand_between_the_findings(
     monkeypatch.setattr(client, "_open_client", lambda _: WithoutCredentials())
     recipe = tmp_path / "recipe.yml"
     sink = {"type": "file", "config": {"path": "out.jsonl"}}
-    source = {"type": "mlflow", "config": {"tracking_uri": "databricks"}}
+    source = {"type": "mlflow", "config": {"tracking_uri": "databricks", "reader": "client"}}
     recipe.write_text(json.dumps({"name": "r", "sources": [source], "sink": sink}))
     found = invoke("check", str(recipe))
     assert "no credentials for search_experiments" in found.out
@@ -220,5 +220,5 @@ def test_an_embedded_catalog_is_not_made_for_a_probe(invoke: Invoke, tmp_path: P
     recipe = {"name": "r", "source": {"type": "mlflow"}, "sink": sink}
     (tmp_path / "recipe.yml").write_text(json.dumps(recipe))
     result = invoke("check", "recipe.yml", "--write", "--probe")
-    assert "warning  catalog behaviour: not tried: the first run makes the catalog" in result.out
+    assert "warning  catalog behaviour: not tried: the first run creates the catalog" in result.out
     assert not (tmp_path / "catalog.db").exists()

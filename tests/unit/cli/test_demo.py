@@ -6,20 +6,28 @@ import pytest
 from support.cli import Invoke
 
 
+@pytest.mark.parametrize(
+    ("options", "module", "extra"),
+    [((), "starlette", "demo"), (("--train",), "sklearn", "demo-train")],
+)
 def test_without_its_extra_the_demo_begins_nothing(
-    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    module: str,
+    extra: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    reported = invoke("demo", "--dir", str(tmp_path / "demo"))
+    monkeypatch.setitem(sys.modules, module, None)
+    reported = invoke("demo", "--dir", str(tmp_path / "demo"), *options)
     assert (reported.code, reported.out) == (2, "")
-    assert "pip install 'mlcat-ingest[demo]'" in reported.err
+    assert f"pip install 'mlcat-ingest[{extra}]'" in reported.err
     assert not (tmp_path / "demo").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_reported(invoke: Invoke, tmp_path: Path) -> None:
-    pytest.importorskip("mlflow")
-    pytest.importorskip("sklearn")
+    pytest.importorskip("starlette")
     (tmp_path / "file").write_text("")
     reported = invoke("demo", "--dir", str(tmp_path / "file" / "demo"))
     assert reported.code == 2
-    assert f"{tmp_path / 'file' / 'demo'} cannot be made: Not a directory" in reported.err
+    assert f"{tmp_path / 'file' / 'demo'} cannot be created: Not a directory" in reported.err

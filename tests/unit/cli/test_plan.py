@@ -102,11 +102,11 @@ def test_what_would_stop_a_run_stops_its_plan(invoke: Invoke, sides: Sides) -> N
     sides.limits = ", limits: {max_new_entities: 0}"
     result = invoke("plan", "recipe.yml", "--exit-code")
     assert result.code == 2
-    assert "a run would end here: more than 0 entities would be new" in result.err
+    assert "a run would fail here: more than 0 new entities" in result.err
     sides.source = FakeSource(error=SourceUnavailableError("MLflow is gone", hint="start it"))
     result = invoke("plan", "recipe.yml", "--json")
     assert result.code == 1
-    assert "a run would end here: MLflow is gone (start it)" in result.err
+    assert "a run would fail here: MLflow is gone (start it)" in result.err
     assert json.loads(result.out)["failure"] == "MLflow is gone (start it)"
 
 
@@ -122,5 +122,5 @@ def test_secrets_are_not_shown(invoke: Invoke, sides: Sides) -> None:
 def test_a_dry_run_makes_no_report(invoke: Invoke, sides: Sides) -> None:
     result = invoke("recipe.yml", "--dry-run", "--report", "report.json")
     assert result.code == 2
-    assert "goes with a run; --dry-run makes a plan only" in result.err
+    assert "cannot be combined with --dry-run" in result.err
     assert sides.sink.reads == []

@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from mlcat_ingest.cli.options import connect
 from mlcat_ingest.client.base import Evaluation, StoredAspect, TestOutcome
 from mlcat_ingest.client.catalog_client import TaskStatus
+from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.recipe.secrets import SECRETS
 from support.cli import Invoke
@@ -21,7 +21,7 @@ GROUP = group_urn("g")
 
 
 @dataclass
-class Service:
+class Service(Closing):
     """A client of a service that answers what the test says."""
 
     aspects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -68,15 +68,7 @@ class Service:
             raise CatalogUnavailableError("task n:1 is still at work after 5 s")
         return self.status
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self.asked.append(("closed",))
 
 
@@ -110,7 +102,7 @@ def test_all_aspects(invoke: Invoke, service: Service) -> None:
 def test_nothing_there(aspect: list[str], invoke: Invoke) -> None:
     result = invoke("get", GROUP, *aspect)
     assert (result.code, result.out) == (1, "")
-    assert f"the catalog has no {'status of ' if aspect else ''}{GROUP}" in result.err
+    assert f"the catalog has no {'aspect status of ' if aspect else ''}{GROUP}" in result.err
 
 
 @pytest.mark.usefixtures("service")

@@ -59,7 +59,7 @@ def test_a_recipe_that_never_ran_remembers_nothing_and_gets_no_database(
     shown = invoke("state", "show", recipe)
     assert shown.code == 0
     assert "night: state in" in shown.out
-    assert "nothing is remembered: the next run reads everything" in shown.out
+    assert "no state: the next run reads everything" in shown.out
     reset = invoke("state", "reset", recipe, "--yes")
     assert (reset.code, reset.out) == (0, "")
     assert "'night' has no state in" in reset.err
@@ -80,7 +80,7 @@ def test_what_is_remembered_is_shown_to_people(
         "dirty      1 run: the next run merges them again",
         "last full  2025-10-09 08:53:20 UTC",
         "run as     urn:li:mlModel:x",
-        "tests      1 entity failed one",
+        "tests      1 entity failed",
     ):
         assert line in shown.out
 
@@ -117,8 +117,8 @@ def test_resetting_asks_first(
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
     reset = invoke("state", "reset", recipe)
     assert reset.code == code
-    assert "Forget the state of 'night' in" in reset.err
-    assert ("give --yes" in reset.err) == (answer == "")
+    assert "the state of 'night' in" in reset.err
+    assert ("use --yes" in reset.err) == (answer == "")
     assert bool(partitions.partitions_of(engine, "night")) == (code != 0)
 
 
@@ -129,7 +129,7 @@ def test_a_recipe_that_runs_is_not_reset(
     reset = invoke("state", "reset", recipe, "--yes")
     held.release()
     assert reset.code == 1
-    assert "another run of 'night' is at work" in reset.err
+    assert "another run of 'night' is in progress" in reset.err
 
 
 def test_the_help_has_examples(invoke: Invoke) -> None:

@@ -103,6 +103,6 @@ def test_waiting_has_an_end_and_keeps_its_pace() -> None:
             yield TaskStatus("n:7")
 
     reads = statuses()
-    with pytest.raises(CatalogUnavailableError, match=r"n:7 is still at work after 2\.5 s"):
+    with pytest.raises(CatalogUnavailableError, match=r"n:7 is still running after 2\.5 s"):
         wait_for_task(lambda: next(reads), timeout_s=2.5, poll_s=1, sleep=sleep, clock=lambda: now)
     assert slept == [1, 1, 0.5]

@@ -76,24 +76,24 @@ def test_empty_is_none() -> None:
     [
         (
             {"server": "http://u:pw@h"},
-            "server: must not hold a user name or a password; the service takes a `token`",
+            "server: must not contain a user name or a password; use `token`",
         ),
         ({"server": "http://h/?a=b"}, "server: must not end in a query or a fragment"),
-        ({"batch_size": 201}, "batch_size: has to be 200 or less"),
-        ({"client_key": "k.pem"}, "`client_key` is of use with `client_cert` only"),
+        ({"batch_size": 201}, "batch_size: must be 200 or less"),
+        ({"client_key": "k.pem"}, "`client_key` needs `client_cert`"),
         (
             {"headers": {"X": "a\nb"}},
-            "headers.X: has a line break or another control character in it",
+            "headers.X: contains a line break or another control character",
         ),
         (
             {"mode": "SYNC"},
-            "mode: is not needed: writes are always durable when they are acknowledged; delete it",
+            "mode: is not needed: acknowledged writes are always durable; delete it",
         ),
         (
             {"endpoint": "restli"},
-            "endpoint: is not needed: the service is asked what it takes; delete it",
+            "endpoint: is not needed: the service reports its capabilities; delete it",
         ),
-        ({"max_attempts": 0}, "max_attempts: has to be 1 or more"),
+        ({"max_attempts": 0}, "max_attempts: must be 1 or more"),
         ({"tokn": "x"}, "tokn: is not a known key; did you mean `token`?"),
     ],
 )

@@ -87,15 +87,15 @@ def test_environments_by_release(version: str | None, lacks: set[str]) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "message"),
     [
-        (Answer(404, b"nothing here"), ProtocolMismatchError, "/gms at its end"),
+        (Answer(404, b"nothing here"), ProtocolMismatchError, "append /gms"),
         (Answer(200, b"Hello"), ProtocolMismatchError, "not JSON"),
         (Answer(200, b""), ProtocolMismatchError, "not JSON"),
-        (Answer(200, {"status": "ok"}), ProtocolMismatchError, "/gms at its end"),
-        (Answer(200, [1]), ProtocolMismatchError, "/gms at its end"),
+        (Answer(200, {"status": "ok"}), ProtocolMismatchError, "append /gms"),
+        (Answer(200, [1]), ProtocolMismatchError, "append /gms"),
         (
             Answer(200, b"<html>Sign in", {"Content-Type": "text/html"}),
             AuthenticationError,
-            "/api/gms at its end",
+            "append /api/gms",
         ),
         (Answer(401, b""), AuthenticationError, "the token came from"),
         (Answer(500, b"oops"), CatalogUnavailableError, "500: oops"),

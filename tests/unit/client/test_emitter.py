@@ -224,8 +224,7 @@ def test_an_aspect_is_deleted_before_the_others_of_its_entity(
     first, last, batch = service.asked
     assert first.method == last.method == "DELETE"
     assert first.path == (
-        "/openapi/v3/entity/mlModel/"
-        "urn%3Ali%3AmlModel%3A%28urn%3Ali%3AdataPlatform%3Amlflow%2Ca%2Fb%2CPROD%29/versionProperties"
+        "/openapi/v3/entity/mlModel/urn%3Ali%3AmlModel%3A%28urn%3Ali%3AdataPlatform%3Amlflow%2Ca%2Fb%2CPROD%29/versionProperties"
     )
     assert [one["entityUrn"] for one in batch.json()["proposals"]] == [
         model_urn("a/b"),
@@ -265,7 +264,7 @@ def test_what_has_no_json_form_is_refused_alone(
     no_urn = Proposal("nonsense", "mlModelProperties", {})
     rejected = client.write([nan, proposal("good"), no_urn])
     assert [(one.urn, one.status) for one in rejected] == [(model_urn("nan"), 0), ("nonsense", 0)]
-    assert "it was not sent: no faithful JSON form: nan" in rejected[0].reason
+    assert "not sent: no faithful JSON form: nan" in rejected[0].reason
     [asked] = service.to("/aspects")
     assert len(asked.json()["proposals"]) == 1
     with pytest.raises(CodecError):
@@ -289,8 +288,8 @@ def test_a_single_refusal_names_everything(service: FakeService, client: Catalog
     ("status", "kind", "sentence"),
     [
         (401, AuthenticationError, "the token came from the environment (MLCAT_TOKEN)"),
-        (404, ProtocolMismatchError, "/gms at its end"),
-        (405, ProtocolMismatchError, "/gms at its end"),
+        (404, ProtocolMismatchError, "append /gms"),
+        (405, ProtocolMismatchError, "append /gms"),
         (502, CatalogUnavailableError, "refused 2 proposals with 502: the words"),
         (503, CatalogUnavailableError, "503"),
     ],
@@ -411,7 +410,7 @@ def test_one_that_is_denied_names_its_urn(service: FakeService, client: CatalogC
     assert caught.value.context["urn"] == model_urn("a")
     [refused] = client.write([proposal("a")])
     assert (refused.urn, refused.status) == (model_urn("a"), 403)
-    assert refused.hint == "the token lacks a permission for this"
+    assert refused.hint == "grant the token the missing permission"
 
 
 # --- refusals that may pass, and those that never do ----------------------------------------------

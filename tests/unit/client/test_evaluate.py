@@ -201,7 +201,7 @@ def test_a_push_that_was_not_stored_is_warned_of_once(
         for _ in range(2):
             assert client.evaluator.evaluate_batch([A], should_push=True).outcomes == {A: OUTCOME}
     assert [one.getMessage() for one in caplog.records] == [
-        f"pushed results were not stored (of {A})"
+        f"results were evaluated but not stored ({A})"
     ]
 
 
@@ -214,7 +214,7 @@ def test_entities_without_tests_do_not_use_up_the_check(
     service.on("POST", MANY, batch_of(RESULTS))
     service.on("POST", BATCH_GET, Answer(body=[]))
     client.evaluator.evaluate_batch([A], should_push=True)
-    assert "were not stored" in caplog.text
+    assert "not stored" in caplog.text
 
 
 @pytest.mark.parametrize("silent", [b"", {}, {"value": "ok"}, {"value": {"results": "ok"}}, [1]])
@@ -231,11 +231,13 @@ def test_silence_is_never_a_pass(
     service: FakeService, client: CatalogClient, silent: object
 ) -> None:
     service.on("POST", ONE, Answer(body=silent))
-    assert client.evaluator.evaluate(A) == Evaluation(not_evaluated="the service gave no results")
+    assert client.evaluator.evaluate(A) == Evaluation(
+        not_evaluated="the service returned no results"
+    )
     service.on("POST", BATCH_GET, Answer(body=[]))
     assert (
         client.evaluator.evaluate(A, should_push=True).not_evaluated
-        == "the service gave no results"
+        == "the service returned no results"
     )
 
 

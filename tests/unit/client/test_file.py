@@ -96,7 +96,7 @@ def test_what_has_no_json_form_is_refused_alone(tmp_path: Path) -> None:
     refused = sink.write([nan, proposal("good"), Proposal("nonsense", "status", {})])
     sink.close()
     assert [(one.urn, one.status) for one in refused] == [(model_urn("nan"), 0), ("nonsense", 0)]
-    assert "it was not written: no faithful JSON form: nan" in refused[0].reason
+    assert "not written: no faithful JSON form: nan" in refused[0].reason
     assert len((tmp_path / "x").read_bytes().splitlines()) == 1
 
 

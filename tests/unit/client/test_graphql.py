@@ -43,9 +43,9 @@ def test_a_query_on_the_wire(service: FakeService, client: CatalogClient) -> Non
         ),
         (Answer(400, b"no"), CatalogRequestError, "400: no"),
         (Answer(500, b"oops"), CatalogUnavailableError, "500: oops"),
-        (Answer(404, b""), ProtocolMismatchError, "/gms at its end"),
-        (Answer(200, {"extensions": {}}), ProtocolMismatchError, "without data"),
-        (Answer(200, [1]), ProtocolMismatchError, "without data"),
+        (Answer(404, b""), ProtocolMismatchError, "append /gms"),
+        (Answer(200, {"extensions": {}}), ProtocolMismatchError, "without `data`"),
+        (Answer(200, [1]), ProtocolMismatchError, "without `data`"),
         (Answer(200, b"text"), ProtocolMismatchError, "not JSON"),
     ],
 )

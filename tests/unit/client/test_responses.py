@@ -72,4 +72,4 @@ def test_the_status_decides_what_the_caller_must_do(status: int, kind: type[Mlca
 def test_a_refusal_need_not_be_about_a_urn() -> None:
     error = refusal(reply(400, b""), "its words", what="the query")
     assert "refused the query with 400: its words" in str(error)
-    assert "/gms at its end" in str(wrong_address(reply(404, b""), "its words"))
+    assert "append /gms" in str(wrong_address(reply(404, b""), "its words"))

@@ -146,9 +146,9 @@ def test_check_tells_what_is_missing(service: FakeService) -> None:
         "permission: search",
         "permission: read metadata tests",
     }
-    assert "one request an entity" in findings["batch read"].detail
+    assert "one request per entity" in findings["batch read"].detail
     assert "403: no" in findings["permission: search"].detail
-    assert "a run evaluates: " in findings["permission: evaluate metadata tests"].detail
+    assert "a run evaluates itself: " in findings["permission: evaluate metadata tests"].detail
     sink.close()
 
 
@@ -159,7 +159,7 @@ def test_check_tells_what_fails(service: FakeService) -> None:
     sink = RestCatalog(config(service, token=""))
     findings = checked(sink)
     denied = findings["permission: read aspects"]
-    assert (denied.outcome, denied.hint) == ("failed", "the token lacks a permission for this")
+    assert (denied.outcome, denied.hint) == ("failed", "grant the token the missing permission")
     assert findings["permission: search"].outcome == "ok"
     assert findings["permission: evaluate metadata tests"].outcome == "warning"
     service.on("GET", "/config", Answer(500, b"down"))

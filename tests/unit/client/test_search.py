@@ -128,7 +128,7 @@ def test_pages_that_end_before_the_members_do_are_no_whole_list(
     many = Members(5)
     del many.urns[2:]
     service.on("POST", "/api/graphql", lambda asked: _with_total(many.page(asked), 5))
-    with pytest.raises(ProtocolMismatchError, match=r"listed 2 of the 5 models"):
+    with pytest.raises(ProtocolMismatchError, match=r"listed only 2 of 5 models"):
         listed(client)
 
 

@@ -11,8 +11,8 @@ from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.model import commit_url
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
+from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
@@ -34,8 +34,8 @@ TEXT = f"cannot reach http://bob:{PASSWORD}@db.example.com:5000/x, nor //me:{PAS
         ("http://host:8080/models@v1", "http://host:8080/models@v1"),
         ("http://[::1]:80/models@v1", "http://[::1]:80/models@v1"),
         ("http://host/?mail=a@b", "http://host/"),
-        ("http://[broken", "an address that cannot be read"),
-        ("http://[::1/x", "an address that cannot be read"),
+        ("http://[broken", "an unreadable address"),
+        ("http://[::1/x", "an unreadable address"),
         ("postgresql://u:p@h/db", "postgresql://h/db"),
         ("postgresql://me:p/w@d?x@h/db?sslmode=require", "postgresql://h/db"),
         ("mysql+pymysql://me:12/34@h:3306/db", "mysql+pymysql://h:3306/db"),

@@ -137,7 +137,7 @@ def test_runs_that_no_source_has_are_counted_and_done(tmp_path: Path) -> None:
 
 def test_a_spool_that_cannot_be_used_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StateUnavailableError, match=r"file/spool .* --spool"):
+    with pytest.raises(StateUnavailableError, match=r"file/spool.* --spool"):
         drain(EventSpool(tmp_path / "file" / "spool"), bool, Pipe())
 
 

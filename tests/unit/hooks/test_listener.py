@@ -100,9 +100,8 @@ def test_errors_of_ours_are_reported_once_and_stop_nobody(caplog: pytest.LogCapt
     attach(store, broken, lambda: "")
     for _ in range(3):
         assert store.update_run_info("r").run_id == "r"
-    assert [record.message for record in caplog.records] == [
-        "mlcat-ingest: the catalog hears of runs by its scheduled run only: ZeroDivisionError: ours"
-    ]
+    (warning,) = caplog.messages
+    assert "ZeroDivisionError: ours" in warning
 
 
 def test_ctrl_c_is_not_swallowed() -> None:
@@ -130,7 +129,7 @@ def test_a_recipe_that_is_not_there_is_one_warning(
 ) -> None:
     listener = Listener(HookSettings(tmp_path / "spool", recipe=str(tmp_path / "none.yml")))
     [record] = caplog.records
-    assert f"there is no recipe {tmp_path / 'none.yml'}" in record.message
+    assert f"no recipe at {tmp_path / 'none.yml'}" in record.message
     assert callable(listener)
 
 

@@ -53,7 +53,7 @@ def test_without_a_sink_mlflow_serves_and_it_is_reported_once(
         assert server.create_app() is FLASK
     assert server.create_app_with_auth() is WITH_AUTH
     [record] = caplog.records
-    assert "neither MLCAT_RECIPE nor MLCAT_SERVER says where to write" in record.message
+    assert "no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER" in record.message
 
 
 def test_uvicorn_is_given_the_application_that_it_can_serve(
@@ -74,7 +74,7 @@ def test_an_unknown_mlflow_serves_all_the_same(
     handlers._tracking_store_registry = registry
     assert server.create_app() is FLASK
     [record] = caplog.records
-    assert "this version of MLflow cannot be listened to" in record.message
+    assert "this version of MLflow is not supported by the hook" in record.message
 
 
 def test_a_store_that_is_there_already_is_heard(

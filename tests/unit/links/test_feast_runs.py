@@ -83,7 +83,7 @@ def test_references_cut_at_4990_characters_are_those_of_the_service_and_flagged(
     assert found.rule == "feast.feature_service"
     assert found.urns == tuple(feature_urn(WIDE_VIEW, name) for name in WIDE)
     assert found.approximate == (
-        "its references are cut, so they are those of the service driver_wide today"
+        "its references are truncated; the references are those of the service driver_wide today"
     )
 
 
@@ -92,7 +92,7 @@ def test_references_cut_where_no_service_has_them_are_linked_as_far_as_they_are_
     listed = recorded("cut_without_service")["tags"]["feast.feature_refs"].split(",")
     assert found.rule == "feast.feature_refs"
     assert found.urns == tuple(feature_urn(*ref.split(":")) for ref in listed[:-1])
-    assert found.approximate == f"its references are cut: {len(listed) - 1} of 200 are known"
+    assert found.approximate == f"its references are truncated: {len(listed) - 1} of 200 are known"
 
 
 def test_a_file_made_from_cut_references_is_as_cut_as_they_are() -> None:

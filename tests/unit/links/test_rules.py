@@ -205,7 +205,7 @@ def test_a_service_is_not_expanded_for_cut_references_that_it_does_not_have() ->
     store = with_service(("cars", "age"), ("drivers", "trips"))
     found = links(feast("drivers:rate", is_cut=True, count=2, service="svc"), store)
     assert (found.rule, found.urns) == ("feast.feature_refs", (urn("rides.drivers", "rate"),))
-    assert found.approximate == "its references are cut: 1 of 2 are known"
+    assert found.approximate == "its references are truncated: 1 of 2 are known"
 
 
 def test_a_service_with_more_features_than_were_asked_for_is_not_expanded() -> None:

@@ -86,6 +86,18 @@ def test_a_name_shared_with_datahubs_source_is_spelled_as_there() -> None:
     assert naming.group("50% off").name == "experiment:50%25 off"
 
 
+def test_process_instances_differ_as_their_models_do() -> None:
+    def process(**more: Any) -> str:
+        return Naming(templates=DATAHUB_TEMPLATES, **more).process("r")
+
+    own = [process(), process(instance="eu"), process(workspace="a"), process(env="DEV")]
+    assert len(set(own)) == 4
+    # DataHub's own source reads the default workspace only, and knows no environment of a run.
+    assert process(shared=True) == process(shared=True, env="DEV")
+    assert process(shared=True) not in own
+    assert process(shared=True, workspace="a") == process(workspace="a")
+
+
 def test_templates_may_put_text_on_both_sides() -> None:
     naming = Naming(
         templates=Templates(
@@ -105,7 +117,7 @@ def test_templates_may_put_text_on_both_sides() -> None:
     ("changed", "sentence"),
     [
         ({"model": "{runid}"}, r"naming.model: unknown placeholder \{runid\}; it takes \{run_id\}"),
-        ({"model": "run"}, r"naming.model: it has to hold \{run_id\}, once"),
+        ({"model": "run"}, r"naming.model: must contain \{run_id\}"),
         ({"group": "{experiment}{experiment}"}, "once"),
         ({"group": "{experiment"}, "naming.group: expected '}'"),
         ({"group": "{experiment!r}"}, "unknown placeholder"),
@@ -116,7 +128,7 @@ def test_templates_may_put_text_on_both_sides() -> None:
         ({"group": "é{experiment}"}, "fixed text takes"),
         ({"registered_group": "{name}"}, "begin with the same text"),
         ({"group": "registered:{experiment}-x"}, "begin with the same text"),
-        ({"version": "{name}"}, r"it has to hold \{name\} and \{version\}"),
+        ({"version": "{name}"}, r"must contain \{name\} and \{version\}"),
         ({"version": "{name}{version}"}, "text between them"),
         ({"version": "{name}1{version}"}, "text between them"),
     ],

@@ -99,7 +99,7 @@ def test_what_cannot_be_a_urn_is_refused(
         ("urn:li::x", "is not a URN"),
         ("urn:li:ml/Model:x", "is not a URN"),
         ("URN:li:tag:x", "is not a URN"),
-        ("urn:li:corpuser:(x)", "does not have 1 parts"),
+        ("urn:li:corpuser:(x)", "does not have 1 part"),
         ("urn:li:corpuser:a(x)", "reserved character"),
         ("urn:li:corpuser:(x", "unbalanced"),
         ("urn:li:mlFeature:(a)b,(c)", "unbalanced"),
@@ -127,6 +127,26 @@ def test_what_cannot_be_a_urn_is_refused(
 def test_what_is_no_urn_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(InvalidUrnError, match=sentence):
         check(text)
+
+
+@pytest.mark.parametrize("text", ["urn:li:mlFeature:(a),b)", "urn:li:mlFeature:(a(,b)"])
+def test_a_lone_parenthesis_splits_no_urn(text: str) -> None:
+    with pytest.raises(InvalidUrnError, match="unbalanced"):
+        raw_parts(text)
+
+
+def test_a_urn_beyond_the_limit_is_not_taken_apart() -> None:
+    name = "x" * (512 - len("urn:li:tag:"))
+    assert raw_parts(f"urn:li:tag:{name}") == (name,)
+    with pytest.raises(InvalidUrnError, match="more than 512 bytes"):
+        raw_parts(f"urn:li:tag:{name}x")
+
+
+@pytest.mark.parametrize(("length", "whole"), [(512, True), (513, False)])
+def test_an_error_names_a_text_of_up_to_the_limit(length: int, *, whole: bool) -> None:
+    with pytest.raises(InvalidUrnError) as caught:
+        check("x" * length)
+    assert (repr("x" * length) in str(caught.value)) is whole
 
 
 def test_an_error_never_repeats_a_text_of_any_length() -> None:

@@ -40,24 +40,22 @@ def test_an_enum_takes_its_symbols() -> None:
 
 def test_null_unsets_an_optional_field_and_nothing_else() -> None:
     assert problems("mlModelProperties", {"name": None, "groups": None, "version": None}) == []
-    assert problems("mlModelProperties", {"tags": None}) == ["tags has to be an array, not null"]
-    assert problems("sourceCode", {"sourceCode": None}) == [
-        "sourceCode has to be an array, not null"
-    ]
+    assert problems("mlModelProperties", {"tags": None}) == ["tags must be an array, not null"]
+    assert problems("sourceCode", {"sourceCode": None}) == ["sourceCode must be an array, not null"]
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"name": "m", "value": 1, "createdAt": 7}, ".value has to be a string, not a number"),
-        ({"name": "m", "value": "1", "createdAt": True}, ".createdAt has to be an integer"),
-        ({"name": "m", "value": "1", "createdAt": 2**63}, ".createdAt has to fit into 64 bits"),
-        ({"name": "m", "value": "1", "createdAt": -(2**63) - 1}, ".createdAt has to fit into 64"),
+        ({"name": "m", "value": 1, "createdAt": 7}, ".value must be a string, not a number"),
+        ({"name": "m", "value": "1", "createdAt": True}, ".createdAt must be an integer"),
+        ({"name": "m", "value": "1", "createdAt": 2**63}, ".createdAt must fit into 64 bits"),
+        ({"name": "m", "value": "1", "createdAt": -(2**63) - 1}, ".createdAt must fit into 64"),
         ({"value": "1", "createdAt": 7, "description": "m"}, ".name is required"),
-        ({"name": "m", "description": 1, "createdAt": 7}, ".description has to be a string"),
-        ({"name": "m", "newer": 1, "value": 1}, ".value has to be a string, not a number"),
-        ("name", " has to be an object, not a string"),
-        (None, " has to be an object, not null"),
+        ({"name": "m", "description": 1, "createdAt": 7}, ".description must be a string"),
+        ({"name": "m", "newer": 1, "value": 1}, ".value must be a string, not a number"),
+        ("name", " must be an object, not a string"),
+        (None, " must be an object, not null"),
     ],
 )
 @pytest.mark.parametrize("at", [0, 10, 19])
@@ -83,27 +81,27 @@ def test_null_in_one_of_many_records_unsets_its_field() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
-        ("name", 3, "name has to be a string, not a number"),
-        ("name", True, "name has to be a string, not a boolean"),
-        ("name", ["x"], "name has to be a string, not an array"),
-        ("date", "2026", "date has to be an integer, not a string"),
-        ("date", 1.0, "date has to be an integer, not a number"),
-        ("date", True, "date has to be an integer, not a boolean"),
-        ("date", 2**63, "date has to fit into 64 bits"),
-        ("created", 5, "created has to be an object, not a number"),
+        ("name", 3, "name must be a string, not a number"),
+        ("name", True, "name must be a string, not a boolean"),
+        ("name", ["x"], "name must be a string, not an array"),
+        ("date", "2026", "date must be an integer, not a string"),
+        ("date", 1.0, "date must be an integer, not a number"),
+        ("date", True, "date must be an integer, not a boolean"),
+        ("date", 2**63, "date must fit into 64 bits"),
+        ("created", 5, "created must be an object, not a number"),
         ("created", {}, "created.time is required"),
         ("created", {"time": 1, "actor": "ann"}, "created.actor is no URN: 'ann' is not a URN"),
-        ("groups", GROUP, "groups has to be an array, not a string"),
-        ("groups", [GROUP, 3], "groups[1] has to be a URN, not a number"),
+        ("groups", GROUP, "groups must be an array, not a string"),
+        ("groups", [GROUP, 3], "groups[1] must be a URN, not a number"),
         (
             "groups",
             ["urn:li:mlModel:(urn:li:dataPlatform:mlflow,g,PROD)"],
-            "groups[0] has to be a URN of mlModelGroup, not of mlModel",
+            "groups[0] must be a URN of mlModelGroup, not of mlModel",
         ),
         (
             "trainingJobs",
             ["urn:li:tag:x"],
-            "trainingJobs[0] has to be a URN of dataJob or dataProcessInstance, not of tag",
+            "trainingJobs[0] must be a URN of dataJob or dataProcessInstance, not of tag",
         ),
         (
             "mlFeatures",
@@ -111,17 +109,17 @@ def test_null_in_one_of_many_records_unsets_its_field() -> None:
             "mlFeatures[0] is no URN: it has more than 512 bytes",
         ),
         ("hyperParams", [{"name": "a"}, {}], "hyperParams[1].name is required"),
-        ("hyperParams", [{"name": "a", "value": 1}], "hyperParams[0].value has to be a string"),
-        ("customProperties", [], "customProperties has to be an object, not an array"),
-        ("customProperties", {"a.b": 1}, "customProperties['a.b'] has to be a string"),
-        ("hyperParameters", {"a": 1}, "hyperParameters['a'] has to be an object, not a number"),
-        ("hyperParameters", {"a": {}}, "hyperParameters['a'] has to have exactly one of the keys"),
-        ("hyperParameters", {"a": {"x": 1}}, "hyperParameters['a'] has to have exactly one"),
-        ("hyperParameters", {"a": {"int": 2**31}}, "hyperParameters['a'].int has to fit into 32"),
-        ("hyperParameters", {"a": {"int": None}}, "['a'].int has to be an integer, not null"),
-        ("hyperParameters", {"a": {"double": "1"}}, "['a'].double has to be a number"),
-        ("hyperParameters", {"a": {"double": True}}, "['a'].double has to be a number"),
-        ("hyperParameters", {"a": {"boolean": 1}}, "['a'].boolean has to be a boolean"),
+        ("hyperParams", [{"name": "a", "value": 1}], "hyperParams[0].value must be a string"),
+        ("customProperties", [], "customProperties must be an object, not an array"),
+        ("customProperties", {"a.b": 1}, "customProperties['a.b'] must be a string"),
+        ("hyperParameters", {"a": 1}, "hyperParameters['a'] must be an object, not a number"),
+        ("hyperParameters", {"a": {}}, "hyperParameters['a'] must have exactly one of the keys"),
+        ("hyperParameters", {"a": {"x": 1}}, "hyperParameters['a'] must have exactly one"),
+        ("hyperParameters", {"a": {"int": 2**31}}, "hyperParameters['a'].int must fit into 32"),
+        ("hyperParameters", {"a": {"int": None}}, "['a'].int must be an integer, not null"),
+        ("hyperParameters", {"a": {"double": "1"}}, "['a'].double must be a number"),
+        ("hyperParameters", {"a": {"double": True}}, "['a'].double must be a number"),
+        ("hyperParameters", {"a": {"boolean": 1}}, "['a'].boolean must be a boolean"),
     ],
 )
 def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> None:
@@ -133,38 +131,38 @@ def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> Non
     ("entity_type", "aspect", "value", "sentence"),
     [
         ("mlFeature", "mlFeatureProperties", {"dataType": "STRING"}, "is 'STRING', not one of AUD"),
-        ("mlFeature", "mlFeatureProperties", {"dataType": 1}, "dataType has to be a string"),
+        ("mlFeature", "mlFeatureProperties", {"dataType": 1}, "dataType must be a string"),
         ("mlFeature", "mlModelProperties", {}, "mlFeature has no aspect 'mlModelProperties'"),
         ("mlModel", "x" * 90, {}, f"mlModel has no aspect '{'x' * 60}…'"),
-        ("mlModel", "mlModelProperties", [], "has to be an object, not an array"),
-        ("mlModel", "forms", 3, "has to be an object, not a number"),
-        ("dataHubIngestionSource", "anything", None, "has to be an object, not null"),
+        ("mlModel", "mlModelProperties", [], "must be an object, not an array"),
+        ("mlModel", "forms", 3, "must be an object, not a number"),
+        ("dataHubIngestionSource", "anything", None, "must be an object, not null"),
         (
             "mlModel",
             "globalTags",
             {"tags": [{"tag": "urn:li:corpuser:a"}]},
-            "tags[0].tag has to be a URN of tag, not of corpuser",
+            "tags[0].tag must be a URN of tag, not of corpuser",
         ),
-        ("mlModel", "status", {"removed": "yes"}, "removed has to be a boolean, not a string"),
-        ("mlModel", "container", {"container": None}, "container has to be a URN, not null"),
-        ("mlModel", "globalTags", {"tags": [object()]}, "tags[0] has to be an object"),
+        ("mlModel", "status", {"removed": "yes"}, "removed must be a boolean, not a string"),
+        ("mlModel", "container", {"container": None}, "container must be a URN, not null"),
+        ("mlModel", "globalTags", {"tags": [object()]}, "tags[0] must be an object"),
         (
             "dataProcessInstance",
             "dataProcessInstanceInput",
             {"inputs": [], "inputEdges": [{"destinationUrn": "urn:li:tag:a"}]},
-            "inputEdges[0].destinationUrn has to be a URN of dataProcessInstance or dataset or",
+            "inputEdges[0].destinationUrn must be a URN of dataProcessInstance or dataset or",
         ),
         (
             "mlModel",
             "structuredProperties",
             {"properties": [{"propertyUrn": "urn:li:structuredProperty:a", "values": ["x"]}]},
-            "properties[0].values[0] has to be an object, not a string",
+            "properties[0].values[0] must be an object, not a string",
         ),
         (
             "mlModel",
             "structuredProperties",
             {"properties": [{"propertyUrn": "urn:li:structuredProperty:a", "values": [{"x": 1}]}]},
-            "properties[0].values[0] has to have exactly one of the keys string, double",
+            "properties[0].values[0] must have exactly one of the keys string, double",
         ),
         (
             "mlModel",
@@ -199,7 +197,7 @@ def test_all_problems_are_reported_up_to_a_bound() -> None:
 
 def test_a_problem_of_the_whole_aspect_has_no_path() -> None:
     assert validate_aspect("mlModel", "mlModelProperties", "x") == [
-        AspectProblem("", "has to be an object, not a string")
+        AspectProblem("", "must be an object, not a string")
     ]
 
 
@@ -215,14 +213,14 @@ def test_a_problem_never_repeats_a_value_of_any_length() -> None:
         ({"costCode": "x"}, []),
         ({"costId": 2.5}, []),
         ({"fieldDiscriminator": "costCode", "costCode": "x"}, []),
-        ({"costId": "x"}, ["cost.costId has to be a number, not a string"]),
+        ({"costId": "x"}, ["cost.costId must be a number, not a string"]),
         (
             {"costId": 1, "costCode": "x"},
-            ["cost has to have exactly one of the keys costId, costCode"],
+            ["cost must have exactly one of the keys costId, costCode"],
         ),
         (
             {"fieldDiscriminator": "costId"},
-            ["cost has to have exactly one of the keys costId, costCode"],
+            ["cost must have exactly one of the keys costId, costCode"],
         ),
     ],
 )

@@ -107,28 +107,31 @@ def test_schema_descriptions_read_their_own_path() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ({}, "on: an object with the entity types is needed"),
-        ({"on": {}, "rules": []}, "on.types: a list of entity types is needed"),
-        ({"on": {"types": [1]}, "rules": []}, "on.types: a list of entity types is needed"),
+        ({}, "on: expected an object with the entity types"),
+        ({"on": {}, "rules": []}, "on.types: expected a list of entity types"),
+        ({"on": {"types": [1]}, "rules": []}, "on.types: expected a list of entity types"),
         ({"on": {"types": []}}, "rules: missing"),
-        ({"on": {"types": []}, "rules": 3}, "rules: not a predicate"),
-        ({"on": {"types": []}, "rules": [[{"operator": "exists"}]]}, "rules[0][0].property: the"),
+        ({"on": {"types": []}, "rules": 3}, "rules: expected a predicate"),
+        (
+            {"on": {"types": []}, "rules": [[{"operator": "exists"}]]},
+            "rules[0][0].property: expected",
+        ),
         ({"on": {"types": []}, "rules": {"property": "p" * 1001}}, "rules.property: longer"),
         (
             {"on": {"types": []}, "rules": {"and": [{"property": "p", "operator": "eq"}]}},
-            "rules.and[0].operator: 'eq' is none of contains_any",
+            "rules.and[0].operator: expected one of contains_any",
         ),
         (
             {"on": {"types": []}, "rules": {"property": "p", "operator": "equals"}},
-            "rules.values: equals needs at least one value",
+            "rules.values: equals requires at least one value",
         ),
         (
             {"on": {"types": [], "conditions": {"property": "p"}}, "rules": []},
-            "on.conditions.operator: 'None' is none",
+            "on.conditions.operator: expected one of",
         ),
         (
             {"on": {"types": []}, "rules": {"property": "p", "operator": "equals", "values": [{}]}},
-            "rules.values: each value has to be",
+            "rules.values: each value must be",
         ),
         (
             {"on": {"types": []}, "rules": {**B, "operator": "less_than", "values": [1, "x"]}},
@@ -136,10 +139,10 @@ def test_schema_descriptions_read_their_own_path() -> None:
         ),
         (
             {"on": {"types": []}, "rules": {**B, "operator": "regex_match", "values": ["(", "a"]}},
-            "rules.values[0]: the regular expression is refused: missing ): (",
+            "rules.values[0]: the regular expression is invalid: missing ): (",
         ),
-        ({"on": {"types": []}, "rules": {"and": [], "or": []}}, "rules: says and and or with"),
-        ({"on": {"types": []}, "rules": {"not": A, **A}}, "rules: says not with something else"),
+        ({"on": {"types": []}, "rules": {"and": [], "or": []}}, "rules: 'and' cannot be combined"),
+        ({"on": {"types": []}, "rules": {"not": A, **A}}, "rules: 'not' cannot be combined"),
     ],
 )
 def test_problems_name_their_place(body: dict[str, Any], problem: str) -> None:
@@ -178,7 +181,7 @@ def test_patterns_are_compiled_with_the_definition() -> None:
 
 
 def test_patterns_that_cannot_be_taken_are_problems_with_their_place() -> None:
-    says = "the regular expression is refused: "
+    says = "the regular expression is invalid: "
     assert problems_of(on={"types": []}, rules=[regex_rule("a"), regex_rule("b", "(?=c)")]) == [
         f"rules[1].values[1]: {says}invalid perl operator: (?="
     ]
@@ -188,7 +191,7 @@ def test_the_number_of_patterns_is_limited() -> None:
     on: dict[str, Any] = {"types": []}
     assert isinstance(read(on=on, rules=[regex_rule(*["a"] * 50)]).rules, All)
     assert problems_of(on=on, rules=[regex_rule(*["a"] * 30), regex_rule(*["b"] * 21)]) == [
-        "rules[1].values: a test may hold 50 regular expressions in all"
+        "rules[1].values: more than 50 regular expressions in the test"
     ]
 
 
@@ -199,4 +202,4 @@ def test_no_json(text: str) -> None:
 
 def test_no_object_and_no_text() -> None:
     assert problems_in("[]") == ["is not a JSON object"]
-    assert problems_in(None) == ["is not a text"]
+    assert problems_in(None) == ["is not a string"]

@@ -58,7 +58,7 @@ def test_a_host_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not well
     assert list(found) == ["DNS"]
     assert found["DNS"].outcome == "failed"
-    assert found["DNS"].detail == "there is no host of the name nowhere.invalid"
+    assert found["DNS"].detail == "unknown host nowhere.invalid"
 
 
 def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     finally:
         over.set()
     assert (found["DNS"].outcome, well) == ("failed", False)
-    assert "no answer about slow.invalid" in found["DNS"].detail
+    assert "no DNS answer for slow.invalid" in found["DNS"].detail
     assert ended.wait(30)
 
 
@@ -105,7 +105,7 @@ def test_only_the_proxy_is_looked_at_where_there_is_one(monkeypatch: pytest.Monk
         found, well = reached("https://nowhere.invalid")
         assert well
         assert list(found) == ["proxy", "DNS", "connection"]
-        assert found["proxy"].detail == f"requests go through {proxy.url}"
+        assert found["proxy"].detail == f"requests are sent through {proxy.url}"
         assert proxy.requests == []
 
 
@@ -173,7 +173,7 @@ def test_a_certificate_for_another_name(tmp_path: Path) -> None:
 def test_a_certificate_that_is_not_checked_is_warned_about(pem: Path) -> None:
     found = tls(pem, Trust(verify=False))
     assert found.outcome == "warning"
-    assert "it is not checked" in found.detail
+    assert "not verified" in found.detail
     assert "for 127.0.0.1" in found.detail
 
 

@@ -64,28 +64,28 @@ def test_both_keys_are_one_problem_at_the_old_one(name: str, other: str) -> None
     value = VALUES[name]
     raw = {other: OTHER_VALUES.get(other, value), name: value, **beside(name)}
     _, problems = message_of(**raw)
-    assert problems == [f"{other}: says the same as `{name}`; keep one"]
+    assert problems == [f"{other}: is another name of `{name}`; keep one"]
 
 
 @pytest.mark.parametrize(
     ("raw", "problems"),
     [
-        ({"max_attempts": 0}, ["max_attempts: has to be 1 or more"]),
-        ({"max_attempts": "many"}, ["max_attempts: has to be a whole number"]),
-        ({"tls": "off"}, ["tls: has to be 'verify' or 'insecure'"]),
-        ({"insecure_tls": "off?"}, ["insecure_tls: has to be true or false"]),
+        ({"max_attempts": 0}, ["max_attempts: must be 1 or more"]),
+        ({"max_attempts": "many"}, ["max_attempts: must be a whole number"]),
+        ({"tls": "off"}, ["tls: must be 'verify' or 'insecure'"]),
+        ({"insecure_tls": "off?"}, ["insecure_tls: must be true or false"]),
         (
             {"insecure_tls": True, "disable_ssl_verification": True},
-            ["disable_ssl_verification: says the same as `verify`; keep one"],
+            ["disable_ssl_verification: is another name of `verify`; keep one"],
         ),
         (
             {"tls": "insecure", "ca_bundle": "ca.pem"},
-            ["`verify: false` accepts what `ca_bundle` does not: give one of them"],
+            ["`verify: false` and `ca_bundle` exclude each other: set one of them"],
         ),
-        ({"client_key": "k.pem"}, ["`client_key` is of use with `client_cert` only"]),
+        ({"client_key": "k.pem"}, ["`client_key` needs `client_cert`"]),
         (
             {"token": "t0ken", "password": "p4ss"},
-            ["give `token`, or `username` and `password`, not both"],
+            ["`token` excludes `username` and `password`: set one or the other"],
         ),
     ],
 )
@@ -111,11 +111,11 @@ sink:
 """
     with pytest.raises(RecipeError) as reported:
         resolve(Recipe.parse(text))
-    sentence = "sink.config.max_attempts: says the same as `retries`; keep one"
+    sentence = "sink.config.max_attempts: is another name of `retries`; keep one"
     assert f"recipe.yml:7: {sentence}" in str(reported.value)
     with pytest.raises(RecipeError) as reported:
         resolve(Recipe.parse(text.replace("    retries: 3\n", "").replace("4", "0")))
-    assert "recipe.yml:6: sink.config.max_attempts: has to be 1 or more" in str(reported.value)
+    assert "recipe.yml:6: sink.config.max_attempts: must be 1 or more" in str(reported.value)
 
 
 def test_an_old_key_without_a_value_is_left_out() -> None:

@@ -37,27 +37,27 @@ def test_urns_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
-        ("{}", "enrich[0]: adds nothing; give it one of add_tags"),
+        ("{}", "enrich[0]: adds nothing; use one of add_tags"),
         ("{add_tags: []}", "enrich[0]: adds nothing"),
-        ("{match: {entity: dataset}, add_tags: a}", "enrich[0].match.entity: has to be 'mlModel'"),
+        ("{match: {entity: dataset}, add_tags: a}", "enrich[0].match.entity: must be 'mlModel'"),
         ("{match: {name: '('}, add_tags: a}", "enrich[0].match.name: is not a regular expression"),
         ("{match: {properties: {k: '['}}, add_tags: a}", "enrich[0].match.properties.k: is not"),
         (
             "{add_tags: ['urn:li:corpuser:x']}",
-            "enrich[0].add_tags[0]: has to be a name or a URN of",
+            "enrich[0].add_tags[0]: must be a name or a URN of",
         ),
-        ("{add_tags: ['urn:li:tag:(']}", "enrich[0].add_tags[0]: cannot be a tag"),
-        ("{add_owners: [{owner: j, type: BOSS}]}", "add_owners[0].type: is not a kind of owner"),
+        ("{add_tags: ['urn:li:tag:(']}", "enrich[0].add_tags[0]: is not a valid tag"),
+        ("{add_owners: [{owner: j, type: BOSS}]}", "add_owners[0].type: is not an owner"),
         ("{add_domain: x}", "enrich[0].add_domain: is called `set_domain`"),
         (
             "{structured_properties: {p: true}}",
-            "structured_properties.p: has to be a number, or has to be text; put quotes round it",
+            "structured_properties.p: must be a number, or must be text; put it in quotes",
         ),
         (
             "{structured_properties: {p: []}}",
-            "structured_properties.p: number of entries has to be 1 or more",
+            "structured_properties.p: must have 1 or more entries",
         ),
-        ("{type: add_tags}", "enrich[0].type: is a list of rules here"),
+        ("{type: add_tags}", "enrich[0].type: is a list of rules"),
     ],
 )
 def test_what_is_wrong_is_reported(text: str, reported: str) -> None:

@@ -6,7 +6,7 @@ from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, interpolate
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask
 
 ENV = {"A": "alpha", "EMPTY": "", "NESTED": "${A} $${A} {x}: [y]", "API_TOKEN": "tok-12345"}
-FORMS = "write ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; a literal ${ is $${"
+FORMS = "use ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; $${ is a literal ${"
 
 
 def expand(text: str, base_dir: Path = Path("/nowhere")) -> object:
@@ -51,12 +51,12 @@ def test_what_expands_and_what_does_not(text: str, value: str) -> None:
         ("${NOPE:?give the address}", "the variable NOPE is not set: give the address"),
         ("${EMPTY:?give it}", "the variable EMPTY is not set: give it"),
         ("a ${A", "a ${ is not closed; " + FORMS),
-        ("${}", "a ${…} is not understood; " + FORMS),
-        ("${A-x}", "a ${…} is not understood; " + FORMS),
-        ("${A:=x}", "a ${…} is not understood; " + FORMS),
-        ("${A:}", "a ${…} is not understood; " + FORMS),
-        ("${a.b}", "a ${…} is not understood; " + FORMS),
-        ("${ A }", "a ${…} is not understood; " + FORMS),
+        ("${}", "invalid ${…}; " + FORMS),
+        ("${A-x}", "invalid ${…}; " + FORMS),
+        ("${A:=x}", "invalid ${…}; " + FORMS),
+        ("${A:}", "invalid ${…}; " + FORMS),
+        ("${a.b}", "invalid ${…}; " + FORMS),
+        ("${ A }", "invalid ${…}; " + FORMS),
     ],
 )
 def test_what_has_no_value_is_a_sentence(text: str, sentence: str) -> None:
@@ -97,9 +97,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read + "cannot be read: No such file or directory"
     ]
     assert failures("${file:.}", tmp_path) == [read + "cannot be read: Is a directory"]
-    assert failures("${file:a\0b}", tmp_path) == [read + "cannot be read: its path is not usable"]
+    assert failures("${file:a\0b}", tmp_path) == [read + "cannot be read: its path is invalid"]
     assert failures("${file:~nobody-here/x}", tmp_path) == [
-        read + "cannot be read: its path is not usable"
+        read + "cannot be read: its path is invalid"
     ]
     assert failures("${file:binary}", tmp_path) == [read + "is not UTF-8 text"]
     assert failures("${file:big}", tmp_path) == [read + f"is larger than {MAX_FILE_BYTES} bytes"]

@@ -8,7 +8,7 @@ from mlcat_ingest.recipe.loader import MAX_BYTES, parse
 
 UNQUOTED = (
     "r.yml:2: not valid YAML: did not find expected ',' or '}' "
-    "(inside { } and [ ], quotes have to stand round ${…})"
+    "(inside { } and [ ], put quotes around ${…})"
 )
 
 
@@ -116,8 +116,8 @@ def test_lines_of_keys_and_items() -> None:
 def test_duplicate_keys_are_all_reported_with_both_lines() -> None:
     parsed = parse("a: 1\nb: {c: 1, c: 2}\na: 3\n", "r.yml")
     assert [p.render("r.yml") for p in parsed.problems] == [
-        "r.yml:3: a: the key is there already, on line 1",
-        "r.yml:2: b.c: the key is there already, on line 2",
+        "r.yml:3: a: duplicate key, already on line 1",
+        "r.yml:2: b.c: duplicate key, already on line 2",
     ]
     assert parsed.data == {"a": 1, "b": {"c": 1}}
 
@@ -129,16 +129,19 @@ def test_byte_order_mark_and_crlf_are_fine() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "r.yml: the file is empty (mlcat-ingest init writes a recipe to start from)"),
+        ("", "r.yml: the file is empty (`mlcat-ingest init` writes a starter recipe)"),
         (
             "# only a comment\n",
-            "r.yml: the file is empty (mlcat-ingest init writes a recipe to start from)",
+            "r.yml: the file is empty (`mlcat-ingest init` writes a starter recipe)",
         ),
         (
             "a: 1\n---\nb: 2\n",
-            "r.yml:2: not valid YAML: a second document begins here; a file holds one",
+            "r.yml:2: not valid YAML: a second document begins here; a file contains one",
         ),
-        ("a:\n\tb: 1\n", "r.yml:2: not valid YAML: a tab in the indentation (YAML wants spaces)"),
+        (
+            "a:\n\tb: 1\n",
+            "r.yml:2: not valid YAML: a tab in the indentation (YAML requires spaces)",
+        ),
         ("a: [1\n", "r.yml:2: not valid YAML: did not find expected ',' or ']'"),
         (
             "a: 1\nb: c: d\n",
@@ -150,7 +153,7 @@ def test_byte_order_mark_and_crlf_are_fine() -> None:
         ("ä: €\nb: \x7f\nc: 1\n", "r.yml:2: a control character, which YAML does not allow"),
         (b"a: \xff\n", "r.yml: not UTF-8 text (save it as UTF-8)"),
         ("a: \ud800", "r.yml: not UTF-8 text (save it as UTF-8)"),
-        ("a" * (MAX_BYTES + 1), f"r.yml: larger than {MAX_BYTES} bytes"),
+        ("a" * (MAX_BYTES + 1), f"r.yml: larger than {MAX_BYTES:,} bytes"),
         ("[" * 101 + "]" * 101, "r.yml: nested too deeply"),
         ("[" * 200_000, "r.yml: nested too deeply"),
         ('{"a":' * 200_000, "r.yml: nested too deeply"),
@@ -201,7 +204,7 @@ def test_a_merge_key_takes_mappings_only(text: str) -> None:
 )
 def test_an_alias_inside_itself_is_a_problem(text: str, path: str) -> None:
     [problem] = parse(text, "r.yml").problems
-    assert problem.render() == f"{path}: an alias (*) stands inside its own anchor (&)"
+    assert problem.render() == f"{path}: an alias (*) is inside its own anchor (&)"
 
 
 def bomb(levels: int, merge: str) -> str:
@@ -229,7 +232,7 @@ def test_tags_have_no_meaning(text: str) -> None:
 
 def test_a_key_that_is_no_text_is_a_problem() -> None:
     [problem] = parse("a: 1\n? [b]\n: 2\n", "r.yml").problems
-    assert problem.render("r.yml") == "r.yml:2: a key has to be plain text"
+    assert problem.render("r.yml") == "r.yml:2: a key must be plain text"
 
 
 def test_json_with_tabs_escapes_and_surrogate_pairs() -> None:

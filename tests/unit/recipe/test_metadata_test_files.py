@@ -28,18 +28,18 @@ def test_one_test_and_a_list_under_tests(wrap: Callable[[Any], Any], tmp_path: P
 @pytest.mark.parametrize(
     ("tests", "problem"),
     [
-        ([], "holds no test"),
+        ([], "contains no test"),
         (["text"], "a metadata test is a mapping"),
         ([{**GOOD, "nmae": "n"}], "nmae: is not one of id, name"),
-        ([{**GOOD, "id": True}], "needs a text as `id`"),
+        ([{**GOOD, "id": True}], "`id` must be a text"),
         ([{**GOOD, "id": ""}], "must not be empty"),
         ([{**GOOD, "id": " x "}], "cannot be used"),
-        ([GOOD, GOOD], "is there twice"),
-        ([{**GOOD, "name": ["n"]}], "needs a text as `name`"),
-        ([{"id": "x", "name": "n", "definition": GOOD["definition"]}], "needs a text as `cat"),
+        ([GOOD, GOOD], "is a duplicate"),
+        ([{**GOOD, "name": ["n"]}], "`name` must be a text"),
+        ([{"id": "x", "name": "n", "definition": GOOD["definition"]}], "`cat"),
         ([{"id": "x", "name": "n", "category": "c"}], "needs a `definition`"),
         ([{**GOOD, "definition": "{"}], "definition: is not"),
-        ([{**GOOD, "description": {}}], "needs a text as `description`"),
+        ([{**GOOD, "description": {}}], "`description` must be a text"),
     ],
 )
 def test_what_is_wrong_is_reported(tests: object, problem: str, tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_one_test_in_two_files_is_an_error_that_names_both(tmp_path: Path) -> No
         file.write_text(json.dumps(GOOD))
     assert read_test_files([first])["urn:li:test:x"].file == first
     with pytest.raises(
-        RecipeError, match=r"b\.yml: the metadata test urn:li:test:x is in .*a\.yml"
+        RecipeError, match=r"b\.yml: the metadata test urn:li:test:x is also in .*a\.yml"
     ):
         read_test_files([first, second])

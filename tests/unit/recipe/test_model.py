@@ -97,49 +97,49 @@ def test_everything_is_reported_at_once_with_lines_and_without_values() -> None:
         statee: 1
         """) == [
         "recipe.yml:1: pipeline_name: the variable NOPE is not set",
-        "recipe.yml:1: pipeline_name: says the same as `name`; keep one",
-        "recipe.yml:3: source: says the same as `sources`; keep one",
-        "recipe.yml:6: sources: number of entries has to be 1 or more",
+        "recipe.yml:1: pipeline_name: is another name of `name`; keep one",
+        "recipe.yml:3: source: is another name of `sources`; keep one",
+        "recipe.yml:6: sources: must have 1 or more entries",
         (
             "recipe.yml:7: transformers: is called `enrich` here: a list of rules such as "
             "{match: {entity: mlModel}, add_tags: [urn:li:tag:ml]}"
         ),
         "recipe.yml:8: datahub_api: is not needed: the connection is that of `sink`; delete it",
-        "recipe.yml:9: stateful_ingestion: belongs to DataHub's own runner; delete it",
-        "recipe.yml:10: run_id: belongs to DataHub's own runner; delete it",
-        "recipe.yml:11: sink: has to be a mapping of keys to values",
+        "recipe.yml:9: stateful_ingestion: is an option of DataHub's own runner; delete it",
+        "recipe.yml:10: run_id: is an option of DataHub's own runner; delete it",
+        "recipe.yml:11: sink: must be a mapping of keys to values",
         (
-            "recipe.yml:12: enrich[0]: adds nothing; give it one of add_tags, add_terms, "
+            "recipe.yml:12: enrich[0]: adds nothing; use one of add_tags, add_terms, "
             "set_domain, add_owners, structured_properties"
         ),
-        "recipe.yml:13: evaluate.enabled: the key is there already, on line 13",
-        "recipe.yml:13: evaluate.enabled: has to be true or false",
+        "recipe.yml:13: evaluate.enabled: duplicate key, already on line 13",
+        "recipe.yml:13: evaluate.enabled: must be true or false",
         (
             "recipe.yml:13: evaluate.test_urns[0]: "
-            "has to be the URN of a metadata test: urn:li:test:<id>"
+            "must be the URN of a metadata test: urn:li:test:<id>"
         ),
-        "recipe.yml:14: limits.max_new_entities: has to be a whole number",
-        "recipe.yml:14: limits.max_removed_ratio: has to be 1 or less",
+        "recipe.yml:14: limits.max_new_entities: must be a whole number",
+        "recipe.yml:14: limits.max_removed_ratio: must be 1 or less",
         "recipe.yml:15: statee: is not a known key; did you mean `state`?",
     ]
 
 
 def test_places_are_spelled_as_the_author_did() -> None:
     assert problems("source:\n  type: [x]\n  extractor: generic\n  conf: 1\n") == [
-        "recipe.yml:2: source.type: has to be text; put quotes round it",
-        "recipe.yml:3: source.extractor: belongs to DataHub's own runner; delete it",
+        "recipe.yml:2: source.type: must be text; put it in quotes",
+        "recipe.yml:3: source.extractor: is an option of DataHub's own runner; delete it",
         "recipe.yml:4: source.conf: is not a known key; did you mean `config`?",
     ]
     assert problems("name: x\n") == ["recipe.yml:1: sources: is required"]
     assert problems("source: 1\npipeline_name: ''\n") == [
-        "recipe.yml:1: source: has to be a mapping of keys to values",
+        "recipe.yml:1: source: must be a mapping of keys to values",
         "recipe.yml:2: pipeline_name: must not be empty",
     ]
 
 
 @pytest.mark.parametrize("text", ["[1]", "text", "12", "null"])
 def test_a_recipe_is_a_mapping(text: str) -> None:
-    assert problems(text) == ["recipe.yml:1: a recipe has to be a mapping of keys to values"]
+    assert problems(text) == ["recipe.yml:1: a recipe must be a mapping of keys to values"]
 
 
 def test_an_unset_variable_hides_nothing_else_and_is_reported_once() -> None:
@@ -149,7 +149,7 @@ def test_an_unset_variable_hides_nothing_else_and_is_reported_once() -> None:
         """) == [
         "recipe.yml:1: sources[0].type: the variable TYPE is not set",
         "recipe.yml:2: limits.max_new_entities: the variable MAX is not set",
-        "recipe.yml:2: limits.max_removed_ratio: has to be a number",
+        "recipe.yml:2: limits.max_removed_ratio: must be a number",
     ]
 
 
@@ -157,11 +157,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         Recipe.load(tmp_path / "none.yml")
     assert str(caught.value) == (
-        f"there is no recipe {tmp_path}/none.yml (mlcat-ingest init writes one)"
+        f"no recipe at {tmp_path}/none.yml (`mlcat-ingest init` writes one)"
     )
     with pytest.raises(RecipeError, match="cannot be read: Is a directory"):
         Recipe.load(tmp_path)
-    with pytest.raises(RecipeError, match="cannot be read: its path is not usable"):
+    with pytest.raises(RecipeError, match="cannot be read: its path is invalid"):
         Recipe.load("a\0b")
 
 
@@ -192,7 +192,7 @@ def test_json_recipes(tmp_path: Path) -> None:
     file.write_text(json.dumps(content, indent="\t"))
     with pytest.raises(RecipeValidationError) as caught:
         Recipe.load(file)
-    assert caught.value.problems == (f"{file}:6: limits: has to be a mapping of keys to values",)
+    assert caught.value.problems == (f"{file}:6: limits: must be a mapping of keys to values",)
     del content["limits"]
     file.write_text(json.dumps(content))
     assert Recipe.load(file).name == "r"

@@ -38,6 +38,7 @@ class Config(RecipeModel):
         ("databricks", "databricks"),
         ("databricks://profile", "databricks://profile"),
         ("databricks-uc", "databricks-uc"),
+        ("arn:aws:sagemaker:r:1:mlflow-app/x", "arn:aws:sagemaker:r:1:mlflow-app/x"),
     ],
 )
 def test_relative_addresses_start_at_the_recipes_folder(written: str, resolved: str) -> None:
@@ -74,9 +75,9 @@ def test_relative_paths(written: str, resolved: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
-        ("file", "~nobody-here/x", "begins with ~, but there is no such home folder"),
-        ("url", "~nobody-here/x", "begins with ~, but there is no such home folder"),
-        ("url", "http://h\n/x", "has a line break or another control character in it"),
+        ("file", "~nobody-here/x", "begins with ~, but that home folder does not exist"),
+        ("url", "~nobody-here/x", "begins with ~, but that home folder does not exist"),
+        ("url", "http://h\n/x", "contains a line break or another control character"),
         ("url", "", "at least 1 character"),
     ],
 )

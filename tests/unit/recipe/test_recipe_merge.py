@@ -26,20 +26,20 @@ def test_policies_are_reported_by_aspect_and_field() -> None:
 @pytest.mark.parametrize(
     ("merge", "message"),
     [
-        ("{groups: union}", "has to be <aspect>.<field>, for example ownership.owners"),
+        ("{groups: union}", "must be <aspect>.<field>, for example ownership.owners"),
         ("{mlModelPropertys.groups: union}", "did you mean `mlModelProperties`?"),
-        ("{zzz.groups: union}", "names no aspect that is known; it has to be"),
+        ("{zzz.groups: union}", "has an unknown aspect; it must be"),
         (
             "{mlModelProperties.group: union}",
-            "names no field of mlModelProperties; did you mean `groups`?",
+            "has an unknown field of mlModelProperties; did you mean `groups`?",
         ),
-        ("{mlModelProperties.zzz: union}", "names no field of mlModelProperties"),
+        ("{mlModelProperties.zzz: union}", "has an unknown field of mlModelProperties"),
         ("{mlModelProperties.groups: theirs}", "three_way"),
-        ("{status.removed: ours}", "is not merged, so no policy applies to it; delete it"),
-        ("{versionProperties.isLatest: ours}", "is not merged"),
-        ("{glossaryTerms.auditStamp: union}", "is not merged"),
-        ("{mlModelKey.name: ours}", "is not merged"),
-        ("{dataProcessInstanceRunEvent.status: union}", "is not merged"),
+        ("{status.removed: ours}", "is never merged; delete it"),
+        ("{versionProperties.isLatest: ours}", "is never merged"),
+        ("{glossaryTerms.auditStamp: union}", "is never merged"),
+        ("{mlModelKey.name: ours}", "is never merged"),
+        ("{dataProcessInstanceRunEvent.status: union}", "is never merged"),
     ],
 )
 def test_a_field_that_is_not_known_is_named_with_what_was_meant(merge: str, message: str) -> None:

@@ -31,7 +31,7 @@ def test_three_methods_make_a_source() -> None:
     assert [*source.missing("p", []), *source.coming_tables(), *source.shards()] == []
     assert (source.requests_made(), source.pending_request()) == (0, None)
     assert [(one.outcome, one.detail) for one in source.check()] == [
-        ("warning", "Smallest has no checks")
+        ("warning", "Smallest does not implement checks")
     ]
     assert Unnamed().record_version is None
 

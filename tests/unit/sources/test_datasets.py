@@ -74,7 +74,7 @@ def test_what_cannot_work_is_refused_when_the_recipe_is_read(config: dict[str, A
         (MlflowConfig, {"platforms": {"snowflke": {}}}, "did you mean `snowflake`?"),
         (MlflowConfig, {"platforms": {"S3": {}}}, "did you mean `s3`?"),
         (FEAST, {"platforms": {"postgresql": {}}}, "did you mean `postgres`?"),
-        (FEAST, {"platforms": {"warehouse": {}}}, "that no dataset of this source is on"),
+        (FEAST, {"platforms": {"warehouse": {}}}, "`platforms`"),
     ],
 )
 def test_options_of_a_platform_that_no_dataset_is_on_are_refused(

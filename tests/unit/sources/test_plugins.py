@@ -61,7 +61,7 @@ def test_a_plug_in_is_a_source() -> None:
         plugins.source_class("unconfigured")
     assert str(caught.value) == (
         "the source plug-in 'unconfigured' is not a source "
-        "(its class has to inherit `mlcat_ingest.sources.base.Source`)"
+        "(make its class a subclass of `mlcat_ingest.sources.base.Source`)"
     )
 
 
@@ -72,22 +72,22 @@ def test_a_plug_in_is_a_source() -> None:
         (
             "unconfigured",
             (
-                "the source plug-in 'unconfigured' does not say what configures it "
-                "(its class needs `config_class`, a pydantic model)"
+                "the source plug-in 'unconfigured' has no valid `config_class` "
+                "(set `config_class` of its class to a pydantic model)"
             ),
         ),
         (
             "no-module",
             (
                 "the source plug-in 'no-module' cannot be imported: ModuleNotFoundError "
-                "(is everything that it needs installed?)"
+                "(check that its dependencies are installed)"
             ),
         ),
         (
             "no-name",
             (
                 "the source plug-in 'no-name' cannot be imported: AttributeError "
-                "(is everything that it needs installed?)"
+                "(check that its dependencies are installed)"
             ),
         ),
     ],

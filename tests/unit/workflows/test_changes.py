@@ -68,7 +68,7 @@ def test_a_value_that_others_changed_has_a_reason_of_its_own(file: Path) -> None
     sink = FakeSink(place="fake://catalog")
     run(sink, file, description="one")
     sink.put(URN, HOME, {**sink.stored[URN][HOME], "description": "theirs"})
-    again = ("description", None, "theirs", "one", "changed by others, still so at the source")
+    again = ("description", None, "theirs", "one", "changed by others, unchanged at the source")
     assert run(sink, file, description="one") == [again]
 
 

@@ -138,7 +138,7 @@ def test_what_another_server_wrote_asks_for_an_instance() -> None:
     }
     found = overlapping([group("a"), group("b"), group("c")], there)
     assert found.outcome == "failed"
-    assert found.detail.startswith(f"1 of 3 sampled are another server's: {group_urn('a')}")
+    assert found.detail.startswith(f"1 of 3 sampled belong to another server: {group_urn('a')}")
     assert found.hint is not None
     assert "set `instance`" in found.hint
 
@@ -155,7 +155,7 @@ def test_another_recipe_on_the_same_entities_is_named() -> None:
 def test_what_people_or_another_tool_made_is_no_fault() -> None:
     found = overlapping([group("a"), group("b")], {group_urn("a"): stored(team="x")})
     assert found.outcome == "ok"
-    assert "1 are there already from others" in found.detail
+    assert "1 entity of others" in found.detail
 
 
 def test_a_sample_ends_with_the_page_that_fills_it() -> None:
@@ -197,7 +197,7 @@ def test_a_run_that_is_at_work(tmp_path: Path) -> None:
     try:
         [_, found] = state_findings(url, "mine")
         assert found.outcome == "warning"
-        assert "a run of 'mine' is at work: process" in found.detail
+        assert "a run of 'mine' is in progress: process" in found.detail
     finally:
         lock.release()
         engine.dispose()

@@ -169,10 +169,10 @@ def test_a_base_says_whose_an_entry_is() -> None:
     assert fields["owners"] == {"entries": [], "missing": {"prod": 1}}
 
     text = "\n".join(line.text for line in explanation_lines(explanation))
-    assert "broken: its base is not readable" in text
-    assert "marked as removed" in text
+    assert "broken: its base is unreadable" in text
+    assert "soft-deleted" in text
     assert "after recipe prod: jane" in text
-    assert "taken away: 1 entry of recipe prod" in text
+    assert "removed: 1 entry of recipe prod" in text
     assert "mlcat.applied.broken" not in text
 
 

@@ -93,7 +93,7 @@ def test_sources_of_features_are_read_first() -> None:
 
 
 def test_a_recipe_without_a_sink_cannot_run() -> None:
-    with pytest.raises(RecipeError, match="does not say where to write"):
+    with pytest.raises(RecipeError, match="has no sink"):
         Pipeline(resolved("", None, source("a")))
 
 

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.database import acquire, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.recipe.model import Recipe
@@ -167,7 +168,7 @@ def test_a_limit_is_what_would_stop_the_run(sides: Sides) -> None:
     plan = sides.pipeline([model("a"), model("b"), model("c")]).plan()
     assert exit_code_of_plan(plan.report, Totals(), tell_pending=True) == 2
     _, summary_ = report_of(plan)
-    assert "more than 2 entities" in summary_["failure"]
+    assert "more than 2 new entities" in summary_["failure"]
 
 
 def test_records_that_cannot_be_used_or_sent_are_counted(sides: Sides) -> None:
@@ -180,6 +181,15 @@ def test_records_that_cannot_be_used_or_sent_are_counted(sides: Sides) -> None:
     assert actions(entities) == {model_urn("a"): "create"}
     assert (summary_["failed_records"], summary_["rejected"]) == (1, 1)
     assert sides.fingerprint() == {}
+
+
+def test_failed_metadata_tests_count_where_the_run_would_be_partial(sides: Sides) -> None:
+    with sides.pipeline([model("a")]).plan() as plan:
+        report = plan.report
+    failed = Verdict("owner", (TestVerdict("urn:li:test:owner", "owner", 0, 1, 1),))
+    partial = replace(report, failed_records=1, gate=failed)
+    assert partial.exit_code == 4
+    assert exit_code_of_plan(partial, Totals(), tell_pending=False) == 3
 
 
 def test_a_run_at_work_is_not_in_the_way(sides: Sides) -> None:

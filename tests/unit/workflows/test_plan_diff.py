@@ -90,7 +90,7 @@ def test_bookkeeping_is_not_shown() -> None:
     old = {"customProperties": {"a": "1", "mlcat.applied.r": "1 {}"}}
     new = {"customProperties": {"a": "1", "mlcat.applied.r": "1 {x}", "mlcat.source": "s"}}
     assert data({HOME: (old, new)})["aspects"] == {}
-    assert lines({HOME: (old, new)})[1:] == ["    only its own bookkeeping, mlcat.*"]
+    assert lines({HOME: (old, new)})[1:] == ["    only internal properties, mlcat.*"]
 
 
 @pytest.mark.parametrize(

@@ -89,13 +89,13 @@ def test_mistakes_of_the_recipe_and_of_its_plug_ins_come_together(folder: Path) 
         ),
         (
             "recipe.yml:6: sources[0].config.runs.select: "
-            "has to be 'all', 'with_model' or 'registered'"
+            "must be 'all', 'with_model' or 'registered'"
         ),
         "recipe.yml:7: sources[0].config.timeout_s: the variable NOPE is not set",
         "recipe.yml:8: sources[1].type: is not a source that is installed; did you mean `mlflow`?",
         "recipe.yml:9: sources[2].type: is required",
-        "recipe.yml:10: sources[3].config: has to be a mapping of keys to values",
-        "recipe.yml:11: sources[4]: has to be a mapping of keys to values",
+        "recipe.yml:10: sources[3].config: must be a mapping of keys to values",
+        "recipe.yml:11: sources[4]: must be a mapping of keys to values",
         "recipe.yml:13: sink.type: is not a sink that is installed; did you mean `datahub-rest`?",
     ]
 
@@ -103,15 +103,15 @@ def test_mistakes_of_the_recipe_and_of_its_plug_ins_come_together(folder: Path) 
 def test_places_below_source_are_spelled_so(folder: Path) -> None:
     assert folder.exists()
     assert problems("source:\n  type: mlflow\n  config:\n    limit: 0\nsink: {type: zzz}\n") == [
-        "recipe.yml:4: source.config.limit: has to be 1 or more",
+        "recipe.yml:4: source.config.limit: must be 1 or more",
         (
             "recipe.yml:5: sink.type: is not a sink that is installed; "
-            "there are datahub-rest, embedded, file, rest"
+            "available: datahub-rest, embedded, file, rest"
         ),
     ]
     assert problems("sources: 5\nsink: 5\n") == [
-        "recipe.yml:1: sources: has to be a list",
-        "recipe.yml:2: sink: has to be a mapping of keys to values",
+        "recipe.yml:1: sources: must be a list",
+        "recipe.yml:2: sink: must be a mapping of keys to values",
     ]
     assert problems("sources: [{type: mlflow}]\nsink: {type: file}\n") == [
         "recipe.yml:2: sink.config.path: is required"
@@ -134,7 +134,7 @@ def test_recipes_made_in_python_have_places_without_lines() -> None:
     with pytest.raises(RecipeValidationError) as caught:
         resolve(recipe)
     assert caught.value.problems == (
-        "sources[0].config.limit: has to be 1 or more",
+        "sources[0].config.limit: must be 1 or more",
         "sink.config.path: is required",
     )
 

@@ -138,7 +138,7 @@ def test_with_neither_nothing_is_done(world: World) -> None:
     world.ingest("a", remember=False)
     with (
         world.retraction() as retraction,
-        pytest.raises(ProtocolMismatchError, match="cannot be listed, and nothing was changed"),
+        pytest.raises(ProtocolMismatchError, match="cannot be listed, so nothing was changed"),
     ):
         retraction.plan()
     assert world.sink.writes == []
@@ -212,6 +212,20 @@ def test_an_aspect_that_somebody_adds_at_the_same_moment_keeps_the_entity_visibl
     assert "mlcat.applied.r" not in left[HOME].get("customProperties", {})
 
 
+@pytest.mark.parametrize("checked", [True, False])
+def test_an_entity_whose_properties_are_deleted_with_the_base_stays_removed(
+    world: World, *, checked: bool
+) -> None:
+    world.sink.checks_versions = checked
+    run, aspect = "urn:li:dataProcessInstance:r", "dataProcessInstanceProperties"
+    stamp = {"time": 1, "actor": "urn:li:corpuser:ada"}
+    fresh = {"name": "r", "created": stamp, "customProperties": {"mlcat.source": KEY.source}}
+    merged = merge_entity(Entity(run, {aspect: fresh}), None, MergeRules("r"))
+    world.sink.write([Proposal(run, aspect, one.aspect) for one in merged.proposals])
+    assert world.run().entities["dataProcessInstance"].removed == 1
+    assert world.sink.stored[run] == {"status": {"removed": True}}
+
+
 def test_what_is_refused_is_kept_as_a_dead_letter_and_not_forgotten(world: World) -> None:
     world.ingest("a", "b")
     world.sink.refuse = {(model_urn("a"), "globalTags")}
@@ -265,7 +279,7 @@ def test_a_run_at_work_is_not_disturbed(world: World) -> None:
 
 def test_a_sink_that_keeps_nothing_has_nothing_to_take_back(world: World) -> None:
     world.sink = FakeSink()
-    with pytest.raises(RecipeError, match="keeps nothing to take back"):
+    with pytest.raises(RecipeError, match="keeps no entities to retract"):
         world.retraction()
 
 

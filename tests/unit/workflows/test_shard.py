@@ -63,7 +63,7 @@ def test_where_runs_cannot_be_counted_experiments_are_equal(
 @pytest.mark.parametrize("config", [{"limit": 5}, {"runs": {"children": "collapse"}}])
 def test_what_counts_over_all_experiments_is_not_split(config: dict[str, object]) -> None:
     source = a_source(FakeReader({"default": a_store(a=1)}), **config)
-    with pytest.raises(RecipeError, match="runs of all experiments"):
+    with pytest.raises(RecipeError, match="spans experiments"):
         shards(source)
 
 

@@ -39,8 +39,8 @@ def moment_of(aspect: str, value: Mapping[str, Any]) -> Moment | None:
         return None
     timestamp_ms = value.get("timestampMillis")
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
-        raise InvalidProposalError(f"{aspect}: timestampMillis has to be an integer")
+        raise InvalidProposalError(f"{aspect}: timestampMillis must be an integer")
     if not -_MOST_MS <= timestamp_ms < _MOST_MS:
-        raise InvalidProposalError(f"{aspect}: timestampMillis has to fit into 64 bits")
+        raise InvalidProposalError(f"{aspect}: timestampMillis must fit into 64 bits")
     known_by = {name: value[name] for name in _IDENTITY if value.get(name) is not None}
     return Moment(timestamp_ms, canonical(known_by).decode() if known_by else "")

@@ -27,6 +27,9 @@ PLATFORM: Final = f"{PREFIX}dataPlatform:"
 DEFAULTED: Final = (BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE)
 """The aspects that entities have by default, those at least that may carry them."""
 
+DEFAULT_STEP: Final = "Default"
+"""The only step of a browse path that nobody wrote."""
+
 DEFAULT_VERSION: Final = 1
 """The version at which reads show an aspect that is not stored."""
 
@@ -74,7 +77,7 @@ def default_aspect(
     if aspect not in DEFAULTED or kind is None or aspect not in kind.aspects:
         return None
     if aspect == BROWSE_PATHS_V2:
-        return {"path": [{"id": "Default"}]}
+        return {"path": [{"id": DEFAULT_STEP}]}
     platform = _platform(key if key is not None else key_aspect(urn)[1])
     return None if platform is None else {"platform": platform}
 

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.aspects.common import (
     VERSION_PROPERTIES,
 )
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, PARENT_RUN, SOURCE_KEY
 
 _ALIASES: Final[Mapping[str, str]] = {
     "entityType": "_entityType",
@@ -118,7 +118,7 @@ BODY_ENDINGS: Final = ("Properties", "Info")
 
 KEYWORD_FIELDS: Final = frozenset(
     rule.field for rules in (_BODY, *_ASPECTS.values()) for rule in rules if rule.keyword
-) | {"_entityType", "platform", "origin", SOURCE_KEY, IS_LATEST}
+) | {"_entityType", "platform", "origin", PARENT_RUN, SOURCE_KEY, IS_LATEST}
 """Fields whose values are indexed as they are."""
 
 # Their URNs name an orchestrator, which is a platform by another name.
@@ -203,6 +203,8 @@ def _custom_properties(custom: object) -> Iterator[SearchableText]:
         # How the features of a model were found is for people to look for.
         if not key.startswith(OWN_PREFIX) or key.startswith(FEATURES_PREFIX):
             yield SearchableText(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
+            if key == PARENT_RUN:
+                yield SearchableText(PARENT_RUN, value[:_MAX_VALUE_CHARS], None, keyword=True)
         elif key == SOURCE_KEY:
             for one in value.split(","):
                 yield SearchableText(SOURCE_KEY, one, None, keyword=True)

@@ -165,11 +165,11 @@ def read_cursor(search: object, text: str, values: int) -> list[Any]:
     try:
         place = loads(base64.b64decode(text, altchars=b"-_", validate=True))
     except (CodecError, binascii.Error, ValueError) as error:
-        raise BadRequestError("the scroll id is not one that a search gave") from error
+        raise BadRequestError("invalid scroll id; use one that a search returned") from error
     if not isinstance(place, list) or len(place) != values + 1 or place[0] != _checksum(search):
-        raise BadRequestError("the scroll id belongs to another search")
+        raise BadRequestError("the scroll id belongs to another search; repeat that search")
     if not all(map(_is_sortable, place)):
-        raise BadRequestError("the scroll id is not one that a search gave")
+        raise BadRequestError("invalid scroll id; use one that a search returned")
     return place[1:]
 
 

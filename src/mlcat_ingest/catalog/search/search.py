@@ -89,11 +89,15 @@ def _check_size(request: SearchRequest) -> None:
     longest = max(map(len, patterns), default=0)
     count = max(len(criteria), len(request.any_of))
     for size, limit, sentence in (
-        (count, SEARCH_CRITERIA, "the filter has more than {} criteria"),
-        (len(patterns), SEARCH_PATTERNS, "the filter compares with more than {} patterns"),
-        (longest, SEARCH_PATTERN_CHARS, "the filter has a pattern of more than {} chars"),
-        (values, SEARCH_VALUES, "the filter has more than {} values"),
-        (len(request.sort), SORT_KEYS, "the search is sorted by more than {} fields"),
+        (count, SEARCH_CRITERIA, "the filter has too many criteria; the limit is {}"),
+        (len(patterns), SEARCH_PATTERNS, "the filter has too many patterns; the limit is {}"),
+        (
+            longest,
+            SEARCH_PATTERN_CHARS,
+            "a pattern of the filter is too long; the limit is {}",
+        ),
+        (values, SEARCH_VALUES, "the filter has too many values; the limit is {}"),
+        (len(request.sort), SORT_KEYS, "the search has too many sort fields; the limit is {}"),
     ):
         if size > limit:
             raise BadRequestError(sentence.format(limit))

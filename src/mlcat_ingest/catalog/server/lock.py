@@ -47,14 +47,14 @@ class ServerLock(Closing):
             taken = FileLock.take(path, asdict(Running(os.getpid())), patience_s=_PATIENCE_S)
         except OSError as error:
             raise RecipeError(
-                f"cannot make the lock file {path}: {error.strerror}",
-                hint="the catalog's database needs a folder that is there and can be written",
+                f"cannot create the lock file {path}: {error.strerror}",
+                hint="use a database path in an existing, writable folder",
             ) from error
         if taken is None:
             raise RecipeError(
-                f"another catalog serves {_database_path(database)}"
+                f"another catalog process serves {_database_path(database)}"
                 f"{_description(read_lock(database))}",
-                hint="use that one, stop it, or name another database",
+                hint="use or stop that catalog, or set another database",
             )
         return cls(taken)
 
@@ -90,7 +90,8 @@ def _database_path(database: str | Path) -> Path:
         return Path(database).resolve()
     if not scheme.startswith("sqlite"):
         raise RecipeError(
-            "the catalog keeps its data in an SQLite file", hint="name a path, catalog.db"
+            "the catalog stores its data in an SQLite file only",
+            hint="set a path, such as catalog.db",
         )
     return Path(rest.removeprefix("/").partition("?")[0]).resolve()
 

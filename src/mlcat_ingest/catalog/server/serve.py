@@ -61,7 +61,7 @@ def serve(
 
     if not token and not is_loopback(host):
         raise RecipeError(
-            f"without a token the catalog listens on this machine only, not on {host}",
+            f"cannot listen on {host} without a token, only on loopback addresses",
             hint="set MLCAT_CATALOG_TOKEN, give --token-file, or listen on 127.0.0.1",
         )
     _check_tokens(token, read_token)
@@ -90,11 +90,13 @@ def serve(
 def _check_tokens(token: str | None, read_token: str | None) -> None:
     if read_token and not token:
         raise RecipeError(
-            "a reading token needs a writing token beside it",
-            hint="without MLCAT_CATALOG_TOKEN everybody on this machine could write",
+            "a reading token requires a writing token",
+            hint="set MLCAT_CATALOG_TOKEN; without it every local user could write",
         )
     if read_token and read_token == token:
-        raise RecipeError("the reading token equals the writing token", hint="choose another")
+        raise RecipeError(
+            "the reading token equals the writing token", hint="set a different reading token"
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -273,7 +273,9 @@ class Batch:
         except InvalidProposalError as error:
             raise InvalidProposalError(f"{urn}: {name}: {error}", index=item.index) from error
         if moment_of(name, value) is not None:
-            raise InvalidProposalError(f"{urn}: {name}: events cannot be patched", index=item.index)
+            raise InvalidProposalError(
+                f"{urn}: {name}: a timeseries aspect cannot be patched", index=item.index
+            )
         try:
             # Taking from what is not there must not make it.
             if (base is not None or patch.only_removes) and canonical(value) == canonical(start):

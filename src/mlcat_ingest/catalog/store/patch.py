@@ -111,7 +111,7 @@ def _operation(item: Any, place: str) -> Operation:
     if op in {"move", "copy"}:
         source = _path(item.get("from"), f"{place}.from")
         if op == "move" and path[: len(source)] == source != path:
-            raise InvalidProposalError(f"{place}.path: lies inside of what is moved")
+            raise InvalidProposalError(f"{place}.path: inside the value to move")
     elif op != "remove" and "value" not in item:
         raise InvalidProposalError(f"{place}.value: missing")
     if op == "remove" and not path:
@@ -121,14 +121,14 @@ def _operation(item: Any, place: str) -> Operation:
 
 def _path(text: Any, place: str) -> Path:
     if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise InvalidProposalError(f"{place}: expected a JSON pointer, as /field/key")
+        raise InvalidProposalError(f"{place}: expected a JSON pointer, such as /field/key")
     parts = text.split("/")[1:]
     if len(parts) > PATCH_PATH_PARTS:
         raise InvalidProposalError(f"{place}: more than {PATCH_PATH_PARTS} parts")
     if "~" not in text:
         return tuple(parts)
     if any("~" in part.replace("~0", "").replace("~1", "") for part in parts):
-        raise InvalidProposalError(f"{place}: '~' has to be followed by 0 or 1")
+        raise InvalidProposalError(f"{place}: '~' must be followed by 0 or 1")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
 
 
@@ -233,7 +233,7 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
             ) from error
     result = document.value()
     if not isinstance(result, dict):
-        raise InvalidProposalError("patch: what it makes of the aspect is not an object")
+        raise InvalidProposalError("patch: the patched aspect is not an object")
     if patch.lineage and FIELD in result:
         result[FIELD] = to_entries(result[FIELD], others)
     return result
@@ -256,10 +256,10 @@ class _Editor:
                 self._document.replace(operation.path, _copy(operation.value))
             case "remove":
                 if not self._document.remove(operation.path) and not self._lenient:
-                    raise AbsentError("there is nothing to remove")
+                    raise AbsentError("no value to remove")
             case "test":
                 if not _equal(self._take(operation.path), operation.value):
-                    raise AbsentError("the test failed: another value is there")
+                    raise AbsentError("the test failed: the value differs")
             case "copy" | "move":
                 self._transfer(operation)
 
@@ -273,7 +273,7 @@ class _Editor:
         value = self._document.get(path)
         self._left_bytes -= len(_encode(value))
         if self._left_bytes < 0:
-            raise AbsentError("what is tested, moved and copied is too much for one patch")
+            raise AbsentError("the values to test, move and copy are too large for one patch")
         return value
 
 
@@ -354,7 +354,7 @@ def to_entries(tree: Any, others: list[Any]) -> list[Any]:
 def _nodes(tree: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(tree, Mapping):
         raise InvalidProposalError(
-            f"patch: below /{FIELD} are /<operation>/<downstream>/<query>/<upstream>"
+            f"patch: expected /{FIELD}/<operation>/<downstream>/<query>/<upstream>"
         )
     return iter(tree.items())
 

@@ -141,7 +141,7 @@ def _text(value: Any) -> str:
 
 _NOTHING: Final = object()
 
-_NO_PARTS: Final = "leads through a value that has no parts"
+_NO_PARTS: Final = "the parent is not an object or array"
 
 
 class PatchedDocument:
@@ -180,7 +180,7 @@ class PatchedDocument:
         """
         places = [place for place in self._places(path) if _values(*place)]
         if not places:
-            raise AbsentError("there is nothing to replace")
+            raise AbsentError("no value to replace")
         for node, key in places:
             _put(node, key, _plain(value))
 
@@ -202,7 +202,7 @@ class PatchedDocument:
         """
         values = [value for place in self._places(path) for value in _values(*place)]
         if len(values) != 1:
-            raise AbsentError("there is nothing" if not values else "there is more than one thing")
+            raise AbsentError("no value" if not values else "more than one value")
         return _plain(values[0])
 
     def _places(self, path: Path, *, create: bool = False, many: bool = False) -> Iterator[Place]:
@@ -232,7 +232,7 @@ class PatchedDocument:
     ) -> Iterator[Place]:
         prefix, inner = rest[: array.parts], rest[array.parts :]
         if ANY in prefix and not many:
-            raise AbsentError(f"{ANY!r} stands for what can be removed")
+            raise AbsentError(f"{ANY!r} is only allowed in a remove")
         if not inner:
             yield array, prefix
             return
@@ -292,7 +292,7 @@ def _index(items: list[Any], part: str) -> int:
         index = int(part)
         if index < len(items) and str(index) == part:
             return index
-    raise AbsentError(f"{part!r} is no position in an array of {len(items)}")
+    raise AbsentError(f"{part!r} is not an index of an array of length {len(items)}")
 
 
 def _plain(node: Any) -> Any:

@@ -67,7 +67,7 @@ def check_urn(urn: str) -> str:
         )
     check(urn)
     if "\x00" in urn:
-        raise InvalidUrnError(f"{urn!r} holds a NUL character")
+        raise InvalidUrnError(f"{urn!r} contains a NUL character")
     return entity_type
 
 
@@ -128,7 +128,7 @@ def _prepare(write: Write, entity_type: str, index: int) -> PreparedWrite:
         content = content_of(entity_type, aspect, write.value)
         moment = moment_of(aspect, write.value)
         if moment is not None and write.conditional:
-            raise InvalidProposalError(f"{aspect}: a series of events takes no conditions")
+            raise InvalidProposalError(f"{aspect}: a timeseries aspect does not support conditions")
     metadata = write.system_metadata
     return PreparedWrite(
         write,
@@ -173,9 +173,9 @@ def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Stora
 
 def _read_patch(write: Write, *, is_key: bool) -> Patch:
     if is_key:
-        raise InvalidProposalError(f"{write.aspect}: follows from the URN and cannot be patched")
+        raise InvalidProposalError(f"{write.aspect}: cannot be patched, as it follows from the URN")
     if is_series(write.aspect):
-        raise InvalidProposalError(f"{write.aspect}: events of a series cannot be patched")
+        raise InvalidProposalError(f"{write.aspect}: a timeseries aspect cannot be patched")
     return read_patch(write.aspect, write.value)
 
 

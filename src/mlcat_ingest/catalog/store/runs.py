@@ -116,7 +116,7 @@ def plan_rollback(connection: Connection, run_id: str) -> Rollback:
         BadRequestError: it is what clients send who have no run.
     """
     if run_id in {"", DEFAULT_RUN}:
-        raise BadRequestError(f"runId: {run_id!r} names no run")
+        raise BadRequestError(f"runId: {run_id!r} is not a known run")
     own = select(aspect).where(aspect.c.run_id == run_id).subquery()
     events = select(timeseries.c.entity_id).where(timeseries.c.run_id == run_id).subquery()
     written_over = (

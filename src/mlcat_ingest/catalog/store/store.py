@@ -35,6 +35,7 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.platforms import add_platforms
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reindex import rebuild
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -123,10 +124,10 @@ def _client_error(error: OperationalError) -> Exception:
     # The low byte is the kind of error, the others say more of it.
     kind = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
     if kind in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return BusyError("another process holds the catalog's database")
+        return BusyError("another process has locked the catalog's database")
     if kind in _NO_ROOM:
         _log.error("a write was not committed: %s", error.orig)
-        return StorageError(f"the catalog's database cannot be written: {error.orig}")
+        return StorageError(f"cannot write the catalog's database: {error.orig}")
     return error
 
 
@@ -152,7 +153,8 @@ class Store:
         url = database_url(where)
         if url.get_backend_name() != "sqlite" or url.database in {None, "", ":memory:"}:
             raise RecipeError(
-                "the catalog keeps its data in an SQLite file", hint="name a path, catalog.db"
+                "the catalog stores its data in an SQLite file only",
+                hint="set a path, such as catalog.db",
             )
         engine = open_engine(where)
         with ExitStack() as on_failure:
@@ -299,4 +301,4 @@ def _index_if_needed(engine: Engine) -> None:
     with write_transaction(engine) as connection:
         entities = rebuild(connection)
     if entities:
-        _log.info("made the search index of %s entities anew", f"{entities:,}")
+        _log.info("rebuilt the search index of %s", plural(entities, "entity", "entities"))

@@ -243,7 +243,7 @@ def link(store: "Store", version_set: str, urn: str, version: Version) -> None:
         raise NotFoundError(f"{urn} is not in the catalog")
     linked = found[urn].get(VERSION_PROPERTIES)
     if linked is not None:
-        raise BadRequestError(f"{urn} is a version of {linked.value['versionSet']} already")
+        raise BadRequestError(f"{urn} is already a version of {linked.value['versionSet']}")
     held = found.get(version_set, {}).get(VERSION_SET_PROPERTIES)
     scheme = _GENERATED if held is None else held.value["versioningScheme"]
     latest = None if held is None else held.value["latest"]
@@ -261,7 +261,7 @@ def unlink(store: "Store", version_set: str | None, urn: str) -> str:
     linked = _read_aspect(store, urn, VERSION_PROPERTIES)
     named = None if linked is None else linked.value["versionSet"]
     if linked is None or named is None or version_set not in {None, named}:
-        raise BadRequestError(f"{urn} is not a version of {version_set or 'anything'}")
+        raise BadRequestError(f"{urn} is not a version of {version_set or 'any version set'}")
     leaving = Write(urn, VERSION_PROPERTIES, change="DELETE", expected_version=str(linked.version))
     store.write([leaving, *_after_leaving(store, named, urn)])
     return str(named)
@@ -276,10 +276,10 @@ def _check_set(version_set: str, urn: str) -> None:
         raise BadRequestError(f"{version_set!r} is not the URN of a version set")
     entity_type = entity_type_of(urn)
     if not allows(entity_type, VERSION_PROPERTIES):
-        raise BadRequestError(f"{entity_type} entities have no versions")
+        raise BadRequestError(f"the entity type {entity_type} does not support versions")
     meant = key_aspect(version_set)[1]["entityType"]
     if meant != entity_type:
-        raise BadRequestError(f"{version_set} is a set of {meant} entities, not of {entity_type}")
+        raise BadRequestError(f"{version_set} is a version set of {meant}, not of {entity_type}")
 
 
 def _version_value(

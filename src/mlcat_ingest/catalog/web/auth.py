@@ -111,7 +111,7 @@ class Authenticator:
 
 def client_address(scope: Scope) -> str:
     """Return the address of a client, of IPv6 the network: whoever has one address has them all."""
-    host: str = (scope.get("client") or ("", 0))[0]
+    host: str = (scope.get("client") or ("",))[0]
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -151,10 +151,7 @@ class Sessions:
     def is_open(self, session: str) -> bool:
         """Return whether a session of this id was started, and neither ended nor expired."""
         expiry_s = self._expiry_s.get(session)
-        if expiry_s is not None and expiry_s <= self._clock():
-            self.end(session)
-            return False
-        return expiry_s is not None
+        return expiry_s is not None and self._clock() < expiry_s
 
     def end(self, session: str) -> None:
         """End a session; an unknown id is none."""

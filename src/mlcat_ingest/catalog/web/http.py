@@ -20,6 +20,7 @@ from mlcat_ingest.catalog.errors import (
 )
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.web.auth import MAY_WRITE
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps, loads
 
@@ -63,7 +64,7 @@ class Call:
             ForbiddenError: it came with the reading token.
         """
         if not self.may_write:
-            raise ForbiddenError("this token only allows reading")
+            raise ForbiddenError("this token only permits reading")
 
     def json(self) -> Any:
         """Return the body as JSON.
@@ -74,7 +75,7 @@ class Call:
         try:
             return loads(self.body)
         except CodecError as error:
-            raise MalformedBodyError(f"the body of the request is {error}") from error
+            raise MalformedBodyError(f"the request body is {error}") from error
 
     def urn_after(self, segment: str) -> str:
         """Return what follows `segment` in the path, percent-decoded exactly once.
@@ -156,7 +157,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
             return await _read_body(request, limits.body_bytes)
     except TimeoutError as error:
         raise SlowRequestError(
-            f"the body of the request did not arrive within {limits.body_seconds:g} seconds"
+            f"the request body did not arrive in time; the limit is {limits.body_seconds:g} s"
         ) from error
 
 
@@ -171,6 +172,7 @@ async def _read_body(request: Request, limit_bytes: int) -> bytes:
             break
     if size > limit_bytes:
         raise BodyTooLargeError(
-            f"the body of the request has more than {limit_bytes} bytes", hint="send it in parts"
+            f"the request body is too large; the limit is {plural(limit_bytes, 'byte')}",
+            hint="send it in parts",
         )
     return b"".join(parts)

@@ -20,13 +20,13 @@ class ServiceMetrics:
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "mlcat_catalog_requests",
-            "Requests answered, by endpoint and HTTP status.",
+            "Number of answered requests, by endpoint and HTTP status.",
             ["endpoint", "status"],
             registry=self._registry,
         )
         self.seconds = Histogram(
             "mlcat_catalog_request_seconds",
-            "Seconds from a request to the end of its answer, by endpoint.",
+            "Duration of requests in seconds, by endpoint.",
             ["endpoint"],
             registry=self._registry,
         )

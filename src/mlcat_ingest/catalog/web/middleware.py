@@ -82,7 +82,10 @@ class ErrorResponses:
         if not isinstance(error, HTTPException):  # pragma: no cover - registered for nothing else
             raise error
         path = request.scope["path"]
-        detail = {404: f"there is no {path}", 405: f"{request.method} is not for {path}"}
+        detail = {
+            404: f"no page or endpoint {path}",
+            405: f"{path} does not support {request.method}",
+        }
         message = detail.get(error.status_code, error.detail)
         answer = refusal(error.status_code, message, path, headers=error.headers)
         return self._response(answer, request.scope)
@@ -113,7 +116,7 @@ class Border:
         try:
             await self._app(scope, receive, watch)
         except ClientDisconnect:
-            _log.debug("a client went away before its request was read")
+            _log.debug("a client disconnected before its request was read")
         except Exception as error:
             response = self._errors.to_error(error, scope)
             if started:
@@ -188,7 +191,7 @@ def _bearer_token(headers: Mapping[str, str]) -> bytes | None:
 def _refuse_other_sites(headers: Mapping[str, str]) -> None:
     origin = headers.get("origin")
     if origin is not None and _netloc(origin) != headers.get("host"):
-        raise ForbiddenError(f"requests from pages of {origin} are refused")
+        raise ForbiddenError(f"cross-origin requests from {origin} are not allowed")
 
 
 def _netloc(origin: str) -> str | None:
@@ -221,7 +224,9 @@ class Throttle:
             await self._app(scope, receive, send)
             return
         if self._in_hand >= self._at_once:
-            raise TooManyRequestsError(f"{self._at_once} requests are being answered; try again")
+            raise TooManyRequestsError(
+                f"too many concurrent requests; the limit is {self._at_once}; try again"
+            )
         self._in_hand += 1
         try:
             await self._app(scope, receive, send)

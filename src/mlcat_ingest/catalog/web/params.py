@@ -7,6 +7,7 @@ from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SEARCH_PATTERN_CHARS, Limits
+from mlcat_ingest.core.text import plural
 
 _FAR: Final = 2**62
 
@@ -31,7 +32,7 @@ def json_list(value: Any, what: str, limit: int) -> Sequence[Any]:
     if not isinstance(value, list):
         raise BadRequestError(f"{what} must be a list, not {json_type(value)}")
     if len(value) > limit:
-        raise BadRequestError(f"{what} has {len(value)} items, more than the limit of {limit}")
+        raise BadRequestError(f"{what} has {plural(len(value), 'item')}; the limit is {limit}")
     return value
 
 
@@ -43,7 +44,7 @@ def check_count(values: Collection[Any], what: str, limit: int) -> None:
     """
     if len(values) > limit:
         raise BadRequestError(
-            f"the body has {len(values)} {what}, more than the limit of {limit}",
+            f"the body has {len(values)} {what}; the limit is {limit}",
             hint="send it in parts",
         )
 
@@ -87,7 +88,7 @@ def urn_pattern(params: Mapping[str, Any], name: str) -> str | None:
     """
     pattern = optional(params, name)
     if pattern is not None and len(pattern) > SEARCH_PATTERN_CHARS:
-        raise BadRequestError(f"{name}: has more than {SEARCH_PATTERN_CHARS} characters")
+        raise BadRequestError(f"{name}: longer than {SEARCH_PATTERN_CHARS} characters")
     return pattern
 
 

@@ -70,7 +70,7 @@ class _Clauses:
     def negate(self) -> "_Clauses":
         holding = self.criteria()
         if () in holding:
-            raise BadRequestError("query: nothing is what NOT * matches")
+            raise BadRequestError("query: NOT * matches nothing")
         # Not (a and b) or c: each alternative has to fail, by any one of its criteria.
         failing = (
             tuple((replace(one, negated=not one.negated),) for one in some) for some in holding
@@ -110,7 +110,7 @@ def combine(left: Alternatives, right: Alternatives) -> Alternatives:
         BadRequestError: there are more of them than the limit.
     """
     if len(left) * len(right) > SEARCH_CRITERIA:
-        raise BadRequestError(f"query: it has more than {SEARCH_CRITERIA} alternatives")
+        raise BadRequestError(f"query: more than {SEARCH_CRITERIA} alternatives")
     return tuple((*one, *other) for one, other in product(left, right))
 
 
@@ -136,7 +136,7 @@ class _QueryReader:
         """
         self._level += 1
         if self._level > QUERY_LEVELS:
-            raise BadRequestError(f"query: it has more than {QUERY_LEVELS} levels of parentheses")
+            raise BadRequestError(f"query: more than {QUERY_LEVELS} levels of parentheses")
         found = self._conjunction(field)
         while self._take(_OR):
             found = found.disjoin(self._conjunction(field))
@@ -195,7 +195,7 @@ class _QueryReader:
     def _expect(self, pattern: re.Pattern[str]) -> re.Match[str]:
         match = self._take(pattern)
         if match is None:
-            raise BadRequestError(f"query: not understood {self._position()}")
+            raise BadRequestError(f"query: syntax error {self._position()}")
         return match
 
     def _position(self) -> str:
@@ -229,7 +229,7 @@ def _phrase(field: str | None, quoted: str) -> _Clauses:
 def _range(field: str, text: str) -> _Clauses:
     found = _RANGE.fullmatch(text)
     if found is None:
-        raise BadRequestError(f"query: a range is [a TO b], not {text!r}")
+        raise BadRequestError(f"query: expected a range [a TO b], not {text!r}")
     least = Condition.GREATER_THAN_OR_EQUAL_TO if found[1] == "[" else Condition.GREATER_THAN
     most = Condition.LESS_THAN_OR_EQUAL_TO if found[4] == "]" else Condition.LESS_THAN
     ends = ((found[2], least), (found[3], most))

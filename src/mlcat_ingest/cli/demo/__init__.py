@@ -1,6 +1,12 @@
-"""`mlcat-ingest demo`: real models, a real MLflow store, a catalog to look at."""
+"""`mlcat-ingest demo`: a real MLflow store, a real feature store, a catalog to look at.
 
+`mlflow.db.gz` is the database of an MLflow server to which `train.py` trained its models; with
+`registry.db` of Feast it comes with the package, so that the demo needs neither of the two.
+"""
+
+import gzip
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,15 +22,17 @@ from mlcat_ingest.cli.options import OutputSettings, output_options
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import CatalogUnavailableError
 
-TESTS_FILE: Final = Path(__file__).with_name("metadata_tests.yml")
+HERE: Final = Path(__file__).parent
 CATALOG_FILE: Final = "catalog.db"
 RECIPE_FILE: Final = "recipe.yml"
+REGISTRY_FILE: Final = "feast-registry.db"
+STORE_FILE: Final = "mlflow.db"
 
 _ADDRESS: Final = re.compile(r"http://\S+")
 _STOP_TIMEOUT_S: Final = 20
 
 _RECIPE: Final = """\
-# What `mlcat-ingest demo` ran; run it again with `mlcat-ingest {path}`.
+# The recipe of `mlcat-ingest demo`; run it again with `mlcat-ingest {path}`.
 name: demo
 sources:
   - type: feast
@@ -32,7 +40,7 @@ sources:
       registry: {registry}
   - type: mlflow
     config:
-      tracking_uri: sqlite:///mlflow.db
+      tracking_uri: sqlite:///{store}
 sink:
   type: embedded
   config:
@@ -40,8 +48,17 @@ sink:
 """
 
 
+_NEXT: Final = """
+Try next:
+  look at the models        {address}
+  see that all has arrived  mlcat-ingest verify {recipe}
+  see what a run would do   mlcat-ingest plan {recipe} --full
+Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {address}"""
+
+
 @click.command(
-    epilog="\b\nExamples:\n  mlcat-ingest demo\n  mlcat-ingest demo --dir /tmp/demo --no-serve"
+    epilog="\b\nExamples:\n  mlcat-ingest demo\n  mlcat-ingest demo --dir /tmp/demo --no-serve\n"
+    "  mlcat-ingest demo --train --dir trained-demo"
 )
 @click.option(
     "--dir",
@@ -50,34 +67,45 @@ sink:
     default=Path("mlcat-demo"),
     show_default=True,
     metavar="DIR",
-    help="Where the MLflow store, the catalog and the recipe are kept.",
+    help="Folder of the MLflow store, the catalog and the recipe.",
+)
+@click.option(
+    "--train",
+    is_flag=True,
+    help="Train the models here, with scikit-learn and MLflow (extra demo-train).",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
     default=0,
-    help="Port of the catalog's pages; a free one unless given.",
+    help="Port of the catalog's pages. Default: a free one.",
 )
 @click.option("--no-serve", is_flag=True, help="Stop after the report.")
 @output_options
-def command(folder: Path, port: int, *, no_serve: bool) -> int:
-    """Train small models, ingest them, and serve the catalog until Ctrl-C.
+def command(folder: Path, port: int, *, train: bool, no_serve: bool) -> int:
+    """Ingest a small real store, and serve the catalog until Ctrl-C.
 
-    Trains real scikit-learn models into an MLflow store in DIR, ingests a Feast registry and the
-    store into an embedded catalog over HTTP, links models to the features they were trained on,
-    evaluates a few metadata tests and prints the report. Models that DIR holds already are used
-    again. Needs the extra: pip install 'mlcat-ingest[demo]'.
+    Reads the database of an MLflow store and a Feast registry, both in the package, into an
+    embedded catalog over HTTP. Links models to the features of their training data, evaluates a few
+    metadata tests and prints the report. Needs the extra: pip install 'mlcat-ingest[demo]'.
+
+    With --train the models are first trained into a new MLflow store in DIR, which takes half a
+    minute. Models that are already in DIR are used again.
     """
-    require_extra("demo", "the demo")
+    require_extra("demo-train" if train else "demo", "the demo")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.UsageError(f"{folder} cannot be made: {error.strerror}") from error
+        raise click.UsageError(f"{folder} cannot be created: {error.strerror}") from error
     with stop_on_sigterm(), _catalog(folder / CATALOG_FILE, port) as (server, address):
         output.out(f"Catalog: {address}")
-        _train(folder)
+        if train:
+            _train(folder)
+        else:
+            unpack_store(folder)
         _push_tests(address)
         code = _ingest(folder)
+        output.out(_NEXT.format(address=address, recipe=folder / RECIPE_FILE))
         if not no_serve:
             output.out(f"\nOpen {address} to look around; Ctrl-C stops it.")
             _wait(server)
@@ -106,7 +134,7 @@ def _catalog(database: Path, port: int) -> Iterator[tuple["subprocess.Popen[str]
         address = _ADDRESS.search(line)
         if address is None:
             raise CatalogUnavailableError(
-                "the embedded catalog did not start", hint="its own message stands above"
+                "the embedded catalog did not start", hint="its own message is above"
             )
         yield server, address[0]
     finally:
@@ -116,15 +144,37 @@ def _catalog(database: Path, port: int) -> Iterator[tuple["subprocess.Popen[str]
             server.stdout.close()
 
 
-def _train(folder: Path) -> None:
-    from mlcat_ingest.cli.demo.train import STORE_FILE, train_models
-
-    done = folder / ".trained"
-    if done.exists() and (folder / STORE_FILE).exists():
-        output.print_message(f"Using the models in {folder / STORE_FILE}")
+def unpack_store(folder: Path) -> None:
+    """Put the MLflow store of the package into `folder`, unless there is one."""
+    target = folder / STORE_FILE
+    if target.exists():
         return
-    output.print_message(f"Training small scikit-learn models into {folder / STORE_FILE} …")
-    runs = train_models(folder)
+    # A demo that is stopped here leaves no half of a database.
+    part = target.with_suffix(".part")
+    with gzip.open(HERE / f"{STORE_FILE}.gz") as packed, part.open("wb") as unpacked:
+        shutil.copyfileobj(packed, unpacked)
+    part.replace(target)
+
+
+def _train(folder: Path) -> None:
+    from mlcat_ingest.cli.demo.train import EXPERIMENTS, train_models
+
+    done, store = folder / ".trained", folder / STORE_FILE
+    if done.exists() and store.exists():
+        output.print_message(f"Using the models in {store}")
+        return
+    if store.exists():
+        raise click.UsageError(
+            f"{folder} contains the MLflow store of a demo whose training did not finish: "
+            "choose another folder with --dir, or delete this one"
+        )
+    output.print_message(f"Training small scikit-learn models into {store} …")
+    places = {name: f"{number} of {len(EXPERIMENTS)}" for number, name in enumerate(EXPERIMENTS, 1)}
+    runs = train_models(
+        f"sqlite:///{store.resolve().as_posix()}",
+        folder / "artifacts",
+        lambda name: output.print_message(f"  {places[name]}: {name} …"),
+    )
     done.touch()
     output.print_message(f"Trained: {runs} MLflow runs")
 
@@ -134,20 +184,23 @@ def _push_tests(address: str) -> None:
     from mlcat_ingest.recipe.metadata_test_files import read_tests
 
     with CatalogClient(address) as client:
-        for refused in client.write(read_tests(TESTS_FILE)):
+        for refused in client.write(read_tests(HERE / "metadata_tests.yml")):
             raise refused
 
 
 def _ingest(folder: Path) -> int:
-    from mlcat_ingest.cli.demo.train import REGISTRY_FILE, put_registry
     from mlcat_ingest.pipeline.report.render import as_text
     from mlcat_ingest.recipe.model import Recipe
     from mlcat_ingest.workflows.ingest import Pipeline
 
-    put_registry(folder)
+    registry = folder / REGISTRY_FILE
+    if not registry.exists():
+        shutil.copyfile(HERE / "feast" / "registry.db", registry)
     recipe = folder / RECIPE_FILE
     if not recipe.exists():
-        text = _RECIPE.format(path=recipe, registry=REGISTRY_FILE, catalog=CATALOG_FILE)
+        text = _RECIPE.format(
+            path=recipe, registry=REGISTRY_FILE, store=STORE_FILE, catalog=CATALOG_FILE
+        )
         recipe.write_text(text, encoding="utf-8")
     with output.progress(quiet=OutputSettings.current().quiet) as progress:
         report = Pipeline(Recipe.load(recipe)).run(progress)

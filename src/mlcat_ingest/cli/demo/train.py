@@ -1,16 +1,14 @@
 """The demo's models: real scikit-learn training on data that ships with scikit-learn.
 
-Everything MLflow keeps lands in one folder: `mlflow.db` and `artifacts/`. MLflow and scikit-learn
-are imported inside the functions; the extra `demo` brings both.
+MLflow and scikit-learn are imported inside the functions; the extra `demo-train` brings both.
 """
 
 import io
 import json
 import logging
 import os
-import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from mlcat_ingest.sources.mlflow.values.records import NOTE_TAG
 
 _FEAST: Final = Path(__file__).with_name("feast")
 
-REGISTRY_FILE: Final = "feast-registry.db"
+EXPERIMENTS: Final = ("wine-cultivars", "breast-cancer-screening", "diabetes-progression")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,75 +40,68 @@ def recorded_retrieval(run_name: str) -> Retrieval:
     return Retrieval(recorded[run_name])
 
 
-def put_registry(folder: Path) -> None:
-    """Put the registry of the demo's feature store into `folder`, unless it is there."""
-    target = folder / REGISTRY_FILE
-    if not target.exists():
-        shutil.copyfile(_FEAST / "registry.db", target)
-
-
-STORE_FILE = "mlflow.db"
-
-
-def store_uri(folder: Path) -> str:
-    """Return the MLflow tracking URI of the demo store in `folder`."""
-    return f"sqlite:///{(folder / STORE_FILE).resolve().as_posix()}"
-
-
-def train_models(folder: Path) -> int:
-    """Train the demo's models into the MLflow store in `folder`; return the number of runs.
+def train_models(
+    tracking_uri: str,
+    artifacts: Path | None = None,
+    on_experiment: Callable[[str], None] | None = None,
+) -> int:
+    """Train the demo's models into an MLflow store; return the number of runs.
 
     Three experiments of ordinary practice: a grid search with child runs whose best model is
-    registered under an alias, two competing classifiers, and two regressors.
+    registered under an alias, two competing classifiers, and two regressors. Files go below the
+    folder `artifacts`, by default to the place that the server chooses. `on_experiment` is called
+    with the name of each experiment before it begins.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     import mlflow
+
+    mlflow.set_tracking_uri(tracking_uri)
+    steps = (_wine_grid_search, _breast_cancer_classifiers, _diabetes_regressors)
+    for name, step in zip(EXPERIMENTS, steps, strict=True):
+        if on_experiment is not None:
+            on_experiment(name)
+        with _quiet():
+            if artifacts is not None and mlflow.get_experiment_by_name(name) is None:
+                location = (artifacts / name).resolve().as_uri()
+                mlflow.create_experiment(name, artifact_location=location)
+            mlflow.set_experiment(name)
+            step(mlflow)
+    return len(
+        mlflow.search_runs(search_all_experiments=True, output_format="list", max_results=1000)
+    )
+
+
+def _requirements() -> list[str]:
+    """Return what the models need, which MLflow would otherwise find out in a process for each."""
     import sklearn
 
-    # The registry also prints what it registered.
-    with warnings.catch_warnings(), _quiet_loggers(), redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        mlflow.set_tracking_uri(store_uri(folder))
-        requirements = [f"scikit-learn=={sklearn.__version__}"]
-        _wine_grid_search(mlflow, folder, requirements)
-        _breast_cancer_classifiers(mlflow, folder, requirements)
-        _diabetes_regressors(mlflow, folder)
-        return len(
-            mlflow.search_runs(search_all_experiments=True, output_format="list", max_results=1000)
-        )
+    return [f"scikit-learn=={sklearn.__version__}"]
 
 
 @contextmanager
-def _quiet_loggers() -> Iterator[None]:
-    # MLflow announces schema migrations and package guesses at length; the user asked for neither.
+def _quiet() -> Iterator[None]:
+    # MLflow announces schema migrations, package guesses and versions at length; nobody asked.
     noisy = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in noisy]
     for logger in noisy:
         logger.setLevel(logging.ERROR)
     try:
-        yield
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
     finally:
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)
 
 
-def _experiment(mlflow: Any, folder: Path, name: str, note: str) -> None:
-    """Make `name` the active experiment, with its artifacts inside `folder`."""
-    if mlflow.get_experiment_by_name(name) is None:
-        location = (folder / "artifacts" / name).resolve().as_uri()
-        mlflow.create_experiment(name, artifact_location=location)
-    mlflow.set_experiment(name)
-    mlflow.set_experiment_tag(NOTE_TAG, note)
-
-
-def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> None:
+def _wine_grid_search(mlflow: Any) -> None:
     from sklearn.datasets import load_wine
     from sklearn.model_selection import GridSearchCV, train_test_split
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
 
-    _experiment(mlflow, folder, "wine-cultivars", "Which of three cultivars a wine comes from.")
+    mlflow.set_experiment_tag(NOTE_TAG, "Which of three cultivars a wine comes from.")
     data, target = load_wine(return_X_y=True, as_frame=True)
     retrieval = recorded_retrieval("svm-grid-search")
     data = retrieval.of(data)
@@ -129,7 +120,7 @@ def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> Non
         mlflow.sklearn.log_model(
             search.best_estimator_,
             name="wine_svm",
-            pip_requirements=requirements,
+            pip_requirements=_requirements(),
             registered_model_name="wine-classifier",
         )
     mlflow.sklearn.autolog(disable=True, silent=True)
@@ -141,7 +132,7 @@ def _wine_grid_search(mlflow: Any, folder: Path, requirements: list[str]) -> Non
     client.set_registered_model_alias("wine-classifier", "champion", newest.version)
 
 
-def _breast_cancer_classifiers(mlflow: Any, folder: Path, requirements: list[str]) -> None:
+def _breast_cancer_classifiers(mlflow: Any) -> None:
     from sklearn.datasets import load_breast_cancer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, roc_auc_score
@@ -150,7 +141,7 @@ def _breast_cancer_classifiers(mlflow: Any, folder: Path, requirements: list[str
     from sklearn.preprocessing import StandardScaler
     from sklearn.tree import DecisionTreeClassifier
 
-    _experiment(mlflow, folder, "breast-cancer-screening", "Malignant or benign, from cell nuclei.")
+    mlflow.set_experiment_tag(NOTE_TAG, "Malignant or benign, from cell nuclei.")
     data, target = load_breast_cancer(return_X_y=True, as_frame=True)
     for name, model, params in (
         ("logistic", LogisticRegression(C=0.5), {"C": 0.5}),
@@ -173,17 +164,17 @@ def _breast_cancer_classifiers(mlflow: Any, folder: Path, requirements: list[str
             )
             if name == "logistic":
                 mlflow.sklearn.log_model(
-                    pipeline, name="screening_logistic", pip_requirements=requirements
+                    pipeline, name="screening_logistic", pip_requirements=_requirements()
                 )
 
 
-def _diabetes_regressors(mlflow: Any, folder: Path) -> None:
+def _diabetes_regressors(mlflow: Any) -> None:
     from sklearn.datasets import load_diabetes
     from sklearn.linear_model import Lasso, Ridge
     from sklearn.metrics import mean_absolute_error, r2_score
     from sklearn.model_selection import train_test_split
 
-    _experiment(mlflow, folder, "diabetes-progression", "Disease progression after one year.")
+    mlflow.set_experiment_tag(NOTE_TAG, "Disease progression after one year.")
     data, target = load_diabetes(return_X_y=True, as_frame=True)
     for model in (Ridge(alpha=0.3), Lasso(alpha=0.1)):
         retrieval = recorded_retrieval(type(model).__name__.lower())

@@ -109,6 +109,7 @@ DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
     "dataprocess.DataProcessInstanceInput",
     DataProcessInstanceInput,
     "dataProcessInstance",
+    merge_keys={"inputEdges": "destinationUrn"},
     patch_keys={"inputs": "", "inputEdges": "destinationUrn"},
 )
 

@@ -87,10 +87,13 @@ class Evaluator:
             return self._sink.evaluator
         return self._client if self._spec.where == "client" else self._fallback
 
+    @property
+    def _client_evaluates(self) -> bool:
+        chosen = self._evaluates
+        return chosen is self._client or (chosen is self._fallback and self._fallback.uses_client)
+
     def add(self, urns: Iterable[str]) -> None:
         """Take URNs that were written, and evaluate each batch that they fill."""
-        if self._over and not self._complete:
-            return
         full = []
         with self._lock:
             self._waiting.extend(urn for urn in urns if entity_type_of(urn) in EVALUATED)
@@ -106,7 +109,7 @@ class Evaluator:
         A client that evaluates need not read what was merged.
         """
         outcomes = list(delivered)
-        if self._evaluates is self._client or self._fallback.uses_client:
+        if self._client_evaluates and not self._over:
             self._client.keep_written(
                 {one.merged.urn: _written_aspects(one.merged) for one in outcomes if one.exact}
             )

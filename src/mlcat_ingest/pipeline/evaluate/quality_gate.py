@@ -17,14 +17,14 @@ from xml.sax.saxutils import quoteattr
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.core.text import printable
+from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.labels import label_of
-from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults
 
 log = logging.getLogger(__name__)
@@ -159,17 +159,13 @@ class QualityGate:
             yield not_evaluated
             return
         if unevaluated:
-            yield f"there is no result for {unevaluated:,} of the entities"
+            yield f"no result for {plural(unevaluated, 'entity', 'entities')}"
         silent = [test.label for test in tests if test.urn not in evaluated]
         if silent:
             more = f" and {len(silent) - 3:,} more" if len(silent) > 3 else ""
-            yield f"there is no result of {', '.join(silent[:3])}{more}"
+            yield f"no result of {', '.join(silent[:3])}{more}"
         if not tests:
-            what = (
-                "no metadata test that was evaluated"
-                if evaluated
-                else "nothing was evaluated: no test"
-            )
+            what = "no evaluated metadata test" if evaluated else "nothing was evaluated: no test"
             yield f"{what} matches {self._pattern!r}"
 
     def _with_names(self, examples: Sequence[FailedTest]) -> tuple[FailedTest, ...]:
@@ -183,7 +179,8 @@ class QualityGate:
                 aspect = properties_aspect(entity_type)
                 stored = {} if aspect is None else self._sink.read_many(sorted(urns), [aspect])
                 for urn, aspects in stored.items():
-                    label = label_of(aspects[str(aspect)].value) if aspect in aspects else None
+                    found = aspects.get(str(aspect))
+                    label = None if found is None else label_of(urn, found.value)
                     labels[urn] = label and printable(label)
         except MlcatError as error:
             log.warning("the names of entities cannot be read: %s", error)

@@ -55,7 +55,7 @@ def _absent(catalog: Catalog, tests: Mapping[str, FileTest], urns: Sequence[str]
         elif (field := _difference(tests[urn].proposal.aspect, info.value)) is not None:
             raise RecipeError(
                 f"{tests[urn].file}: the metadata test {urn} has another {field} in the catalog",
-                hint="edit the file, or have the catalog take it: mlcat-ingest catalog tests push "
+                hint="edit the file, or update the catalog: mlcat-ingest catalog tests push "
                 f"{tests[urn].file}",
             )
     return absent

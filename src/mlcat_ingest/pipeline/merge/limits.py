@@ -8,7 +8,7 @@ Source: `SearchDocumentTransformer.java`, `FieldExtractor.java`.
 
 from typing import Final
 
-from mlcat_ingest.core.text import truncation
+from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -32,7 +32,7 @@ def with_short_text(fresh: Aspect, notes: list[Note]) -> Aspect:
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= MAX_TEXT_BYTES:
         return fresh
-    notes.append(Note("truncated", f"{_TEXT}: {len(data)} bytes"))
+    notes.append(Note("truncated", f"{_TEXT}: {plural(len(data), 'byte')}"))
     ending = truncation(len(text))
     kept = data[: MAX_TEXT_BYTES - len(ending.encode())].decode("utf-8", "ignore")
     return {**fresh, _TEXT: kept + ending}
@@ -52,7 +52,12 @@ def without_surplus(fresh: Aspect, merged: Aspect, base_key: str, notes: list[No
     left_out = [key for key in custom if not key.startswith(OWN_PREFIX)][-surplus:]
     if not left_out:
         return fresh
-    notes.append(Note("properties_left_out", f"{len(left_out)} of {len(custom)} properties"))
+    notes.append(
+        Note(
+            "properties_left_out",
+            f"{len(left_out):,} of {plural(len(custom), 'property', 'properties')}",
+        )
+    )
     kept = {key: value for key, value in custom.items() if key not in {*left_out}}
     return {**fresh, CUSTOM: kept}
 

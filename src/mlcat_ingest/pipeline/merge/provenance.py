@@ -71,8 +71,8 @@ def refuse_second_store(urn: str, theirs: object, ours: str) -> None:
     if isinstance(theirs, str) and set(theirs.split(",")) != {ours}:
         raise RecipeError(
             f"two feature stores have the same name for {urn}: {theirs} and {ours}",
-            hint="set `namespace_prefix` in the config of one so that the names differ, "
-            "or the same `server_id` if it is one store",
+            hint="set `namespace_prefix` for one of them, or the same `server_id` if it is one "
+            "store",
         )
 
 
@@ -84,8 +84,8 @@ def _refuse_second_server(
             raise RecipeError(
                 f"{urn} was written from another {kind} server "
                 f"({', '.join(sorted(theirs[kind]))}, now {', '.join(sorted(servers))})",
-                hint="set `instance` in the source's config so that the names differ, "
-                "or `server_id` if it is the same server",
+                hint="set `instance` in the source's config to make the names differ, or "
+                "`server_id` if it is the same server",
             )
 
 

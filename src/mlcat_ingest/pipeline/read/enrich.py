@@ -74,7 +74,7 @@ class Enricher:
 
         An aspect that no rule adds to any more is empty, so that the merge takes it back. An entity
         that is merely referred to, or that has only a status, gets nothing. A note names an aspect
-        that the entity's type cannot have.
+        that the entity's type cannot have, unless it can have none that rules add.
         """
         for entity in entities:
             entity_type = entity_type_of(entity.urn)
@@ -117,17 +117,22 @@ class Enricher:
 
     def _rules_of(self, entity_type: str) -> _TypeRules:
         """Return what the rules come to for a type, and remember it."""
+        ruled = any(allows(entity_type, name) for name in RULE_ASPECTS)
         rules = [
             _TypeRule(
                 holds,
                 {name: value for name, value in added.items() if allows(entity_type, name)},
                 tuple(
-                    Note("rule_does_not_fit", f"enrich[{i}].{_KEYS[name]}: no {entity_type} has it")
+                    Note(
+                        "rule_does_not_fit",
+                        f"enrich[{i}].{_KEYS[name]}: {entity_type} has no such aspect",
+                    )
                     for name in added
                     if not allows(entity_type, name)
                 ),
             )
             for i, (holds, added) in enumerate(self._rules)
+            if ruled
         ]
         empty = {
             name: value for name, value in _ONLY_FROM_RULES.items() if allows(entity_type, name)

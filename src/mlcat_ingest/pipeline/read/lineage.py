@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.provenance import is_removed
-from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary
+from mlcat_ingest.pipeline.report.summaries import DanglingDataset, LineageSummary
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import LineageSpec
 
@@ -90,7 +90,7 @@ class LineageCheck:
         try:
             missing = self._missing(urns)
         except MlcatError as error:
-            log.warning("the datasets that models used could not be looked up: %s", error)
+            log.warning("datasets of models could not be looked up: %s", error)
             return LineageSummary(not_checked=error.message)
         missing.sort(key=lambda urn: -self._models[urn])
         return LineageSummary(

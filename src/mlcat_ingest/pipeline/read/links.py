@@ -105,7 +105,10 @@ class Linker:
         if not self._sink.keeps:
             return _in_stores
         urns = dict.fromkeys(
-            one.urn for candidate in candidates for one in candidate.matches if one.urn is not None
+            one.urn
+            for candidate in candidates
+            for one in candidate.matches
+            if one.urn is not None and one.state != "made"
         )
         answers = {urn: self._known[urn] for urn in urns if urn in self._known}
         new = [urn for urn in urns if urn not in answers]
@@ -120,7 +123,7 @@ class Linker:
         try:
             held = set(existing(self._sink, urns))
         except CANNOT_ANSWER as error:
-            log.warning("features cannot be looked up, so links stay as they are: %s", error)
+            log.warning("features cannot be looked up, so links do not change: %s", error)
             self._cannot_tell = error.message
             return {}
         return {urn: urn in held for urn in urns}

@@ -70,7 +70,7 @@ def request_for(source: Source[Any], scope: ReadScope, state: RunState) -> ReadR
     if scope.needs is not None and scope.needs not in source.capabilities:
         raise RecipeError(
             f"{type(source).__name__} cannot read {type(scope).__name__}",
-            hint=f"its `capabilities` lack Capability.{scope.needs.name}",
+            hint=f"add it to `capabilities`: Capability.{scope.needs.name}",
         )
     return ReadRequest(scope, state)
 
@@ -163,9 +163,10 @@ class Chunker:
     A chunk ends sooner with an entity that makes it weigh `HEAVIEST`.
     """
 
-    def __init__(self, tally: Tally) -> None:
-        """Count notes of entities in `tally`."""
+    def __init__(self, tally: Tally, entity_folded: Callable[[str], None]) -> None:
+        """Count notes of entities in `tally`; `entity_folded` hears of two that become one."""
         self._tally = tally
+        self._entity_folded = entity_folded
         self._buffers: dict[str, dict[str, Entity]] = {}
         self._weights: Counter[str] = Counter()
         self._references: dict[str, None] = {}
@@ -181,6 +182,8 @@ class Chunker:
             buffer = self._buffers.setdefault(entity_type, {})
             earlier = buffer.get(entity.urn)
             buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
+            if earlier is not None and not (earlier.only_if_absent or entity.only_if_absent):
+                self._entity_folded(entity.urn)
             self._weights[entity_type] += weight_of(entity)
             if len(buffer) >= MAX_REQUEST_ITEMS or self._weights[entity_type] >= HEAVIEST:
                 yield from self._containers()

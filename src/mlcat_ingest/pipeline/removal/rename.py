@@ -51,9 +51,12 @@ class GroupCopier:
         for one in self._delivery.deliver([one for one in merged if one.proposals]):
             for refusal in one.refusals[:1]:
                 log.warning(
-                    "what others put on %s was not copied to %s: %s", old, one.merged.urn, refusal
+                    "metadata by others on %s was not copied to %s: %s",
+                    old,
+                    one.merged.urn,
+                    refusal,
                 )
-        log.info("%s is %s now; what others put on it goes along", old, new)
+        log.info("%s was renamed to %s; metadata by others is copied", old, new)
 
 
 def _foreign(

@@ -9,6 +9,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, LimitError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
@@ -42,14 +43,15 @@ _IN_MEMORY_BYTES: Final = 4 * 1024 * 1024
 class DeferredRemovals:
     """Removals that wait until their number is known; safe to use from several threads.
 
-    They are on disk once there are many.
+    They are on disk once there are many. An entity of which something else is said later comes
+    once more.
     """
 
     def __init__(self) -> None:
         """Start with none, and defer the removals that come."""
         self._lock = threading.Lock()
         self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
-        self._urns: dict[str, None] = {}
+        self._urns: dict[str, int] = {}
         self._unserializable: list[Entity] = []
         self._open = False
 
@@ -71,16 +73,19 @@ class DeferredRemovals:
         return passing, deferred
 
     def _keep(self, entity: Entity) -> None:
+        try:
+            line = dumps([entity.urn, entity.aspects, sorted(entity.adds_only)])
+        except CodecError:
+            line = b""
+        content = hash(line)
         with self._lock:
-            if entity.urn in self._urns:
+            if self._urns.get(entity.urn) == content:
                 return
-            self._urns[entity.urn] = None
-            try:
-                line = dumps([entity.urn, entity.aspects, sorted(entity.adds_only)])
-            except CodecError:
-                self._unserializable.append(entity)  # the catalog will refuse it, in its own words
-            else:
+            self._urns[entity.urn] = content
+            if line:
                 self._file.write(line + b"\n")
+            else:
+                self._unserializable.append(entity)  # the catalog will refuse it, in its own words
 
     def release(self) -> Iterator[Entity]:
         """Yield the deferred entities, and defer no more until `restart`."""
@@ -152,7 +157,8 @@ class Removal:
         """
         waiting = self._deferred.urns
         missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
-        self._stay_within(passes, len(missing) + len(waiting))
+        counted = sum(not one.missing.switched_off for one in missing)
+        self._stay_within(passes, counted + len(waiting))
         yield from self._deferred.release()
         for start in range(0, len(missing), _AT_ONCE):
             yield from self._soft_delete(missing[start : start + _AT_ONCE])
@@ -186,11 +192,12 @@ class Removal:
             for some in unlisted:
                 properties = {one.urn: one.properties for one in some}
                 for missing in source.missing(part.source, some):
-                    yield _MissingEntity(part, missing, label_of(properties.get(missing.urn)))
+                    label = label_of(missing.urn, properties.get(missing.urn))
+                    yield _MissingEntity(part, missing, label)
 
     def _note_without_state(self, source: Source[Any]) -> None:
         if Capability.FEATURES in source.capabilities and self._sink.keeps:
-            self._note("removal_without_state", "nothing is removed without the state database")
+            self._note("removal_without_state", "no removals without the state database")
 
     def _confirm(
         self, missing: Sequence[_MissingEntity], passes: Sequence[PartitionPass]
@@ -212,7 +219,7 @@ class Removal:
                 else:
                     self.next_pass.append(one.missing.urn)
                     about = with_label(one.missing.urn, one.label)
-                    self._note("absent_once", f"{about}: goes with the next pass")
+                    self._note("absent_once", f"{about}: removal due in the next pass")
         return confirmed
 
     def _stay_within(self, passes: Sequence[PartitionPass], count: int) -> None:
@@ -222,10 +229,11 @@ class Removal:
         if count <= self._max_ratio * total:
             return
         raise LimitError(
-            f"{count:,} of the {total:,} entities of {', '.join(part.source for part in passes)} "
-            f"would be removed, more than limits.max_removed_ratio ({self._max_ratio:g}) "
-            "lets a run remove; none of them was",
-            hint="see them with `mlcat-ingest plan`; if that is right, raise the limit for one run",
+            f"{count:,} of {plural(total, 'entity', 'entities')} of "
+            f"{', '.join(part.source for part in passes)} would be removed, more than "
+            f"limits.max_removed_ratio ({self._max_ratio:g}) allows; none was removed",
+            hint="list them with `mlcat-ingest plan`; if the removal is right, raise the limit "
+            "for one run",
         )
 
     def _is_used(self, gone: _MissingEntity) -> bool:
@@ -244,7 +252,7 @@ class Removal:
             self._note("groups_kept", f"{missing.urn}: its members cannot be listed: {error}")
             return True
         if used:
-            log.info("%s stays: models of others are in it", missing.urn)
+            log.info("%s is kept: it contains models of others", missing.urn)
         return used
 
     def _has_foreign(self, models: Sequence[str], source: str, group: str) -> bool:

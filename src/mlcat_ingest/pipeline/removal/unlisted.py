@@ -103,7 +103,9 @@ class UnlistedEntities:
                 for page in self._sink.search.entities_of_source(entity_type, part.source).pages:
                     yield from page
         except CANNOT_ANSWER as error:
-            log.info("the catalog cannot be searched, so state has to do: %s", error)
+            log.info(
+                "the catalog cannot be searched, so only entities in the state count: %s", error
+            )
 
     def _types(self, part: PartitionPass) -> list[str]:
         return [one for one in part.entity_types if one not in self._keys.refused]

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -30,7 +31,8 @@ from mlcat_ingest.metadata.aspects.untyped import (
 )
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.render import as_data, as_text
-from mlcat_ingest.pipeline.report.report import EXIT_OK, FailedRecord, Report
+from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
+from mlcat_ingest.pipeline.report.summaries import FailedRecord
 from mlcat_ingest.recipe.values import file_stem
 
 MAX_TEXT: Final = 200_000
@@ -188,7 +190,9 @@ def _failures(report: Report) -> Iterator[dict[str, Any]]:
 def _warnings(report: Report) -> Iterator[dict[str, Any]]:
     yield from _entries("not usable", report.failed_examples)
     for kind, count in report.notes.items():
-        yield _entry(kind, f"{count:,} times", report.note_examples.get(kind, ())[:EXAMPLES])
+        yield _entry(
+            kind, f"{plural(count, 'time')}", report.note_examples.get(kind, ())[:EXAMPLES]
+        )
 
 
 def _entries(title: str, records: Sequence[FailedRecord]) -> Iterator[dict[str, Any]]:

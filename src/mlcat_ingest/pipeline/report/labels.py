@@ -12,12 +12,19 @@ from mlcat_ingest.pipeline.merge.rules import properties_aspect
 _REGISTERED = "registered:"
 
 
-def label_of(properties: Mapping[str, Any] | None) -> str | None:
-    """Return the name in an entity's properties, and its experiment's: `forest 3 (churn)`."""
+def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
+    """Return the name in an entity's properties, and its experiment's: `forest 3 (churn)`.
+
+    Behind the name of a group stands the one in its URN where that says more: an experiment and a
+    registered model, and the experiments of two workspaces, may have one name.
+    """
     name = (properties or {}).get("name")
     if not isinstance(name, str) or not name:
         return None
-    groups = [_name_in(urn) for urn in (properties or {}).get("groups") or ()]
+    if entity_type_of(urn) == "mlModelGroup":
+        in_urn = _name_in(urn)
+        return name if name == in_urn else f"{name} ({in_urn})"
+    groups = [_name_in(group) for group in (properties or {}).get("groups") or ()]
     # The experiment, where there is one; what was registered as a model is in its group, too.
     groups.sort(key=lambda group: group.startswith(_REGISTERED))
     return f"{name} ({groups[0]})" if groups else name
@@ -31,7 +38,8 @@ def label_of_merged(one: MergedEntity) -> str | None:
     written = next((each.aspect for each in one.proposals if each.aspect_name == home), None)
     stored = one.stored.get(home)
     before = None if stored is None else stored.value
-    label = label_of(written) or label_of(before) or label_of(one.entity.aspects.get(home))
+    values = (written, before, one.entity.aspects.get(home))
+    label = next(filter(None, (label_of(one.urn, value) for value in values)), None)
     return label and printable(label)
 
 

@@ -46,9 +46,9 @@ def _families(report: Report, last_success_s: float | None) -> Iterator[str]:
     finished_s = report.finished_at_ms / 1000
     yield gauge("up", "Whether everything arrived in the last run.", report.arrived)
     yield gauge("exit_code", "Exit status of the last run.", report.exit_code)
-    yield gauge("last_run_timestamp_seconds", "When the last run ended.", finished_s)
+    yield gauge("last_run_timestamp_seconds", "End of the last run.", finished_s)
     if last_success_s is not None:
-        help_text = "When a run last ended with everything arrived."
+        help_text = "End of the last run in which everything arrived."
         yield gauge("last_success_timestamp_seconds", help_text, last_success_s)
     yield gauge("duration_seconds", "Wall time of the last run.", report.duration_s)
     yield from _of_counters(report)
@@ -76,7 +76,7 @@ def _of_entities(report: Report) -> Iterator[str]:
     yield _family(
         report.name,
         "entities",
-        "Entities by type and what became of them.",
+        "Entities by type and outcome.",
         *(
             ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
             for kind, counts in report.entities.items()
@@ -95,13 +95,13 @@ def _of_tests(report: Report) -> Iterator[str]:
         ({"outcome": "passing"}, tests.passing),
         ({"outcome": "failing"}, tests.failing),
     )
-    help_text = "Whether nothing, or nothing more, could be evaluated."
+    help_text = "Whether the evaluation failed or was incomplete."
     yield family("evaluation_stopped", help_text, ({}, tests.not_evaluated is not None))
     if gate is not None:
         yield family("gate_passed", "Whether --fail-on-tests passed.", ({}, gate.passed))
         yield family(
             "gate_results",
-            "Last known results of the tests that --fail-on-tests names.",
+            "Last known results of the tests that match --fail-on-tests.",
             ({"outcome": "passing"}, gate.passing),
             ({"outcome": "failing"}, gate.failing),
             ({"outcome": "newly_failing"}, gate.newly_failing),
@@ -118,13 +118,13 @@ def _of_parts(report: Report) -> Iterator[str]:
     yield _family(
         report.name,
         "current_timestamp_seconds",
-        "Up to when the catalog has what the source says: the start of the last whole pass.",
+        "Time up to which the catalog matches the source: start of the last complete pass.",
         *finished,
     )
     yield _family(
         report.name,
         "lag_seconds",
-        "How far the catalog was behind the source when the run ended.",
+        "Lag of the catalog behind the source at the end of the run.",
         *((labels, report.finished_at_ms / 1000 - at_s) for labels, at_s in finished),
     )
 

@@ -5,15 +5,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from mlcat_ingest.core.left_out import not_counted_text
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.labels import with_label
-from mlcat_ingest.pipeline.report.report import (
-    EXIT_OK,
-    FeatureSummary,
-    HooksSummary,
-    Report,
-    Verdict,
-)
+from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
+from mlcat_ingest.pipeline.report.summaries import FeatureSummary
+from mlcat_ingest.pipeline.report.verdict import Verdict
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {
@@ -36,6 +33,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *_probe(report),
             *_entities(report),
             *_counters(report),
+            *_left_out(report),
             *_lineage(report),
             *_features(report.features),
             *_evaluation(report),
@@ -56,11 +54,11 @@ def retraction_text(report: Report) -> str:
     took = f"after {report.duration_s:.1f} s"
     if report.interrupted or report.failure is not None:
         how = "interrupted" if report.interrupted else "failed"
-        head = f"{report.name}: {how} {took}; what is counted here was taken back"
+        head = f"{report.name}: {how} {took}; the counted changes were retracted"
     elif report.rejected:
-        head = f"{report.name}: finished {took}, but not everything could be taken back"
+        head = f"{report.name}: finished {took}, but not everything was retracted"
     else:
-        head = f"{report.name}: everything is taken back {took}"
+        head = f"{report.name}: everything was retracted {took}"
     width = _width(report)
     return "\n".join(
         [
@@ -109,9 +107,9 @@ def as_json(report: Report) -> str:
 def _headline(report: Report, *, cause: bool) -> str:
     took = f"after {report.duration_s:.1f} s"
     if report.interrupted:
-        return f"{report.name}: interrupted {took}; what is counted here was acknowledged"
+        return f"{report.name}: interrupted {took}; the counted writes were acknowledged"
     if report.failure is not None:
-        what = f": {report.failure}" if cause else "; what is counted here was acknowledged"
+        what = f": {report.failure}" if cause else "; the counted writes were acknowledged"
         return f"{report.name}: failed {took}{what}"
     if report.failed_records or report.rejected or report.dropped:
         return f"{report.name}: finished {took}, but not everything arrived"
@@ -162,18 +160,31 @@ def _counters(report: Report, *, by_label: bool = False) -> Iterator[str]:
                     yield f"  {shown['text'].format(count=count, value=value)}"
 
 
+def _left_out(report: Report) -> Iterator[str]:
+    """Yield the line on kinds of objects that the catalog does not hold, where there are any."""
+    counts = [
+        plural(count, kind) + (" or more" if kind in report.left_out_at_least else "")
+        for kind, count in report.left_out.items()
+    ]
+    texts = [", ".join(counts)] if counts else []
+    if report.not_counted:
+        texts.append(not_counted_text(report.not_counted))
+    if texts:
+        yield f"  left out     {'; '.join(texts)}"
+
+
 def _lineage(report: Report) -> Iterator[str]:
     found = report.lineage
     if found.datasets:
-        what = "datasets that models used are in the catalog"
-        more = ", and more were not looked up" if found.beyond else ""
+        what = "datasets of models are in the catalog"
+        more = "; more were not looked up" if found.beyond else ""
         yield f"  lineage      {found.in_catalog:,} of {found.datasets:,} {what}{more}"
     if found.not_checked is not None:
         yield f"  lineage      not checked: {found.not_checked}"
     for one in found.dangling:
         nearest = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
         models = "model" if one.models == 1 else "models"
-        yield f"    not there: {one.urn}, used by {one.models:,} {models}{nearest}"
+        yield f"    missing: {one.urn}, used by {one.models:,} {models}{nearest}"
     further = found.datasets - found.in_catalog - len(found.dangling)
     if found.dangling and further > 0:
         yield f"    … and {further:,} more"
@@ -191,7 +202,7 @@ def _features(found: FeatureSummary) -> Iterator[str]:
             f"{found.ambiguous:,} ambiguous"
         )
     if found.not_looked_up:
-        yield f"  features     {found.not_looked_up:,} not looked up: links stay as they are"
+        yield f"  features     {found.not_looked_up:,} not looked up: their links do not change"
 
 
 def _evaluation(report: Report) -> Iterator[str]:
@@ -250,10 +261,10 @@ def _hooks(found: HooksSummary | None) -> Iterator[str]:
 def hooks_line(found: HooksSummary) -> str:
     """Return the result of a drain, in a line."""
     if found.busy:
-        return "another drain of this spool is at work"
-    elsewhere = f", {found.elsewhere} of them not of this recipe" if found.elsewhere else ""
+        return "another drain of this spool is in progress"
+    elsewhere = f", {found.elsewhere:,} of them of other recipes" if found.elsewhere else ""
     events, runs = plural(found.events, "event"), plural(found.runs, "run")
-    return f"{events} of {runs}{elsewhere}; {found.left} left"
+    return f"processed {events} of {runs}{elsewhere}; {found.left:,} remaining"
 
 
 def _notes(report: Report) -> Iterator[str]:

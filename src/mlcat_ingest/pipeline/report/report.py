@@ -4,88 +4,37 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
-from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
+from mlcat_ingest.pipeline.report.summaries import (
+    EntityCounts,
+    EvaluationSummary,
+    FailedRecord,
+    FeatureSummary,
+    LineageSummary,
+    PassSummary,
+)
+from mlcat_ingest.pipeline.report.verdict import Verdict
 
 if TYPE_CHECKING:
-    from mlcat_ingest.client import base, behaviour
+    from mlcat_ingest.client import behaviour
 
 _Numbers = TypeVar("_Numbers")
 
 
-@dataclass(frozen=True, slots=True)
-class TestVerdict:
-    """One test that the gate's pattern matches, and how many entities have which result of it.
-
-    `newly_failing` are those of `failing` that did not fail it in the run before.
-    """
-
-    __test__ = False  # for pytest, this is no test class
-
-    urn: str
-    name: str | None = None
-    passing: int = 0
-    failing: int = 0
-    newly_failing: int = 0
-
-    @property
-    def label(self) -> str:
-        """The name, and the URN behind it; the URN alone where the name is not known."""
-        return f"{self.name} ({printable(self.urn)})" if self.name else printable(self.urn)
-
-
-@dataclass(frozen=True, slots=True)
-class FailedTest:
-    """An entity that fails a test, and the name that people know it by."""
-
-    entity: str
-    test: str
-    newly: bool
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict of the quality gate on a recipe's entities; only evaluated tests can pass.
-
-    `not_evaluated` says why there are results that are not known, a reason each. `examples` are
-    the first few failures, the new ones before the rest; the numbers count them all.
-    """
-
-    pattern: str
-    tests: tuple[TestVerdict, ...] = ()
-    unevaluated: int = 0
-    not_evaluated: tuple[str, ...] = ()
-    examples: tuple[FailedTest, ...] = ()
-
-    @property
-    def passing(self) -> int:
-        """Results that pass, one a test and entity."""
-        return sum(test.passing for test in self.tests)
-
-    @property
-    def failing(self) -> int:
-        """Results that fail, old and new."""
-        return sum(test.failing for test in self.tests)
-
-    @property
-    def newly_failing(self) -> int:
-        """Results that fail and did not in the run before."""
-        return sum(test.newly_failing for test in self.tests)
-
-    @property
-    def passed(self) -> bool:
-        """True if nothing fails and every result is known."""
-        return not self.failing and not self.not_evaluated
-
-
 EXIT_OK: Final = 0
+"""The command did all that was asked for. A plan may have found changes."""
 EXIT_FAILED: Final = 1
+"""The source, the catalog or an output file failed. The same command may succeed later."""
 EXIT_USAGE: Final = 2
+"""The command, the recipe, a limit or the environment has to change."""
 EXIT_TESTS: Final = 3
+"""Metadata tests of the quality gate did not pass (`--fail-on-tests`)."""
 EXIT_PARTIAL: Final = 4
+"""Some records were rejected or not stored, or `verify` or a probe found a difference."""
 EXIT_PENDING: Final = 5
+"""A plan found changes (`--exit-code`), or a removal that affects a model (`--impact`)."""
 EXIT_INTERRUPTED: Final = 130
+"""Ctrl-C or SIGTERM ended the command."""
 # From the worst on.
 _EXITS: Final = (EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED, EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING)
 
@@ -96,103 +45,19 @@ def worst(*codes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityCounts:
-    """Entities of one type; `read` is the sum of the others unless the run broke off."""
-
-    read: int = 0
-    created: int = 0
-    updated: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    rejected: int = 0
-
-    @property
-    def written(self) -> int:
-        """Entities that the catalog acknowledged in this run."""
-        return self.created + self.updated + self.removed
-
-
-@dataclass(frozen=True, slots=True)
-class FailedRecord:
-    """A record that could not be mapped or an entity that the catalog refused, and why."""
-
-    reference: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationSummary:
-    """Metadata tests of what was written: entities evaluated, results by outcome.
-
-    `failing_tests` counts the entities that fail a test, by its URN. `not_evaluated` says why
-    nothing more was evaluated, `unevaluated_tests` so by test; `where` is who evaluated.
-    """
-
-    evaluated: int = 0
-    passing: int = 0
-    failing: int = 0
-    failing_tests: Mapping[str, int] = field(default_factory=dict)
-    not_evaluated: str | None = None
-    unevaluated_tests: Mapping[str, str] = field(default_factory=dict)
-    where: "base.EvaluatedBy | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class DanglingDataset:
-    """A dataset that the catalog lacks, how many models used it, and what is named nearly so."""
-
-    urn: str
-    models: int
-    nearest: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LineageSummary:
-    """The datasets that models used: those that the catalog has join in lineage.
-
-    `dangling` are the first few that are not, the most used first. `beyond` says that models used
-    more datasets than are looked up in one run, `not_checked` why none, or not all, were.
-    """
-
-    datasets: int = 0
-    in_catalog: int = 0
-    dangling: tuple[DanglingDataset, ...] = ()
-    beyond: bool = False
-    not_checked: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureSummary:
-    """Links of models to the features that they were trained on.
-
-    `linked` counts them by the rule that found the features; of these, `approximate` may have used
-    others. `unknown` and `ambiguous` count references that no feature was found for, and
-    `not_looked_up` models whose links stay as they are.
-    """
-
-    linked: Mapping[str, int] = field(default_factory=dict)
-    approximate: int = 0
-    unknown: int = 0
-    ambiguous: int = 0
-    not_looked_up: int = 0
-
-    @property
-    def models(self) -> int:
-        """Models that have a feature."""
-        return sum(self.linked.values())
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
-    """The error that ended the run early: its class name, its sentence and its cure."""
+    """The error that ended the run early."""
 
     kind: str
+    """Name of the error class."""
     message: str
+    """Message of the error."""
     hint: str | None = None
+    """Proposed remedy."""
     usage: bool = False
     """True if the recipe, the command or a limit has to change, rather than a service."""
     expected: bool = True
-    """True for an error of ours, raised on purpose; a defect is none."""
+    """True for an error of this package; false for a defect."""
 
     def __str__(self) -> str:
         """Return the sentence, and the cure on the same line where there is one."""
@@ -201,35 +66,24 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class HooksSummary:
-    """Events of run hooks that a run drained from the spool.
-
-    The catalog acknowledged `events`, that named `runs`; `elsewhere` of these are none of the
-    recipe's. `left` events of the recipe wait on. A `busy` spool has another drain at work.
-    """
+    """The drain of the spool of run hooks, after the run."""
 
     exit_code: int = EXIT_OK
+    """Exit status of the drain."""
     events: int = 0
+    """Events that the catalog acknowledged."""
     runs: int = 0
+    """Runs that these events named."""
     elsewhere: int = 0
+    """Runs among these that no source of the recipe has."""
     left: int = 0
+    """Events of the recipe that are still in the spool."""
     busy: bool = False
+    """True if another process drained the spool at the same time."""
     failure: Failure | None = None
+    """Error that ended the drain early."""
     dead_letter_file: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PassSummary:
-    """How one place was read: `full`, or only what changed since the last run, and `why` so.
-
-    `current_at_ms` is when the last pass began that came to its end, None where none did: up to
-    then the catalog has what the source says.
-    """
-
-    source: str
-    full: bool
-    why: str
-    instance: str = ""
-    current_at_ms: int | None = None
+    """File of the proposals that the catalog refused."""
 
 
 class Counter(TypedDict, total=False):
@@ -256,76 +110,107 @@ def counter(kind: Callable[[], _Numbers], **shown: Unpack[Counter]) -> _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of a recipe, in numbers and examples. Times are epoch milliseconds UTC.
-
-    Examples of failed records and of notes, and URNs of changed groups, are the first few of each;
-    the numbers count them all.
-    """
+    """One run of a recipe: counts, the first few examples of each kind, and the outcome."""
 
     name: str
+    """Name of the recipe."""
     finished: bool = field(default=True, kw_only=True)
-    """False for a run that goes on, or that was killed, up to `finished_at_ms`."""
+    """False for a run in progress, or for one that was killed."""
     started_at_ms: int
+    """Start of the run, in epoch milliseconds UTC."""
     finished_at_ms: int
+    """End of the run, in epoch milliseconds UTC; the last update if the run is not finished."""
     catalog: str = ""
+    """Address of the catalog."""
     passes: tuple[PassSummary, ...] = ()
+    """Places that were read: a server or store, and its platform instance."""
     probe: "behaviour.ProbedBehaviour | None" = None
-    """The results of a probe that decided, where any did."""
+    """Results of `check --write --probe` that the run relied on."""
     records: int = counter(int, help_text="Records read from the sources.", airflow=True)
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
+    """Counts of entities, by entity type."""
     changed_groups: int = 0
     """Groups that were written or removed, or a member of which was."""
     changed_group_urns: tuple[str, ...] = ()
+    """The first few of these groups."""
     proposals_sent: int = counter(
         int, metric="proposals", help_text="Proposals sent to the catalog."
     )
     without_base: int = counter(
-        int, text="merge        {count} entities without a base: nothing taken away"
+        int,
+        text="merge        {count} without a base: nothing removed",
+        nouns=("entity", "entities"),
     )
-    """Entities that others made, or whose base was lost: merged without taking anything away."""
+    """Entities without a base: another writer made them, or their base was lost. The merge removes
+    nothing from them."""
     kept_aspects: int = counter(
-        int, text="merge        {count} kept: others have entries in them", nouns=("aspect",)
+        int, text="merge        {count} kept: they have entries of others", nouns=("aspect",)
     )
-    """Aspects that the source has no more and that stay, since others have entries in them."""
+    """Aspects that the source dropped, but which stay because of entries of others."""
     conflicts: int = counter(
         int,
-        help_text="Entities merged again, as others wrote them too.",
-        text="merge        {count}: merged again with what others wrote",
+        help_text="Entities merged again because of a concurrent write.",
+        text="merge        {count}: merged again after a concurrent write",
         nouns=("conflict",),
     )
     unverified: int = counter(
-        int, text="merge        {count} unverified: the catalog tells no versions"
+        int,
+        text="merge        {count} unverified: the catalog has no versions",
+        nouns=("entity", "entities"),
     )
-    """Entities of which the catalog could not tell whether ours went over a write of others."""
+    """Entities whose write may have replaced that of another writer, as the catalog has no
+    versions."""
     dropped: Mapping[str, int] = counter(
         dict,
-        help_text="Entities of which the catalog acknowledged something and did not store it.",
+        help_text="Entities with an acknowledged write that the catalog did not store.",
         label="what",
-        text="dropped      {value}, of {count}: acknowledged by the catalog, and not stored",
+        text="dropped      {value}, of {count}: acknowledged by the catalog, but not stored",
         nouns=("entity", "entities"),
         airflow=True,
     )
-    """Aspects, fields and entities that the catalog acknowledged and did not store; of how many
-    entities each."""
+    """Aspects, fields and entities that the catalog acknowledged and did not store, each with the
+    number of entities."""
+    left_out: Mapping[str, int] = counter(
+        dict, help_text="Objects of the sources that are not ingested, by kind.", label="kind"
+    )
+    """Objects that full passes of this run left out, by kind."""
+    left_out_at_least: tuple[str, ...] = ()
+    """Kinds in `left_out` whose counts are lower bounds."""
+    not_counted: tuple[str, ...] = ()
+    """Kinds that were left out and not counted, at one source at least."""
     dead_letters: int = counter(
         int,
-        help_text="Proposals refused and records not usable that are in the dead-letter file.",
+        help_text="Refused proposals and unusable records in the dead-letter file.",
     )
     dead_letter_file: str | None = None
+    """Path of the dead-letter file; null if there are no dead letters."""
     failed_records: int = counter(int, help_text="Records that could not be used.", airflow=True)
     failed_examples: tuple[FailedRecord, ...] = ()
+    """The first few records that could not be used."""
     rejected_examples: tuple[FailedRecord, ...] = ()
+    """The first few entities that the catalog refused."""
     notes: Mapping[str, int] = field(default_factory=dict)
+    """Counts of notes, by kind: values that were shortened, left out or changed."""
     note_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The first few notes of each kind."""
     source_requests: int = counter(int, airflow=True)
+    """Requests sent to the sources, retries included."""
     catalog_requests: int = counter(int, airflow=True)
-    lineage: LineageSummary = LineageSummary()
-    features: FeatureSummary = FeatureSummary()
-    evaluation: EvaluationSummary = EvaluationSummary()
+    """Requests sent to the catalog, retries included."""
+    lineage: LineageSummary = field(default_factory=LineageSummary)
+    """Datasets that models used."""
+    features: FeatureSummary = field(default_factory=FeatureSummary)
+    """Links of models to features."""
+    evaluation: EvaluationSummary = field(default_factory=EvaluationSummary)
+    """Results of metadata tests."""
     gate: Verdict | None = None
+    """Verdict of the quality gate, with `--fail-on-tests`."""
     hooks: HooksSummary | None = None
+    """Drain of the spool of run hooks; null if the spool was empty."""
     failure: Failure | None = None
+    """Error that ended the run early."""
     interrupted: bool = False
+    """True if Ctrl-C or SIGTERM ended the run."""
     error: BaseException | None = field(default=None, repr=False, compare=False)
     """The error behind `failure`, for a traceback; not part of what is rendered."""
 

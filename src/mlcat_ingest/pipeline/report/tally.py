@@ -10,7 +10,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import EvaluatedBy, Evaluation
-from mlcat_ingest.client.behaviour import ProbedBehaviour
+from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
+from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
@@ -22,8 +23,8 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
-from mlcat_ingest.pipeline.report.report import (
-    COUNTERS,
+from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of
+from mlcat_ingest.pipeline.report.summaries import (
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
@@ -31,10 +32,8 @@ from mlcat_ingest.pipeline.report.report import (
     FeatureSummary,
     LineageSummary,
     PassSummary,
-    Report,
-    Verdict,
-    failure_of,
 )
+from mlcat_ingest.pipeline.report.verdict import Verdict
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class RunStatus:
     error: BaseException | None
     finished: bool = True
     gate: Verdict | None = None
-    probe: ProbedBehaviour | None = None
+    probe: ProbedBehaviour = UNPROBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,9 @@ class Tally:
         self._rejected: list[FailedRecord] = []
         self._notes: Counter[str] = Counter()
         self._note_examples: dict[str, list[str]] = {}
+        # In order, as the source names them.
+        self._at_least: dict[str, None] = {}
+        self._not_counted: dict[str, None] = {}
         self._lineage = LineageSummary()
         self._linked: Counter[str] = Counter()
         self._links: Counter[str] = Counter()
@@ -124,6 +126,17 @@ class Tally:
             for name, number in more.items():
                 self._counters[name][value] += number
 
+    def left_out(self, kinds: Iterable[KindCount]) -> None:
+        """Count the objects of a source that are left out, by kind."""
+        for one in kinds:
+            if one.count:
+                self.count(one.kind, left_out=one.count)
+            with self._lock:
+                if one.count is None:
+                    self._not_counted[one.kind] = None
+                elif not one.exact:
+                    self._at_least[one.kind] = None
+
     def record_failed(self, reference: str, reason: str) -> None:
         """Count a record that could not be mapped."""
         failed = FailedRecord(self._clean(reference), self._clean(reason))
@@ -139,7 +152,7 @@ class Tally:
         if not entity.notes:
             return
         aspect = properties_aspect(entity_type_of(entity.urn)) or ""
-        about = with_label(entity.urn, label_of(entity.aspects.get(aspect)))
+        about = with_label(entity.urn, label_of(entity.urn, entity.aspects.get(aspect)))
         for note in entity.notes:
             self.note(note.kind, f"{about}: {note.detail}")
 
@@ -301,10 +314,12 @@ class Tally:
                 finished_at_ms=_now_ms(),
                 catalog=self._clean(status.catalog),
                 passes=tuple(status.passes),
-                probe=status.probe,
+                probe=status.probe if status.probe.decisions else None,
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),
+                left_out_at_least=tuple(self._at_least),
+                not_counted=tuple(self._not_counted),
                 dead_letter_file=self._dead_letter_file(),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(self._rejected),

@@ -34,7 +34,7 @@ ValueT = TypeVar("ValueT")
 
 DIALECTS: Final = ("sqlite", "postgresql")
 
-_OTHER_DATABASE: Final = "name another one in `state: {url: …}`"
+_OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
 
 # What SQLite says of a file that is there, but is no sound database.
 _CORRUPT: Final = ("file is not a database", "malformed", "file is encrypted", "corrupt")
@@ -123,7 +123,7 @@ def open_state(url: str) -> Engine:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StateUnavailableError(
-                f"the folder {path.parent} for the state cannot be made: {error.strerror}",
+                f"the folder {path.parent} for the state cannot be created: {error.strerror}",
                 hint=_OTHER_DATABASE,
             ) from error
     engine = open_engine(address.render_as_string(hide_password=False))
@@ -144,12 +144,12 @@ def lasting_address(url: str) -> URL:
     if address.get_backend_name() not in DIALECTS:
         raise RecipeError(
             f"state cannot be kept in {printable_url(url)}",
-            hint="name an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
+            hint="use an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
         )
     if address.get_backend_name() == "sqlite" and file_of(address) is None:
         raise RecipeError(
-            "state in memory would be forgotten with the run",
-            hint="name a file: sqlite:///.mlcat/state.db",
+            "state in memory would be lost after the run",
+            hint="use a file: sqlite:///.mlcat/state.db",
         )
     return address
 
@@ -261,8 +261,8 @@ def acquire(engine: Engine, url: str, recipe: str) -> Lock:
     if lock is None:
         other = holder(engine, url, recipe)
         raise RecipeLockedError(
-            f"another run of {recipe!r} is at work{f': {other}' if other else ''}",
-            hint="wait for it; to run both at once, give one of them another `name`",
+            f"another run of {recipe!r} is in progress{f': {other}' if other else ''}",
+            hint="wait for it; to run both at once, change the `name` of one",
         )
     return lock
 
@@ -313,8 +313,8 @@ def _take_file(path: Path) -> Lock | None:
         return FileLock.take(path, _this_process())
     except OSError as error:
         raise StateUnavailableError(
-            f"the lock file {path} cannot be made: {error.strerror}",
-            hint="name another database in `state: {url: …}`",
+            f"the lock file {path} cannot be created: {error.strerror}",
+            hint="set `state: {url: …}` to another database",
         ) from error
 
 

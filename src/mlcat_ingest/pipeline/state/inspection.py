@@ -133,8 +133,8 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
     try:
         path = file_of(lasting_address(url))
         if path is not None and not path.exists():
-            hint = "name another one in `state: {url: …}`"
-            yield _place(_STATE, path, hint, "made by the first run")
+            hint = "set `state: {url: …}` to another database"
+            yield _place(_STATE, path, hint, "created by the first run")
             return
         engine = open_engine(_with_timeout(url))
         with translate_errors(url):
@@ -151,7 +151,7 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
 
 def dead_letter_finding(path: Path) -> Finding:
     """Return whether the file of what the catalog refuses can be written; it is not made."""
-    return _place(_DEAD_LETTERS, path, "name another file in `dead_letters`", "can be written")
+    return _place(_DEAD_LETTERS, path, "set `dead_letters` to another file", "writable")
 
 
 def _with_timeout(url: str) -> str:
@@ -163,7 +163,7 @@ def _with_timeout(url: str) -> str:
 
 
 def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
-    hint = "name another one in `state: {url: …}`"
+    hint = "set `state: {url: …}` to another database"
     with engine.connect() as connection:
         if path is None:
             allowed = bool(connection.scalar(_MAY_WRITE))
@@ -173,21 +173,23 @@ def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
         # One that a newer version made is refused here as it is by a run.
         pending(connection, tables.COMPONENT, tables.MIGRATIONS)
     if not allowed:
-        return Finding(_STATE, "failed", f"{printable_url(url)} may not be written", hint)
+        return Finding(_STATE, "failed", f"{printable_url(url)} is not writable", hint)
     return Finding(_STATE, "ok", printable_url(url))
 
 
 def _lockable(engine: Engine, url: str, recipe: str) -> Finding:
     runs = holder(engine, url, recipe)
     if runs is not None:
-        return Finding(_LOCK, "warning", f"a run of {recipe!r} is at work: {runs}", "wait for it")
+        return Finding(
+            _LOCK, "warning", f"a run of {recipe!r} is in progress: {runs}", "wait for it"
+        )
     path = lock_file(url, recipe)
     if path is not None:
-        return _place(_LOCK, path, "name another one in `state: {url: …}`", "free")
+        return _place(_LOCK, path, "set `state: {url: …}` to another database", "free")
     with engine.connect() as connection:
         free = bool(connection.scalar(_MAY_LOCK))
     # Another check holds it for a moment: that shows as well that there are locks.
-    return Finding(_LOCK, "ok", "free" if free else "another check is at work")
+    return Finding(_LOCK, "ok", "free" if free else "another check is in progress")
 
 
 def _place(what: str, path: Path, hint: str, well: str) -> Finding:

@@ -232,7 +232,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
         return
     with read_only(url, timeout_s=_COPY_TIMEOUT_S) as source:
         if source is None:
-            log.warning("an older version kept %s: planning without it", printable_url(url))
+            log.warning("state of an older version in %s: planning without it", printable_url(url))
             return
         ids = select(part.c.id).where(part.c.recipe == recipe)
         with write_transaction(target) as connection:
@@ -278,7 +278,7 @@ class PartitionPass:
         """Read everything if `full` gives a reason."""
         self._engine = engine
         self.full = full
-        self.why = full or "what changed since the last run"
+        self.why = full or "changes since the last run"
         self.checkpoint = None if full else row.checkpoint
         self.key = row.key
         self.part_id = row.key.id

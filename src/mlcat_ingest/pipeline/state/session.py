@@ -14,11 +14,12 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailableError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.report.report import PassSummary
+from mlcat_ingest.pipeline.report.summaries import PassSummary
 from mlcat_ingest.pipeline.state import partitions, probes, records
 from mlcat_ingest.pipeline.state.database import (
     file_of,
@@ -159,7 +160,7 @@ class StateSession:
             if must_exist or file_of(url) is None:
                 raise
             doing = "running" if copy is None else "planning"
-            log.warning("%s without state, so reading everything: %s", doing, error)
+            log.warning("%s: no state, so reading everything: %s", doing, error)
         return copy
 
     def _temporary(self) -> Engine:
@@ -181,7 +182,7 @@ class StateSession:
         for kind, urn in partition.identity.items():
             if before.get(kind, urn) != urn:
                 raise RecipeError(
-                    f"the recipe {self._options.recipe!r} names things another way than before, "
+                    f"the naming of recipe {self._options.recipe!r} has changed: "
                     f"{urn} instead of {before[kind]}",
                     hint="undo the change of `naming`, `env` or `instance`, or run the recipe once "
                     "with --accept-renaming",
@@ -195,7 +196,7 @@ class StateSession:
             return UNPROBED
         if kept.version != version:
             log.info(
-                "the probe of %s does not count: the catalog was DataHub %s then, and is %s now",
+                "the probe of %s is outdated: the catalog was DataHub %s, and is now %s",
                 kept.at,
                 kept.version,
                 f"DataHub {version}" if version else "of no known version",
@@ -328,9 +329,8 @@ class RememberedPartitions:
 
     def _renaming(self, key: PartitionKey, before: str, now: str, count: int) -> RecipeError:
         return RecipeError(
-            f"the recipe {key.recipe!r} names things another way than before, "
-            f"{now} instead of {before}: {count:,} entities would stand in the "
-            f"catalog a second time, under new URNs",
+            f"the naming of recipe {key.recipe!r} has changed: {now} instead of {before}; "
+            f"{plural(count, 'entity', 'entities')} would be duplicated under new URNs",
             hint="undo the change of `naming`, `env` or `instance`, or run once with "
             "--accept-renaming",
         )
@@ -338,18 +338,18 @@ class RememberedPartitions:
     def _why_full(self, row: PartitionRow) -> str | None:
         """Return why all of a partition has to be read, None where what changed will do."""
         if self._options.full:
-            return "everything, as asked for"
+            return "everything: a full run was requested"
         if row.checkpoint is None:
-            return "everything: nothing is remembered of it, or the recipe has changed"
+            return "everything: no state, or the recipe has changed"
         if row.full_at_ms is None:
-            return "everything: the last pass could not do all that it found"
+            return "everything: the last pass was incomplete"
         age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
-            return "everything: the last time was longer ago than state.full_every"
+            return "everything: the last full pass is older than state.full_every"
         if sum(found.dirty for found in partitions.counts(self._engine, row.key).values()) > DIRTY:
             return "everything: too many records were refused"
         if self._is_sample_missing(row.key):
-            return "everything: the catalog lacks what was written to it"
+            return "everything: the catalog lacks entities that were written"
         return None
 
     def _is_sample_missing(self, key: PartitionKey) -> bool:

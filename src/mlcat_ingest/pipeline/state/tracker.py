@@ -165,7 +165,7 @@ class Tracker:
         self.results = EvaluationResults(self._database)
         self._mask = mask
         self._lock = threading.Lock()
-        self._pending: dict[str, list[_Pending]] = {}
+        self._pending: dict[str, list[list[_Pending]]] = {}
         self._rows: list[RecordRow] = []
         self._held: list[RecordRow] = []
         self._refused_without_record = False
@@ -230,10 +230,16 @@ class Tracker:
         pending = _Pending(part, version, digest, urns, set(urns))
         with self._lock:
             for urn in urns:
-                self._pending.setdefault(urn, []).append(pending)
+                self._pending.setdefault(urn, []).append([pending])
         if not urns:
             self._keep([pending])
         return True
+
+    def entity_folded(self, urn: str) -> None:
+        """Take note that the last two records of an entity are written as one."""
+        with self._lock:
+            waiting = self._pending.get(urn, [])
+            waiting[-2:] = [[one for some in waiting[-2:] for one in some]]
 
     def record_seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
         """Keep that a record is listed, of which there is nothing to write."""
@@ -266,14 +272,14 @@ class Tracker:
                     self._refused_without_record |= urn in refused
                     continue
                 # In the order they were read, which is the order in which they are written.
-                pending = waiting.pop(0)
+                written = waiting.pop(0)
                 if not waiting:
                     del self._pending[urn]
-                pending.left.discard(urn)
-                if urn in refused:
-                    pending.reason = self._mask(refused[urn]) or "refused"
-                if not pending.left:
-                    ready.append(pending)
+                for pending in written:
+                    pending.left.discard(urn)
+                    if urn in refused:
+                        pending.reason = self._mask(refused[urn]) or "refused"
+                ready += [one for one in written if not one.left]
         self._keep(ready)
 
     @property

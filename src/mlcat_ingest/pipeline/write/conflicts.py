@@ -96,7 +96,7 @@ class ConflictGuard:
             refused = self._sink.write(probe)
             if not refused and self._stores(probe):
                 self._enforcement = "ignored"
-            elif refused and isinstance(refused[0], AspectChangedError):
+            elif any(isinstance(one, AspectChangedError) for one in refused):
                 self._enforcement = "checked"
             # Refused for what it says, or dropped by a server that does not know it: the next
             # batch tells.
@@ -123,7 +123,7 @@ class ConflictGuard:
         """
         if self._enforcement not in {"ignored", "none"}:
             return proposals
-        return [one if one.headers is None else replace(one, headers=None) for one in proposals]
+        return [replace(one, headers=None) for one in proposals]
 
     def lost_updates(self, arrived: Sequence[MergedEntity]) -> list[MergedEntity]:
         """Return those of `arrived` that lost updates of others: merged anew, to be written again.
@@ -137,8 +137,6 @@ class ConflictGuard:
         Cost: where versions are not checked, one read an entity type, and one for each version
         that somebody else made; elsewhere one read an entity type of which some were hidden.
         """
-        if self._enforcement == "none":
-            return []
         ignored = self._enforcement == "ignored"
         if not ignored:
             self._tally.count(
@@ -163,6 +161,9 @@ class ConflictGuard:
         if not _hidden_as_unused(one) or status is None:
             return None
         visible = {name: aspect for name, aspect in now.items() if name != STATUS}
+        main_aspect = properties_aspect(entity_type_of(one.urn)) or ""
+        if main_aspect not in visible:
+            visible[main_aspect] = one.stored[main_aspect]  # deleted, and with it the base
         if self._merge(one.entity, with_applied_of(one, visible)).outcome == "removed":
             return None
         # Without a condition: refused, it would be merged again, and has no base any more.
@@ -185,7 +186,7 @@ class ConflictGuard:
                 verified &= len(between) == held - read - 1
                 theirs = _of_others(proposal, [*between, after.value])
                 if theirs:
-                    ancestor = first[name].value if name in first else {}
+                    ancestor = without_computed(name, first[name].value) if name in first else {}
                     value = rebase_aspect(name, ancestor, theirs, after.value)
                     restored[name] = StoredAspect(value, after.version)
         self._tally.count(unverified=not verified)
@@ -229,12 +230,11 @@ class ConflictGuard:
 
 def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     """Return an entity of `batch` under conditions that cannot hold, none where none will do."""
-    for one in sorted(batch, key=lambda one: len(one.proposals)):
-        # A deletion is a request of its own, which may take no condition.
-        if all(each.headers and each.change_type != "DELETE" for each in one.proposals):
-            never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
-            return [replace(each, headers=never) for each in one.proposals]
-    return ()
+    # A deletion is a request of its own, which may take no condition.
+    fitting = [one for one in batch if all(p.change_type != "DELETE" for p in one.proposals)]
+    smallest = min(fitting, key=lambda one: len(one.proposals), default=None)
+    never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
+    return [] if smallest is None else [replace(p, headers=never) for p in smallest.proposals]
 
 
 def _hidden_as_unused(one: MergedEntity) -> bool:

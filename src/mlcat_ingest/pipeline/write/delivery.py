@@ -249,7 +249,7 @@ def _refusal_of(
 
 
 def _out_of_rounds(one: MergedEntity) -> DeliveryOutcome:
-    reason = f"somebody else wrote it each time; given up after {ROUNDS} attempts"
+    reason = f"still in conflict with another writer after {ROUNDS} attempts"
     return DeliveryOutcome(
         one, tuple(Refusal(proposal, reason, ROUNDS) for proposal in one.proposals)
     )

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
@@ -34,9 +35,9 @@ class NewEntityLimit:
         with self._lock:
             if self._admitted + count > self._limit:
                 raise LimitError(
-                    f"more than {self._limit:,} entities would be new to the catalog; "
-                    "nothing beyond that was written",
-                    hint="raise limits.max_new_entities, or read less of the source",
+                    f"more than {plural(self._limit, 'new entity', 'new entities')} would be "
+                    "created; the run stopped at this limit",
+                    hint="raise limits.max_new_entities, or narrow the source",
                 )
             self._admitted += count
 

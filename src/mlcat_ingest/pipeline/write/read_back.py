@@ -113,7 +113,7 @@ class ReadBack:
                 self._cancellation.pause(PAUSE_S)
                 dropped = self._count_dropped()
         except MlcatError as error:
-            self._tally.note("not_read_back", f"what was written could not be read: {error}")
+            self._tally.note("not_read_back", f"written entities could not be read back: {error}")
             return
         for what, count in dropped.items():
             entities = plural(count, "entity", "entities")

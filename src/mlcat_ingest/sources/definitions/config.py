@@ -17,8 +17,8 @@ class FeatureStoreConfig(RecipeModel):
     """The feature tables (views, groups) to read, by name."""
 
     env: Fabric = "PROD"
-    """Environment of the datasets that features come from, where `datasets` says no other. URNs of
-    features and tables have none."""
+    """Environment of the source datasets of features; `datasets` may override it by platform. URNs
+    of features and tables contain no environment."""
 
     instance: PublicStr | None = Field(
         default=None, validation_alias=AliasChoices("instance", "platform_instance")
@@ -26,25 +26,25 @@ class FeatureStoreConfig(RecipeModel):
     """Platform instance: a prefix of every name, for several stores in one catalog."""
 
     namespace_prefix: PublicStr | None = None
-    """A prefix of every name that says nothing of a platform instance. URNs of features name no
-    platform, so two stores with projects of one name need it."""
+    """A prefix of every name that is not a platform instance. URNs of features contain no platform,
+    so two stores with projects of the same name need it."""
 
     server_id: PublicStr | None = None
-    """Identity of the store among the catalog's sources; found out where it is not given."""
+    """Identity of the store among the catalog's sources. Default: derived from its address."""
 
     owners: OwnersConfig = OwnersConfig()
-    """How the owners that the store names become owners in the catalog."""
+    """How owners in the store map to owners in the catalog."""
 
     datasets: DatasetsConfig = DatasetsConfig()
-    """How the catalog names the datasets that features come from."""
+    """How the catalog names the source datasets of features."""
 
 
 class DefinitionsConfig(FeatureStoreConfig):
     """Feature tables that are defined in files, for stores without a connector of their own."""
 
     path: RecipePath
-    """A definitions file (YAML or JSON), a folder of them, read with the folders in it, or a
-    pattern such as `features/**/*.yml`."""
+    """A definitions file (YAML or JSON), a folder of them, read recursively, or a pattern such as
+    `features/**/*.yml`."""
 
     _path_in_recipe: str = PrivateAttr("")
 

@@ -35,14 +35,14 @@ def _check_urn(text: str, types: Container[str], noun: str, otherwise: str) -> s
 
 def _dataset_urn(text: str) -> str:
     if not text.startswith(PREFIX):
-        raise ValueError("has to be the URN of a dataset, or {platform: ..., name: ...}")
+        raise ValueError("must be the URN of a dataset, or {platform: ..., name: ...}")
     return _check_urn(text, {"dataset"}, "dataset", "is not the URN of a dataset")
 
 
 def _owner(text: str) -> str:
     if not text.startswith("urn:"):
         return text
-    otherwise = "has to be a name, or the URN of a corpuser or corpGroup"
+    otherwise = "must be a name, or the URN of a corpuser or corpGroup"
     return _check_urn(text, {"corpuser", "corpGroup"}, "user or group", otherwise)
 
 
@@ -60,7 +60,7 @@ class PlaceSpec(RecipeModel):
     """The catalog's name of the platform, such as `snowflake` or `s3`."""
 
     name: PublicStr
-    """The name there, such as `db.schema.table` or `bucket/folder`."""
+    """The dataset's name on that platform, such as `db.schema.table` or `bucket/folder`."""
 
 
 def _kind_of_source(value: Any) -> str:
@@ -79,16 +79,16 @@ class ColumnSpec(RecipeModel):
     """The fields that features and keys share."""
 
     name: PublicStr
-    """The name, once among the features and once among the keys of a table."""
+    """The name, unique among the features and among the keys of a table."""
 
     type: MLFeatureDataType = "UNKNOWN"
     """One of the catalog's 17 types of features."""
 
     description: str | None = None
-    """A description, for people."""
+    """A description for readers."""
 
     owners: tuple[Owner, ...] = ()
-    """Its owners; those of the table where there are none."""
+    """Its owners. Default: those of the table."""
 
     tags: dict[PublicStr, str | None] = Field(default_factory=dict)
     """Tags `key: value`, which become `key:value`; without a value, the key alone."""
@@ -97,37 +97,37 @@ class ColumnSpec(RecipeModel):
     """Custom properties."""
 
     sources: tuple[SourceSpec, ...] | None = None
-    """The datasets that it comes from; those of the table where it is left out."""
+    """Its source datasets. Default: those of the table."""
 
 
 class FeatureSpec(ColumnSpec):
     """A feature of a table."""
 
     version: PublicStr | None = None
-    """Its version, where the store has versions of features."""
+    """Its version, if the store has versions of features."""
 
 
 class KeySpec(ColumnSpec):
-    """A key, by which rows of a table are looked up."""
+    """A key of a table: rows are looked up by it."""
 
     column: PublicStr | None = None
-    """The column that holds it, where that is named otherwise."""
+    """The column of the key. Default: its name."""
 
 
 class TableSpec(RecipeModel):
     """A feature table: features that share keys and sources."""
 
     name: PublicStr
-    """The name, once in a namespace."""
+    """The name, unique in its namespace."""
 
     kind: PublicStr = "Feature Table"
-    """The store's word for it, such as `Feature Group`; shown as the table's subtype."""
+    """The store's term for such a table, such as `Feature Group`; shown as its subtype."""
 
     description: str | None = None
-    """A description, for people."""
+    """A description for readers."""
 
     owners: tuple[Owner, ...] = ()
-    """Its owners, and those of its features and keys that name none."""
+    """Its owners; also the default of its features and keys."""
 
     tags: dict[PublicStr, str | None] = Field(default_factory=dict)
     """Tags `key: value`, which become `key:value`; without a value, the key alone."""
@@ -136,7 +136,7 @@ class TableSpec(RecipeModel):
     """Custom properties."""
 
     sources: tuple[SourceSpec, ...] = ()
-    """The datasets that its features come from."""
+    """The source datasets of its features."""
 
     keys: tuple[KeySpec, ...] = ()
     """The keys by which its rows are looked up."""
@@ -164,14 +164,14 @@ class DefinitionsDocument(RecipeModel):
     """The feature tables."""
 
     sets: dict[PublicStr, tuple[PublicStr, ...]] = Field(default_factory=dict)
-    """Features that are asked for together by a name, each as `<table>:<feature>`."""
+    """Named sets of features that are retrieved together, each as `<table>:<feature>`."""
 
 
 MAX_BYTES: Final = 16 * 1_048_576
 MAX_NODES: Final = 1_000_000
 """Bounds of one file: about 100,000 features."""
 
-PATH_HINT: Final = "see `path` in the source's config"
+PATH_HINT: Final = "correct `path` in the source's config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def read_file(path: Path) -> DefinitionsFile:
         content = _stable_content(path)
     except OSError as error:
         raise RecipeError(
-            f"the definitions file {path} cannot be read: {error.strerror}", hint=PATH_HINT
+            f"cannot read the definitions file {path}: {error.strerror}", hint=PATH_HINT
         ) from None
     # Errors name a file from the working directory on, where it is below that.
     here = Path.cwd()
@@ -218,8 +218,8 @@ def _stable_content(path: Path) -> bytes:
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
     if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, MAX_BYTES + 1)):
         raise RecipeError(
-            f"the definitions file {path} changed while it was read",
-            hint="is it being written? run again once it is complete",
+            f"the definitions file {path} changed during the read",
+            hint="run again once the file is complete",
         )
     return content
 
@@ -278,7 +278,9 @@ def _add_name(
     locations: dict[str, str], name: str | None, what: str, loc: Loc, file: DefinitionsFile
 ) -> Iterator[Problem]:
     if name in locations:
-        yield file.origin.problem(loc, f"is another {what}'s name already, at {locations[name]}")
+        yield file.origin.problem(
+            loc, f"is already the name of another {what}, at {locations[name]}"
+        )
     elif name is not None:
         locations[name] = f"{file.origin.label}:{file.origin.line_of(loc)}"
 
@@ -301,7 +303,7 @@ def _name(item: Mapping[str, Any]) -> str | None:
 
 def _unknown_feature(text: str, features: Iterable[str]) -> str:
     if ":" not in text:
-        return "has to be <table>:<feature>"
+        return "must have the form <table>:<feature>"
     similar = nearest(text, features)
     cure = f"; did you mean `{similar}`?" if similar else ""
-    return f"is a feature that no definitions file has{cure}"
+    return f"is not a feature of any definitions file{cure}"

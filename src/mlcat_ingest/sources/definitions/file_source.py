@@ -108,7 +108,8 @@ class FileReader(DefinitionReader):
             yield Finding(_WHAT, "failed", error.message, error.hint)
             return
         features = plural(sum(len(table.features) for table in tables), "feature")
-        detail = f"{len(files):,} with {plural(len(tables), 'table')} and {features}"
+        counted = plural(len(files), "file")
+        detail = f"{counted} with {plural(len(tables), 'table')} and {features}"
         yield Finding(_WHAT, "ok" if tables else "warning", detail)
 
     def close(self) -> None:
@@ -125,11 +126,11 @@ def find_files(path: Path) -> list[Path]:
     try:
         files = sorted(set(_candidates(path)))
     except OSError as error:
-        sentence = f"{error.filename or path} cannot be read: {error.strerror}"
+        sentence = f"cannot read {error.filename or path}: {error.strerror}"
         raise RecipeError(sentence, hint=PATH_HINT) from None
     if not files:
         # An empty store would take away everything that was read before.
-        raise RecipeError(f"there are no definitions files at {path}", hint=PATH_HINT)
+        raise RecipeError(f"no definitions files at {path}", hint=PATH_HINT)
     return files
 
 

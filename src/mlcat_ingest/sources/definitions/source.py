@@ -173,7 +173,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 page, columns, pages = [], 0, pages + 1
         if not (page or pages):
             key = self._scope.source_key
-            log.warning("%s: there is no table, or none that the recipe takes", key)
+            log.warning("%s: no table passes the recipe's filters", key)
         yield page
 
     def _select(

@@ -44,7 +44,7 @@ _AZURE: Final = ".blob.core.windows.net"
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("has a line break or another control character in it")
+        raise ValueError("contains a line break or another control character")
     return text
 
 
@@ -97,13 +97,13 @@ def local_path(address: str) -> str:
 DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
 """The schema that Feast takes by platform where only the database is named."""
 
-_FEASTS_OWN = "is for Feast itself; delete it"
+_FEASTS_OWN = "is an option of Feast itself; delete it"
 
 
 def _type(named: Any) -> Any:
     if isinstance(named, str) and named.startswith("snowflake"):
         raise ValueError(
-            "is not read: serve the registry with `feast serve_registry` and give that address "
+            "is not supported: serve the registry with `feast serve_registry` and use that address "
             "with `registry_type: remote`, or write `store.registry.proto().SerializeToString()` "
             "to a file"
         )
@@ -115,7 +115,7 @@ def _as_mapping(given: Any) -> Any:
 
 
 class RegistryConfig(RecipeModel):
-    """A registry, as `registry:` in Feast's own feature_store.yaml says it."""
+    """A registry, in the keys of `registry:` in Feast's own feature_store.yaml."""
 
     key_hints: ClassVar[Mapping[str, str]] = {
         "cache_ttl_seconds": _FEASTS_OWN,
@@ -123,13 +123,13 @@ class RegistryConfig(RecipeModel):
         "purge_feast_metadata": _FEASTS_OWN,
         "s3_additional_kwargs": _FEASTS_OWN,
         "sqlalchemy_config_kwargs": _FEASTS_OWN,
-        "registry_store_type": "is told by the address here; delete it",
+        "registry_store_type": "follows from the address here; delete it",
         "read_path": "is `path` here: nothing is written",
         "is_tls": "is `verify: true` beside `registry` here",
         "cert": "is `ca_bundle` beside `registry` here",
-        "client_cert": "stands beside `registry` here",
-        "client_key": "stands beside `registry` here",
-        "authority": "stands beside `registry` here",
+        "client_cert": "is set beside `registry` here",
+        "client_key": "is set beside `registry` here",
+        "authority": "is set beside `registry` here",
     }
 
     registry_type: Annotated[RegistryType | None, BeforeValidator(_type)] = None
@@ -137,18 +137,19 @@ class RegistryConfig(RecipeModel):
     Default: follows from `path`."""
 
     path: RegistryAddress
-    """Path of a registry file; or its address in an object store (`s3://`, `gs://`, `az://`,
-    `https://<account>.blob.core.windows.net/…`, or what else fsspec opens); or the SQLAlchemy URL
-    of a registry database; or `host:port` of a registry server (gRPC), `grpcs://host:port` for
-    TLS; or the http(s) address of its REST interface, such as http://feast:6572/api/v1."""
+    """The registry's location: path of a file, address in an object store, SQLAlchemy URL of a
+    database, or address of a registry server. Object stores are `s3://`, `gs://`, `az://`,
+    `https://<account>.blob.core.windows.net/…` and other schemes of fsspec. A registry server is
+    `host:port` (gRPC), `grpcs://host:port` (gRPC with TLS), or the http(s) address of its REST
+    interface, such as http://feast:6572/api/v1."""
 
 
 class S3Config(RecipeModel):
-    """How to reach S3, where that is not what boto3 finds in the environment."""
+    """Connection to S3. Default: boto3's own settings from the environment."""
 
     endpoint_url: ServiceUrl | None = None
-    """Address of a service that speaks S3. Default: the variable FEAST_S3_ENDPOINT_URL, else what
-    boto3 finds."""
+    """Address of an S3-compatible service. Default: the variable FEAST_S3_ENDPOINT_URL, else
+    boto3's own setting."""
 
     region: PublicStr | None = None
     """Region of the bucket."""
@@ -158,7 +159,7 @@ class S3Config(RecipeModel):
 
 
 class TableDefaults(RecipeModel):
-    """Database and schema of tables that Feast names without, as an offline store has them."""
+    """Database and schema of tables that Feast's registry names without them."""
 
     database: PublicStr | None = None
     """The database (catalog, BigQuery project) of tables that name none."""
@@ -181,7 +182,7 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
         "enable_owner_extraction": "cannot be set: owners are always read; delete it",
         "enable_tag_extraction": "cannot be set: tags are always read; delete it",
         "project": "is `projects` here: {allow: [name]}",
-        "registry_type": "belongs into `registry`: {registry_type: …, path: …}",
+        "registry_type": "belongs in `registry`: {registry_type: …, path: …}",
     }
 
     registry: (
@@ -193,61 +194,61 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
         | None
     ) = None
     """The registry: an address, or `path` and `registry_type` as in feature_store.yaml.
-    Default: what feature_store.yaml says."""
+    Default: the registry of feature_store.yaml."""
 
     repo_path: RecipePath | None = None
-    """Folder of the feature repository, where relative paths of data files start. Its
-    feature_store.yaml, where there is one, says what this recipe does not: `project`, `registry`
-    and the `offline_store`'s database and schema. Only this file is read; no code is run."""
+    """Folder of the feature repository; relative paths of data files start there. If it has a
+    feature_store.yaml, that file supplies defaults for `project`, `registry` and the
+    `offline_store`'s database and schema. Only this file is read; no code is run."""
 
     feature_store_yaml: RecipePath | None = None
-    """The file itself, where it has another name or place. Default: feature_store.yaml in
-    `repo_path`. `$VAR` and `${VAR}` in its texts are variables of the environment, as in Feast; one
-    that is not set is an error where the text is used."""
+    """Path of Feast's configuration file. Default: feature_store.yaml in `repo_path`. As in Feast,
+    `$VAR` and `${VAR}` in its values are replaced by environment variables; an unset variable in a
+    value that is used is an error."""
 
     projects: PatternFilter = PatternFilter()
     """The projects of the registry to read, by name. Default: the `project` of
-    feature_store.yaml where there is one, else all."""
+    feature_store.yaml, else all."""
 
     datasets: KnownDatasets = DatasetsConfig()
-    """How the catalog names the datasets that features come from."""
+    """How the catalog names the source datasets of features."""
 
     label_views: bool = False
-    """Make feature tables of label views too, which hold labels and no features."""
+    """Also make feature tables of label views. Label views hold labels, not features."""
 
     connections: dict[Platform, TableDefaults] = Field(default_factory=dict)
-    """By platform, such as `snowflake`: database and schema of tables that Feast names without.
-    Default: those of the `offline_store` in feature_store.yaml."""
+    """By platform, such as `snowflake`: database and schema of tables that Feast's registry names
+    without them. Default: those of the `offline_store` in feature_store.yaml."""
 
     spark_platform: Literal["hive", "databricks"] = "hive"
-    """The platform that Spark's tables belong to."""
+    """The platform of Spark's tables."""
 
     kinesis_region: bool = False
-    """Begin a Kinesis stream's name with its region, `region:stream`, as DataHub's own feast source
-    does."""
+    """Prefix a Kinesis stream's name with its region (`region:stream`), as DataHub's own feast
+    source does."""
 
     verify: Verify = None
-    """Check a registry server's TLS certificate. `true` speaks TLS to one at
-    `host:port`, which `grpcs://`, `ca_bundle` and `client_cert` do too; `false` accepts any
-    certificate of a REST interface: for trials only. Default: what the address says."""
+    """Whether to verify the TLS certificate of a registry server. `true` also enables TLS for a
+    server at `host:port`, as do `grpcs://`, `ca_bundle` and `client_cert`. `false` accepts any
+    certificate of a REST interface: for trials only. Default: the scheme of the address decides."""
 
     authority: Annotated[PublicStr | None, NotContent()] = None
-    """The name that a gRPC server's certificate is for, where it is reached by another one."""
+    """The name in a gRPC server's certificate, if it differs from the name in the address."""
 
     s3: Annotated[S3Config, NotContent()] = S3Config()
-    """How to reach S3."""
+    """Connection to S3."""
 
     storage_options: Annotated[dict[PublicStr, SecretStr], NotContent()] = Field(
         default_factory=dict
     )
-    """Options of the fsspec back end that opens other object stores, such as `account_name` and
-    `account_key`; their values are secrets."""
+    """Options of the fsspec back end for other object stores, such as `account_name` and
+    `account_key`. Their values are secrets."""
 
     timeout_s: Timeout = 120.0
-    """Seconds to wait for an answer; for a database, the most that one statement may take."""
+    """Seconds to wait for an answer; for a database, the time limit of one statement."""
 
     max_bytes: Annotated[int, NotContent()] = Field(default=1024**3, ge=1024)
-    """Size beyond which a registry is refused: of its file, or of all its objects together."""
+    """Maximum size of a registry in bytes: of its file, or of all its objects together."""
 
     @model_validator(mode="after")
     def _connections_apply(self) -> Self:
@@ -257,5 +258,7 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     @model_validator(mode="after")
     def _names_a_registry(self) -> Self:
         if self.registry is None and self.repo_path is None and self.feature_store_yaml is None:
-            raise ValueError("give `registry`, or `repo_path` with a feature_store.yaml in it")
+            raise ValueError(
+                "set `registry`, or set `repo_path` to a folder with a feature_store.yaml"
+            )
         return self

@@ -84,10 +84,10 @@ class RegistryTransport(RequestSide):
             return
         total = sum(kinds.total() for kinds in counts.values())
         if not total:
-            hint = "has `feast apply` been run, and may the user see anything?"
-            yield Finding(what, "warning", f"{self.shown} is readable, but holds nothing", hint)
+            hint = "run `feast apply`, and check that the user may read its objects"
+            yield Finding(what, "warning", f"{self.shown} is readable and empty", hint)
             return
-        yield Finding(what, "ok", f"{self.shown} is readable: {total:,} objects")
+        yield Finding(what, "ok", f"{self.shown} is readable: {plural(total, 'object')}")
         yield Finding("Feast server id", "ok", identity)
         for project, kinds in sorted(counts.items()):
             yield Finding("Feast project", "ok", f"{project or 'none'}: {_in_words(kinds)}")
@@ -182,16 +182,16 @@ def _registry_fields(content: bytes, name: str) -> list[_Field]:
     except _CutOffError:
         if known:
             raise SourceUnavailableError(
-                f"{name} breaks off after {len(content)} bytes",
-                hint="is it being written? try again",
+                f"{name} is truncated after {plural(len(content), 'byte')}",
+                hint="try again once `feast apply` has finished",
             ) from None
     except ValueError:
         known = False
     if not known:
-        what = "is empty" if not content else f"begins with {content[:20]!r}"
+        what = "the file is empty" if not content else f"it starts with {content[:20]!r}"
         raise ProtocolMismatchError(
-            f"{name} is no Feast registry: it {what}",
-            hint="a registry is the file that `feast apply` writes, such as data/registry.db",
+            f"{name} is not a Feast registry: {what}",
+            hint="use the file that `feast apply` writes, such as data/registry.db",
         )
     return fields
 

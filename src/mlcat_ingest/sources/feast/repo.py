@@ -158,6 +158,6 @@ def _content(path: Path) -> bytes:
             return stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise RecipeError(
-            f"Feast's file {path} cannot be read: {error.strerror}",
-            hint="give `registry`, or see `repo_path` and `feature_store_yaml` in the recipe",
+            f"cannot read Feast's file {path}: {error.strerror}",
+            hint="set `registry`, or correct `repo_path` or `feature_store_yaml` in the recipe",
         ) from None

@@ -198,7 +198,9 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
     """
     registry = config.registry
     if registry is None:
-        raise RecipeError("feast: no `registry` is given, and no feature_store.yaml names one")
+        raise RecipeError(
+            "feast: no registry in the recipe or in feature_store.yaml", hint="set `registry`"
+        )
     address = registry.path
     match kind_of(address, registry.registry_type):
         case "sql":

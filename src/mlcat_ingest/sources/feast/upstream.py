@@ -180,8 +180,8 @@ class Upstreams:
         if location.uri:
             return self._file(name, location.uri)
         if location.query:
-            return Note("source_is_query", f"{name}: only its query says where the data is")
-        return Note("source_without_place", f"{name}: it names neither table nor path")
+            return Note("source_is_query", f"{name}: defined by a query, without a table")
+        return Note("source_without_place", f"{name}: neither a table nor a path")
 
     def _table(self, name: str, location: SourceLocation) -> DatasetPlace | Note:
         platform, levels = location.platform, LEVELS.get(location.platform, 1)
@@ -197,8 +197,7 @@ class Upstreams:
         if not all(parts):
             return Note(
                 "source_without_database",
-                f"{name}: {location.table} names no database or schema; "
-                f"see `connections.{platform}`",
+                f"{name}: {location.table} has no database or schema; set `connections.{platform}`",
             )
         return DatasetPlace(platform, table if levels == 1 else ".".join(parts))
 
@@ -207,10 +206,10 @@ class Upstreams:
         if place is not None and place[0] == "file" and place[1].startswith("."):
             repo_path = self._config.repo_path
             if repo_path is None:
-                return Note("source_without_place", f"{name}: a relative path; see `repo_path`")
+                return Note("source_without_place", f"{name}: a relative path; set `repo_path`")
             place = place_of_uri(os.path.normpath(repo_path / uri))
         if place is None:
-            return Note("source_without_place", f"{name}: its address is none of a dataset")
+            return Note("source_without_place", f"{name}: its address is not that of a dataset")
         return DatasetPlace(*place)
 
 
@@ -228,13 +227,13 @@ def _contributed_location(source: Any, default_class: str) -> SourceLocation | N
     """Return the location of a source that Feast keeps as JSON, which may hold passwords, too."""
     class_ = source.data_source_class_type.rpartition(".")[2] or default_class
     if class_ not in _BY_CLASS:
-        return Note("source_unknown", f"{source.name}: {class_ or 'a source of no known class'}")
+        return Note("source_unknown", f"{source.name}: {class_ or 'unknown class'}")
     try:
         options = loads(source.custom_options.configuration)
     except CodecError:
         options = None
     if not isinstance(options, dict):
-        return Note("source_unreadable", f"{source.name}: its configuration is no JSON object")
+        return Note("source_unreadable", f"{source.name}: its configuration is not a JSON object")
     texts = {key: text for key, text in options.items() if isinstance(text, str)}
     platform, keys = _BY_CLASS[class_]
     parts = [texts.get(key, "") for key in keys]

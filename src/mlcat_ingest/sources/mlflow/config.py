@@ -28,7 +28,13 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.values import Fabric, PatternFilter, RecipeUrl
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
-from mlcat_ingest.sources.mlflow.values.uris import is_http, is_readable_database, with_known_scheme
+from mlcat_ingest.sources.mlflow.values.uris import (
+    is_http,
+    is_readable_database,
+    is_rest,
+    is_unity_catalog,
+    with_known_scheme,
+)
 from mlcat_ingest.sources.options import FeaturesConfig, without_instance
 from mlcat_ingest.sources.owners import OwnersConfig
 
@@ -46,8 +52,8 @@ def _moment(text: str) -> str:
             datetime.fromisoformat(text)
         except ValueError:
             raise ValueError(
-                "is neither an ISO date or time (2026-01-31, 2026-01-31T08:00Z) "
-                "nor an age (30m, 12h, 7d, 4w)"
+                "must be an ISO date or time (2026-01-31, 2026-01-31T08:00Z) "
+                "or an age (30m, 12h, 7d, 4w)"
             ) from None
     return text
 
@@ -56,25 +62,25 @@ class RunsConfig(RecipeModel):
     """Runs that become models."""
 
     select: RunSelect = "all"
-    """`all` runs, those `with_model` logged or registered, or only those behind a `registered`
-    model version."""
+    """`all` runs; runs `with_model`, logged or registered; or only the source runs of `registered`
+    model versions."""
 
     children: Literal["include", "collapse", "skip"] = "include"
     """Nested runs: `include` each as a model, `collapse` them into a count on their top-most parent
-    (which reads the listing of runs twice), or `skip` them. Those behind a registered version are
-    always models."""
+    (which reads the listing of runs twice), or `skip` them. The source run of a registered version
+    is always a model."""
 
     statuses: tuple[RunStatus, ...] = ()
     """Only runs in one of these states; empty for all."""
 
     since: Annotated[PublicStr, AfterValidator(_moment)] | None = None
-    """Only runs that started at this ISO date or time (UTC where it names no zone) or later, or
-    not longer ago than an age such as `12h`, `7d` or `4w`."""
+    """Only runs that started at or after this ISO date or time (UTC by default), or within an age
+    such as `12h`, `7d` or `4w`."""
 
     stale_running_after: Duration | None = None
-    """A run that has not ended so long after its start, such as `7d`, counts as abandoned: its
-    model says `mlflow.abandoned`, and it is read again once it ends, or by a full pass. Nothing is
-    written to MLflow. Default: runs may take for ever."""
+    """Time after its start, such as `7d`, at which an unfinished run counts as abandoned. Its model
+    gets the property `mlflow.abandoned`; it is read again after its end, or by a full pass. Nothing
+    is written to MLflow. Default: never."""
 
     def since_ms(self, now_ms: int | None = None) -> int | None:
         """Return `since` in epoch milliseconds, an age counted back from `now_ms`."""
@@ -91,24 +97,25 @@ class RunsConfig(RecipeModel):
 
 
 class IncrementalConfig(RecipeModel):
-    """Reading only what changed since the last run, where state is kept.
+    """Incremental reading: only changes since the last run. It needs state.
 
-    Every `state.full_every` all is read. In between, a run is read again that started or ended
-    since, that had not ended when it was last seen, that came into the trash or out of it, whose
-    registered versions, aliases or logged models changed, or that the catalog refused.
+    A full pass follows every `state.full_every`. In between, a run is read again if it started or
+    ended since, was unfinished at the last read, was deleted or restored, or was refused by the
+    catalog. It is also read again if its registered versions, aliases or logged models changed. Of
+    external models, the newest 500 are read again, and those created or finished since.
     """
 
     enabled: bool = True
-    """Read only what changed. Listings with a `limit`, or that collapse children, are
-    read whole every time all the same."""
+    """Whether to read only changes. A recipe with `limit`, or with `runs.children: collapse`, reads
+    everything in each run."""
 
     overlap: Duration = Duration("1h")
-    """How far before the start of the last run to look for runs that started or ended since. It
-    has to cover how far the clocks of those who log runs differ from the server's."""
+    """Overlap with the last run, for runs that started or ended since. It must exceed the clock
+    skew between the server and the machines that log runs."""
 
 
 class NamingConfig(RecipeModel):
-    """Templates of the names in URNs. Changing one changes every identity it makes."""
+    """Templates of the names in URNs. A changed template changes the URNs of its entities."""
 
     model: PublicStr = "{run_id}"
     """Name of a run's model; may use {run_id}."""
@@ -128,18 +135,27 @@ class NamingConfig(RecipeModel):
         return self
 
 
-class MlflowConfig(ConnectionConfig):
-    """An MLflow tracking server, or a store that MlflowClient opens.
+class RunLineageConfig(RecipeModel):
+    """Lineage from datasets to models."""
 
-    MLflow's own variables fill in what a connection leaves out: MLFLOW_TRACKING_USERNAME and
+    process_instances: bool = False
+    """Whether each run also becomes a process instance (`dataProcessInstance`), as in DataHub's own
+    mlflow source. Its inputs are the run's datasets, and it is the training job of the run's model
+    and versions, so lineage leads from dataset to run to model."""
+
+
+class MlflowConfig(ConnectionConfig):
+    """An MLflow tracking server, or another store that MlflowClient supports.
+
+    MLflow's own variables are the defaults of the connection: MLFLOW_TRACKING_USERNAME and
     _PASSWORD (else ~/.mlflow/credentials), MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_INSECURE_TLS,
     MLFLOW_TRACKING_SERVER_CERT_PATH and MLFLOW_TRACKING_CLIENT_CERT_PATH.
     """
 
-    # What DataHub's own mlflow source calls otherwise, or does and this one does not.
+    # Keys of DataHub's own mlflow source that have another name here, or are not supported.
     key_hints: ClassVar[Mapping[str, str]] = {
         "model_name_separator": "is part of `naming.version` here, for example {name}_{version}",
-        "materialize_dataset_inputs": "is not offered: datasets are linked, not made; delete it",
+        "materialize_dataset_inputs": "is not supported, as datasets are only linked; delete it",
         "source_mapping_to_platform": "is `datasets.source_types` here",
         "platform_instance_map": "is `datasets.platforms` here: {s3: {instance: …}}",
     }
@@ -147,57 +163,58 @@ class MlflowConfig(ConnectionConfig):
     tracking_uri: TrackingUri = Field(
         default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING_URI
     )
-    """Address of the tracking server (http or https, read over its REST API), or of its database
-    (SQLite, PostgreSQL or MySQL, read by SQL), or any other tracking URI (a folder, databricks),
-    which needs the extra `mlflow`. Default: the variable MLFLOW_TRACKING_URI, else
-    http://127.0.0.1:5000."""
+    """Tracking URI. The http or https address of a server, `databricks` and
+    `databricks://<profile>` are read over REST. The address of an SQLite, PostgreSQL or MySQL
+    database is read by SQL. Any other tracking URI, such as a folder, needs the extra `mlflow`.
+    Default: the variable MLFLOW_TRACKING_URI, else http://127.0.0.1:5000."""
 
     registry_uri: TrackingUri | None = Field(
         default_factory=lambda: os.environ.get("MLFLOW_REGISTRY_URI") or None
     )
-    """Address of the model registry where it is another one than the tracking server. Default:
-    the variable MLFLOW_REGISTRY_URI, else the tracking server."""
+    """Address of the model registry, if it differs from the tracking server's. Default: the
+    variable MLFLOW_REGISTRY_URI, else the tracking server; for `databricks`, its Unity Catalog
+    `databricks-uc`."""
 
     reader: ReaderName = "auto"
-    """How to read: `rest`, or `database` for MLflow's own tables, or `client` for whatever the
-    installed MlflowClient opens; `auto` takes what fits the addresses, and the client for a
-    database whose schema is not known."""
+    """How to read: `rest`, `database` (MLflow's own tables) or `client` (the installed
+    MlflowClient). `auto` chooses by the addresses, and uses the client for a database with an
+    unknown schema."""
 
     auth: Annotated[PublicStr | None, NotContent()] = None
-    """Name of an MLflow request-auth plug-in, which needs the extra `mlflow`. Default:
+    """Name of an MLflow request-auth plug-in; needs the extra `mlflow`. Default: the variable
     MLFLOW_TRACKING_AUTH."""
 
     timeout_s: Timeout = 120.0
-    """Seconds to wait for the server to send something before the attempt counts as failed; for a
-    database, the most that one statement may take."""
+    """Seconds without data from the server until an attempt fails; for a database, the time limit
+    of one statement."""
 
     page_size: Annotated[int, NotContent()] = Field(default=500, ge=1, le=50_000)
-    """Most runs asked for in one request: the first page is smaller, and so are those of runs with
-    thousands of parameters and metrics."""
+    """Maximum number of runs in one request. The first page is smaller, and so are pages of runs
+    with thousands of parameters and metrics."""
 
     connections: Annotated[int, NotContent()] = Field(default=3, ge=1, le=32)
-    """Requests for pages of runs that are under way at once."""
+    """Maximum number of concurrent requests for pages of runs."""
 
     experiments: PatternFilter = PatternFilter()
     """Experiments to read, by name."""
 
     workspaces: PatternFilter = PatternFilter()
-    """Workspaces to read, by name, where the server has them."""
+    """Workspaces to read, by name, on a server with workspaces."""
 
     runs: RunsConfig = RunsConfig()
     """Runs that become models."""
 
     incremental: Annotated[IncrementalConfig, NotContent()] = IncrementalConfig()
-    """Reading only what changed since the last run."""
+    """Incremental reading: only changes since the last run."""
 
     limit: int | None = Field(default=None, ge=1)
-    """At most so many runs, the newest; for trying things out."""
+    """Read only this number of the newest runs; for trials."""
 
     system_metrics: bool = False
-    """Take metrics whose name begins with `system/`, too."""
+    """Whether to read system metrics (`system/…`) too."""
 
     env: Fabric = "PROD"
-    """Environment that goes into every URN."""
+    """Environment in every URN."""
 
     instance: PublicStr | None = Field(
         default=None, validation_alias=AliasChoices("instance", "platform_instance")
@@ -205,9 +222,9 @@ class MlflowConfig(ConnectionConfig):
     """Platform instance: a prefix of every name, for several servers in one catalog."""
 
     compat: Literal["datahub"] | None = None
-    """`datahub` writes to the entities that DataHub's own mlflow source makes: a registered model
-    is the group `<name>`, and an experiment the group `experiment:<name>`. A template given in
-    `naming` wins over that. It excludes `instance`, which that source does not know."""
+    """`datahub` writes to the entities of DataHub's own mlflow source: a registered model is the
+    group `<name>`, and an experiment the group `experiment:<name>`. A template in `naming` takes
+    precedence. It cannot be combined with `instance`, which that source lacks."""
 
     naming: NamingConfig = NamingConfig()
     """Templates of the names in URNs."""
@@ -215,23 +232,26 @@ class MlflowConfig(ConnectionConfig):
     ui_url: ServiceUrl | None = Field(
         default=None, validation_alias=AliasChoices("ui_url", "base_external_url")
     )
-    """Address of the MLflow UI for links, where users reach it by another one than the tracking
-    URI."""
+    """Address of the MLflow UI for links. Default: the tracking URI."""
 
     server_id: PublicStr | None = None
-    """Identity of the server among the catalog's sources; found out where it is not given."""
+    """Identity of the server among the catalog's sources. Default: derived from the server."""
 
     owners: OwnersConfig = OwnersConfig()
-    """How users become owners: of a run the tag `mlflow.user`, else the deprecated `user_id`."""
+    """How users map to owners. The user of a run is its tag `mlflow.user`, else the deprecated
+    `user_id`."""
 
     datasets: KnownDatasets = DatasetsConfig()
-    """How the catalog names the datasets that runs used."""
+    """How the catalog names the datasets of runs."""
+
+    lineage: RunLineageConfig = RunLineageConfig()
+    """Lineage from datasets to models."""
 
     features: FeaturesConfig = FeaturesConfig()
-    """How models are linked to the features that they were trained on."""
+    """Links from models to their training features."""
 
     alias_tags: bool = False
-    """Make aliases of model versions global tags, too: `mlflow_alias_<alias>`."""
+    """Whether to add a global tag `mlflow_alias_<alias>` for each alias of a model version."""
 
     @model_validator(mode="before")
     @classmethod
@@ -271,10 +291,15 @@ class MlflowConfig(ConnectionConfig):
     @model_validator(mode="after")
     def _reader_fits(self) -> Self:
         if self.reader == "rest" and not self.over_http:
-            raise ValueError("`reader: rest` needs the http or https address of a server")
+            raise ValueError("`reader: rest` requires the http or https address of a server")
+        if is_unity_catalog(self.tracking_uri):
+            raise ValueError(
+                "`databricks-uc` is a model registry: set it as `registry_uri`, and `databricks` "
+                "as `tracking_uri`"
+            )
         if self.reader == "database" and not is_readable_database(self.tracking_uri):
             raise ValueError(
-                "`reader: database` needs the address of an SQLite, PostgreSQL or MySQL database"
+                "`reader: database` requires the address of an SQLite, PostgreSQL or MySQL database"
             )
         return self
 
@@ -290,4 +315,4 @@ class MlflowConfig(ConnectionConfig):
     @property
     def over_http(self) -> bool:
         """True if everything can be read over REST."""
-        return is_http(self.tracking_uri) and is_http(self.registry_uri or self.tracking_uri)
+        return is_rest(self.tracking_uri) and is_rest(self.registry_uri or self.tracking_uri)

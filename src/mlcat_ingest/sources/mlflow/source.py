@@ -36,26 +36,33 @@ from mlcat_ingest.sources.base import (
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.read.databricks import find_account
 from mlcat_ingest.sources.mlflow.read.reader import Reader, open_reader
+from mlcat_ingest.sources.mlflow.select.by_id import RunsByIdReading, all_pages
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
 from mlcat_ingest.sources.mlflow.select.missing import find_missing
+from mlcat_ingest.sources.mlflow.select.parents import ParentRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
     check_divisible,
     experiment_ids_of,
     shards_of,
 )
-from mlcat_ingest.sources.mlflow.select.workspace import RunsByIdReading, WorkspaceReading
+from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
 from mlcat_ingest.sources.mlflow.values.joined import (
+    COLUMN,
     EXPERIMENT,
+    PROCESS,
     REGISTERED,
     RUN,
+    SIGNATURE,
     VERSION,
     JoinedRecord,
     MappingOptions,
     WorkspaceScope,
+    parents_in,
 )
-from mlcat_ingest.sources.mlflow.values.uris import ui_links
+from mlcat_ingest.sources.mlflow.values.uris import is_databricks, registry_of, ui_links
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)
@@ -75,8 +82,8 @@ class MlflowSource(Source[JoinedRecord]):
         """Keep the configuration; nothing is contacted. `reader` is opened by it if not given.
 
         Raises:
-            RecipeError: the naming templates, or instance and workspace, cannot make names, or the
-                file of owners cannot be used.
+            RecipeError: the naming templates, or instance and workspace, cannot make names, the
+                file of owners cannot be used, or there are no credentials for Databricks.
         """
         self._config = config
         self._selection = RunSelection(config)
@@ -85,7 +92,9 @@ class MlflowSource(Source[JoinedRecord]):
         self._datasets = Datasets(config.datasets)
         self._links = config.features.options()
         self._places: dict[str, tuple[Reader, WorkspaceScope]] = {}
+        self._tables_listed: set[str] = set()
         self._naming(DEFAULT_WORKSPACE)
+        self._databricks = self._databricks_address()
 
     def shards(self) -> Iterator[Shard]:
         """Yield every experiment that has runs, as a shard."""
@@ -128,13 +137,17 @@ class MlflowSource(Source[JoinedRecord]):
         if isinstance(request.scope, Shards):
             ids = experiment_ids_of(request.scope.keys, reader.workspace)
             if ids:
-                reading = WorkspaceReading(reader, scope, self._selection, only=ids)
-                yield from map(Page, reading.pages())
+                reading = WorkspaceReading(
+                    reader, scope, self._selection, parents=ParentRuns(), only=ids
+                )
+                yield from map(Page, all_pages(reading))
             return 0
         partition = request.state.partition(partition_of(self._config, scope))
         if isinstance(request.scope, Runs):
-            named = RunsByIdReading(reader, scope, self._selection, request.scope.ids)
-            yield from map(Page, named.pages())
+            named = RunsByIdReading(
+                reader, scope, self._selection, request.scope.ids, parents=_parents(partition)
+            )
+            yield from map(Page, all_pages(named))
             yield Finished(partition, found_ids=named.found_ids)
             return 0
         checkpoint = {_SINCE: reader.clock_ms()}
@@ -143,11 +156,20 @@ class MlflowSource(Source[JoinedRecord]):
             yield Finished(partition, checkpoint)
             return 0
         listed_only = isinstance(request.scope, Rest)
-        reading = WorkspaceReading(reader, scope, self._selection, listed_only=listed_only)
-        for records in reading.pages(already_read=already_read):
+        reading = WorkspaceReading(
+            reader,
+            scope,
+            self._selection,
+            parents=_parents(partition),
+            listed_only=listed_only,
+        )
+        for records in all_pages(reading, already_read=already_read):
             yield Page(records, partition)
         if self._config.limit is None:
-            yield Finished(partition, checkpoint, complete=True)
+            if reading.lists_every_table:
+                self._tables_listed.add(scope.source_key)
+            counts = list(reader.left_out())
+            yield Finished(partition, checkpoint, complete=True, left_out=counts)
         return reading.runs_read
 
     def _read_changes(
@@ -155,11 +177,14 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Generator[Page[JoinedRecord], None, bool]:
         """Yield what changed; return whether that could be listed."""
         changes = ChangedRuns(reader, partition, self._selection.listing(), since)
+        reading = WorkspaceReading(
+            reader, scope, self._selection, changes, parents=_parents(partition)
+        )
         try:
-            for records in WorkspaceReading(reader, scope, self._selection, changes).pages():
+            for records in all_pages(reading):
                 yield Page(records, partition)
         except ProtocolMismatchError as error:
-            log.warning("what changed cannot be listed, so everything is read: %s", error)
+            log.warning("cannot list changes; reading everything: %s", error)
             return False
         return True
 
@@ -183,7 +208,9 @@ class MlflowSource(Source[JoinedRecord]):
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield those of `unlisted` that MLflow has no more."""
         place = self._places.get(partition)
-        return () if place is None else find_missing(*place, unlisted)
+        if place is None:
+            return ()
+        return find_missing(*place, unlisted, tables_listed=partition in self._tables_listed)
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
@@ -207,6 +234,16 @@ class MlflowSource(Source[JoinedRecord]):
             self._reader = open_reader(self._config)
         return self._reader
 
+    def _databricks_address(self) -> str | None:
+        """Return the address of the workspace that the tracking URI leads to, if it does."""
+        config = self._config
+        if config.reader == "client":
+            return os.environ.get("DATABRICKS_HOST") if is_databricks(config.tracking_uri) else None
+        signed_in = config.token is not None
+        uris = (config.tracking_uri, registry_of(config.tracking_uri, config.registry_uri))
+        account, _ = [find_account(uri, os.environ, signed_in=signed_in) for uri in uris]
+        return None if account is None else account.address
+
     def _naming(self, workspace: str) -> Naming:
         config = self._config
         try:
@@ -223,13 +260,12 @@ class MlflowSource(Source[JoinedRecord]):
 
     def _scope(self, reader: Reader, workspace: str) -> WorkspaceScope:
         config = self._config
-        ui_url = config.ui_url
-        if ui_url is None and config.tracking_uri.startswith("databricks"):
-            ui_url = os.environ.get("DATABRICKS_HOST") or None
         named = None if workspace == DEFAULT_WORKSPACE else workspace
         return WorkspaceScope(
             naming=self._naming(workspace),
-            links=ui_links(config.tracking_uri, ui_url=ui_url, workspace=named),
+            links=ui_links(
+                config.tracking_uri, ui_url=config.ui_url or self._databricks, workspace=named
+            ),
             # The key is one of a comma-joined set, so a name may bring no comma of its own.
             source_key=f"{PLATFORM}:{reader.server_id()}:{quote(workspace, safe='')}",
             owners=self._owners,
@@ -238,8 +274,14 @@ class MlflowSource(Source[JoinedRecord]):
                 system_metrics=config.system_metrics,
                 alias_tags=config.alias_tags,
                 links=self._links,
+                process_instances=config.lineage.process_instances,
             ),
         )
+
+
+def _parents(partition: PartitionState) -> ParentRuns:
+    """Return what the last pass knew of the parents of runs, to begin with."""
+    return ParentRuns(parents_in(partition.joined_fingerprints(RUN)))
 
 
 def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
@@ -247,16 +289,22 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
 
     The program's version is among its settings, since the mapping is part of the program.
     """
-    naming = scope.naming
+    naming, links = scope.naming, scope.options.links
+    identity = {
+        RUN: naming.model("0").urn,
+        EXPERIMENT: naming.group("0").urn,
+        REGISTERED: naming.registered_group("0").urn,
+        VERSION: naming.version("0", "0").urn,
+    }
+    if scope.options.process_instances:
+        identity[PROCESS] = naming.process("0")
+    if links is not None and links.from_signature:
+        table = naming.feature_table(None, "0")
+        identity |= {SIGNATURE: table.urn, COLUMN: naming.feature(table, "0").urn}
     settings = [comparable(content_of(config)), config.owners.map_digest(), installed(PROGRAM)]
     return Partition(
         key=scope.source_key,
         instance=naming.instance or "",
-        identity={
-            RUN: naming.model("0").urn,
-            EXPERIMENT: naming.group("0").urn,
-            REGISTERED: naming.registered_group("0").urn,
-            VERSION: naming.version("0", "0").urn,
-        },
+        identity=identity,
         settings=content_hash(settings),
     )

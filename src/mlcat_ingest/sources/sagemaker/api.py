@@ -143,7 +143,7 @@ class SagemakerApi:
             if not token:
                 return
             if token in seen:
-                raise ProtocolMismatchError(f"{ACTIONS[method]} gave the same page token twice")
+                raise ProtocolMismatchError(f"{ACTIONS[method]} returned the same page token twice")
             seen.add(token)
             parameters["NextToken"] = token
 

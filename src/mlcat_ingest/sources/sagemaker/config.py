@@ -13,19 +13,19 @@ from mlcat_ingest.sources.options import without_instance
 
 def _role(text: str) -> str:
     if not text.startswith("arn:") or ":role/" not in text:
-        raise ValueError("has to be the ARN of a role: arn:aws:iam::<account>:role/<name>")
+        raise ValueError("must be the ARN of a role: arn:aws:iam::<account>:role/<name>")
     return text
 
 
 class SagemakerConfig(FeatureStoreConfig):
     """Feature groups of SageMaker Feature Store, in one account and region.
 
-    Options that are left out, boto3 finds as it always does: environment, profile, machine.
+    The defaults are those of boto3: environment, profile, instance role.
     """
 
     key_hints: ClassVar[Mapping[str, str]] = {
-        "extract_feature_groups": "is all that this source does; delete it",
-        **dict.fromkeys(("extract_models", "extract_jobs"), "is not read here; delete it"),
+        "extract_feature_groups": "is always on; delete it",
+        **dict.fromkeys(("extract_models", "extract_jobs"), "is not supported; delete it"),
         **dict.fromkeys(("database_pattern", "table_pattern"), "is called `tables` here"),
     }
 
@@ -42,7 +42,7 @@ class SagemakerConfig(FeatureStoreConfig):
     access_key_id: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("access_key_id", "aws_access_key_id")
     )
-    """An access key, where boto3 shall not look for one."""
+    """An access key. Default: boto3's own lookup."""
 
     secret_access_key: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("secret_access_key", "aws_secret_access_key")
@@ -52,38 +52,38 @@ class SagemakerConfig(FeatureStoreConfig):
     session_token: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("session_token", "aws_session_token")
     )
-    """The token that goes with temporary keys."""
+    """The session token of temporary keys."""
 
     role_arn: Annotated[Annotated[PublicStr, AfterValidator(_role)] | None, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("role_arn", "aws_role")
     )
-    """ARN of a role to assume first, with those credentials."""
+    """ARN of a role to assume with these credentials."""
 
     external_id: Annotated[OptionalSecret, NotContent()] = None
-    """The external id that the role may ask for."""
+    """The external id that the role's trust policy requires."""
 
     endpoint_url: ServiceUrl | None = Field(
         default=None, validation_alias=AliasChoices("endpoint_url", "aws_endpoint_url")
     )
-    """Address of the service, where it is not that of the region: a VPC endpoint, a test server."""
+    """Address of the service, such as a VPC endpoint. Default: the endpoint of the region."""
 
     compat: Literal["datahub"] | None = None
-    """`datahub` writes to the entities that DataHub's own sagemaker source makes: names without
-    account and region, and sources at the prefix in S3 that groups share. It excludes `instance`,
-    which that source does not know."""
+    """`datahub` writes to the entities of DataHub's own sagemaker source: names without account and
+    region, and source datasets at the groups' common prefix in S3. It cannot be combined with
+    `instance`, which that source lacks."""
 
     resolved_s3: bool = True
-    """Name the folder in S3 that holds a group's own data, and not the prefix that it was made
-    under. Default: true, with `compat` false."""
+    """Whether the source dataset is the S3 folder of the group's own data, or the S3 prefix given
+    at its creation. Default: `true`, or `false` with `compat`."""
 
     feature_metadata: bool = True
-    """Read the description and the parameters of each feature, too: a request for each 100."""
+    """Whether to read the description and parameters of each feature: one request for each 100."""
 
     timeout_s: Timeout = 60.0
     """Seconds to wait for AWS to send something before the attempt counts as failed."""
 
     retries: Retries = 8
-    """Further attempts after one that failed or was turned away, as AWS does beyond its rate."""
+    """Retries of a request that failed or was throttled."""
 
     @property
     def names_own_folder(self) -> bool:
@@ -98,9 +98,9 @@ class SagemakerConfig(FeatureStoreConfig):
     @model_validator(mode="after")
     def _keys_are_whole(self) -> Self:
         if (self.access_key_id is None) != (self.secret_access_key is None):
-            raise ValueError("`access_key_id` and `secret_access_key` go together")
+            raise ValueError("`access_key_id` and `secret_access_key` must be set together")
         if self.session_token is not None and self.access_key_id is None:
-            raise ValueError("`session_token` goes with `access_key_id`")
+            raise ValueError("`session_token` requires `access_key_id`")
         if self.external_id is not None and self.role_arn is None:
-            raise ValueError("`external_id` goes with `role_arn`")
+            raise ValueError("`external_id` requires `role_arn`")
         return self

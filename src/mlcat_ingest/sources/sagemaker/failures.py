@@ -40,11 +40,11 @@ _SIGNED_OUT: Final = frozenset(
     }
 )
 _MISCONFIGURED: Final = {
-    "ProfileNotFound": ("there is no such AWS profile", "see `profile`"),
+    "ProfileNotFound": ("the AWS profile does not exist", "correct `profile`"),
     "NoRegionError": ("no AWS region is set", "set `region`"),
-    "InvalidRegionError": ("the AWS region cannot be one", "see `region`"),
+    "InvalidRegionError": ("invalid AWS region", "correct `region`"),
 }
-_LOOKS: Final = "boto3 looks in the recipe, the environment, the profile and on the machine"
+_LOOKS: Final = "set them in the recipe, the environment, `profile` or by an instance role"
 
 
 def refusal(action: str, response: Mapping[str, Any]) -> MlcatError:
@@ -54,22 +54,22 @@ def refusal(action: str, response: Mapping[str, Any]) -> MlcatError:
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code in _DENIED:
         return NotAuthorizedError(
-            f"AWS denies {action}", hint=f"allow the action {action} in the policy of the role"
+            f"AWS denied {action}", hint=f"allow {action} in the policy of the role"
         )
     if code in _EXPIRED:
         return AuthenticationError(
-            f"the AWS credentials have expired ({action})", hint="get new ones and run again"
+            f"the AWS credentials have expired ({action})", hint="renew them and run again"
         )
     if code in _REFUSED:
-        return AuthenticationError(f"AWS refuses the credentials: {code} ({action})", hint=_LOOKS)
+        return AuthenticationError(f"AWS refused the credentials: {code} ({action})", hint=_LOOKS)
     if code in _BUSY:
         return RateLimitedError(
-            f"AWS asks for fewer requests: {code} for {action}",
+            f"AWS throttled {action}: {code}",
             hint="try again later, or raise `retries`",
         )
     if isinstance(status, int) and status >= 500:
-        return SourceUnavailableError(f"AWS fails with {status} {code} for {action}")
-    return ProtocolMismatchError(f"AWS answers {code or status} to {action}")
+        return SourceUnavailableError(f"{action} failed with {status} {code}".rstrip())
+    return ProtocolMismatchError(f"{action} returned {code or status}")
 
 
 def failure(action: str, error: Exception, region: str | None, *, known: bool) -> MlcatError:
@@ -79,16 +79,16 @@ def failure(action: str, error: Exception, region: str | None, *, known: bool) -
     """
     name = type(error).__name__
     if name in _SIGNED_OUT:
-        return AuthenticationError("there are no usable AWS credentials", hint=_LOOKS)
+        return AuthenticationError("no usable AWS credentials", hint=_LOOKS)
     if name in _MISCONFIGURED:
         message, hint = _MISCONFIGURED[name]
         return RecipeError(message, hint=hint)
     if name == "EndpointConnectionError" and region is not None and not known:
         return SourceUnavailableError(
-            f"AWS cannot be reached in {region}, a region that the SDK does not know",
-            hint="is `region` right?",
+            f"cannot reach AWS in {region}, a region unknown to the SDK",
+            hint="correct `region`",
         )
     return SourceUnavailableError(
         f"AWS does not answer {action}: {name}",
-        hint="can it be reached from here? see `endpoint_url` and `region`",
+        hint="check the network, `endpoint_url` and `region`",
     )

@@ -20,10 +20,10 @@ from mlcat_ingest.sources.sagemaker.groups import FeatureMetadata, GroupMapping
 log = logging.getLogger(__name__)
 
 _WITHOUT: Final = {
-    "sagemaker:Search": "groups are listed and described one by one, which is slower",
+    "sagemaker:Search": "groups are described one by one, which is slower",
     "sagemaker:Search of features": "features have no descriptions and parameters",
     "sagemaker:ListFeatureGroups": "needed only where sagemaker:Search is denied",
-    "sagemaker:DescribeFeatureGroup": "nothing that is gone can be removed",
+    "sagemaker:DescribeFeatureGroup": "deleted groups and features remain in the catalog",
     "sagemaker:ListTags": "needed only where sagemaker:Search is denied",
 }
 
@@ -173,7 +173,7 @@ class SagemakerReader(DefinitionReader):
                         key = str(record["FeatureGroupName"]), str(record["FeatureName"])
                         metadata[key] = feature
         except (NotAuthorizedError, ProtocolMismatchError) as error:
-            log.warning("descriptions and parameters of features cannot be read: %s", error)
+            log.warning("cannot read descriptions and parameters of features: %s", error)
             return None, (Note("feature_metadata_unread", error.message),)
         return metadata, ()
 
@@ -187,7 +187,7 @@ class SagemakerReader(DefinitionReader):
                     else:
                         yield from self._describe(str(group["FeatureGroupName"]))
         except NotAuthorizedError as error:
-            log.warning("feature groups are described one by one: %s", error)
+            log.warning("describing feature groups one by one: %s", error)
             for page in self._api.list_groups():
                 for summary in page:
                     yield from self._describe(str(summary["FeatureGroupName"]))
@@ -210,12 +210,12 @@ class SagemakerReader(DefinitionReader):
         try:
             return self._api.tags(arn)
         except NotAuthorizedError as error:
-            log.warning("tags of feature groups cannot be read: %s", error)
+            log.warning("cannot read tags of feature groups: %s", error)
             self._tags_denied = True
             return None
 
     def current_columns(self, group: str) -> GroupColumns | None:
-        """Return the columns that a group has now, None where it is gone.
+        """Return the current columns of a group, None if it is deleted.
 
         Cost: one request for each 2,500 features.
         """
@@ -279,7 +279,7 @@ def _is_gone(urn: str, columns: Callable[[str], GroupColumns | None]) -> bool:
         # Names of groups hold no dots, while instance and prefix end in one.
         current = columns(table.rpartition(".")[2])
     except NotAuthorizedError as error:
-        log.warning("%s stays, since it cannot be asked for: %s", urn, error)
+        log.warning("kept %s, since its deletion cannot be verified: %s", urn, error)
         return False
     if current is None:
         return True

@@ -63,6 +63,11 @@ def check_source(
 ) -> None:
     """Prove that a source keeps the protocol of `sources.base`.
 
+    Example:
+        >>> from mlcat_ingest.sources.definitions.config import DefinitionsConfig
+        >>> from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
+        >>> check_source(lambda: DefinitionsSource(DefinitionsConfig(path="features.yml")))
+
     Args:
         make_source: makes a source of a small system, a new object each time, with no limit on what
             is read; called about 40 times.

@@ -9,7 +9,7 @@ from mlcat_ingest.client.base import Catalog, StoredAspect
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, NOT_STORED, Proposal
 from mlcat_ingest.metadata.urn import build, data_platform
 from mlcat_ingest.testing.conformance.rules import Check, Rule, Violation, attempt, words_of
 
@@ -55,10 +55,10 @@ def _description(catalog: Catalog, name: str) -> object:
 def check_reads(subject: CatalogSubject) -> Iterator[Violation]:
     """Read an entity that nobody wrote."""
     with subject.open_catalog() as catalog:
-        found = catalog.read_many([_urn("nobody wrote this")], _SOUGHT)
+        found = catalog.read_many([_urn("never written")], _SOUGHT)
         if found:
-            words = f"nobody wrote it, and it is read as {dict(found)}"
-            yield Violation(Rule.CATALOG_READS, _urn("nobody wrote this"), words)
+            words = f"never written, it is read as {dict(found)}"
+            yield Violation(Rule.CATALOG_READS, _urn("never written"), words)
 
 
 def check_writes(subject: CatalogSubject) -> Iterator[Violation]:
@@ -93,7 +93,7 @@ def check_conditions(subject: CatalogSubject) -> Iterator[Violation]:
         if stored is None or stored.version is None:
             return  # it tells no versions, so no client names one
         urn = _urn("conditional")
-        for version in ("-1", NO_SUCH_VERSION):
+        for version in (NOT_STORED, NO_SUCH_VERSION):
             refused = catalog.write([_description_proposal("conditional", "two", version)])
             if [type(one) for one in refused] != [AspectChangedError]:
                 words = f"it has the version {stored.version}, {version} was named: {refused}"
@@ -101,7 +101,7 @@ def check_conditions(subject: CatalogSubject) -> Iterator[Violation]:
             if (value := _description(catalog, "conditional")) != "one":
                 words = f"refused, the proposal was stored: {value!r}"
                 yield Violation(Rule.CATALOG_CONDITIONS, urn, words)
-        for version, name in ((stored.version, "conditional"), ("-1", "absent")):
+        for version, name in ((stored.version, "conditional"), (NOT_STORED, "absent")):
             for refusal in catalog.write([_description_proposal(name, "three", version)]):
                 words = f"the condition {version} holds, and the proposal is refused: {refusal}"
                 yield Violation(Rule.CATALOG_CONDITIONS, _urn(name), words)
@@ -137,7 +137,7 @@ def check_close(subject: CatalogSubject) -> Iterator[Violation]:
             yield Violation(Rule.CATALOG_CLOSE, "the catalog", f"{time}: {words_of(failure)}")
     with subject.open_catalog() as reopened:
         if reopened.keeps and _description(reopened, "kept") != "one":
-            yield Violation(Rule.CATALOG_CLOSE, _urn("kept"), "written before, it is not there")
+            yield Violation(Rule.CATALOG_CLOSE, _urn("kept"), "written before, it is missing")
 
 
 CATALOG_CHECKS: Final[tuple[Check[CatalogSubject], ...]] = (

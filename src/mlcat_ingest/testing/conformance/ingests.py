@@ -138,7 +138,7 @@ def check_changes(subject: SourceSubject) -> Iterator[Violation]:
         if not list(differing(before, everything.live)):
             raise ValueError("`change` changed no entity, so nothing was tried")
         for urn in differing(changes.live, everything.live):
-            words = "the run over changes leaves it otherwise than a run over everything"
+            words = "an incremental run leads to another result than a full run"
             yield Violation(Rule.INCREMENTAL, urn, words)
     yield from _judge_digests(subject)
 
@@ -168,9 +168,9 @@ def check_removal(subject: SourceSubject) -> Iterator[Violation]:
         everything = Ingests(subject.make)
         everything.run()
         for urn in sorted(runs.owned - everything.live.keys()):
-            yield Violation(Rule.REMOVAL, urn, "it is gone from the system, and not removed")
+            yield Violation(Rule.REMOVAL, urn, "deleted in the system, it is not removed")
         for urn in sorted(runs.removed & everything.live.keys()):
-            yield Violation(Rule.REMOVAL, urn, "it is removed, and the system has it")
+            yield Violation(Rule.REMOVAL, urn, "it is removed, but exists in the system")
 
 
 def check_secrets(subject: SourceSubject) -> Iterator[Violation]:
@@ -179,7 +179,7 @@ def check_secrets(subject: SourceSubject) -> Iterator[Violation]:
         return
     for place, text in _texts(subject):
         if any(secret in text for secret in subject.secrets):
-            yield Violation(Rule.SECRETS, place, "it holds a secret")
+            yield Violation(Rule.SECRETS, place, "it contains a secret")
 
 
 def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -51,7 +52,8 @@ def check_lazy(subject: SourceSubject) -> Iterator[Violation]:
     total = reading.requests[-1]
     # A source whose pages take a request each has some left to make after the first one.
     if 3 <= len(reading.pages) <= total and reading.requests[0] == total:
-        words = f"all {total} requests for {len(reading.pages)} pages were made before the first"
+        made, pages = plural(total, "request"), plural(len(reading.pages), "page")
+        words = f"all {made} for {pages} were made before the first"
         yield Violation(Rule.LAZY, _NO_RECORD, words)
 
 
@@ -182,7 +184,7 @@ def check_close(subject: SourceSubject) -> Iterator[Violation]:
                 yield Violation(Rule.CLOSE, _NO_RECORD, words)
     rest = attempt(lambda: list(items))
     if isinstance(rest, Exception) and not isinstance(rest, MlcatError):
-        words = f"a reading that goes on after `close` raises {words_of(rest)}"
+        words = f"continuing a reading after `close` raises {words_of(rest)}"
         yield Violation(Rule.CLOSE, _NO_RECORD, words)
     for source in moments.values():
         source.close()
@@ -200,7 +202,7 @@ def check_cancellation(subject: SourceSubject) -> Iterator[Violation]:
         requests = source.requests_made()
         left = attempt(lambda: list(items))
         if not isinstance(left, list) or left or source.requests_made() != requests:
-            words = "the iterator yields pages after it was closed; write `read` as a generator"
+            words = "the iterator yields pages after `close`; write `read` as a generator"
             yield Violation(Rule.CANCELLATION, _NO_RECORD, words)
 
 

@@ -120,15 +120,21 @@ def entities_of(source: AnySource, record: Any) -> Sequence[Entity] | Exception:
     return attempt(lambda: list(source.map(record)))
 
 
-def content_of(source: AnySource, record: Any) -> str:
-    """Return a text that is the same for equal results of `map`, errors included."""
+def content_of(source: AnySource, record: Any, without: Collection[tuple[str, str]] = ()) -> str:
+    """Return a text that is the same for equal results of `map`, errors included.
+
+    Left out are the aspects `without`, each the URN of an entity and a name.
+    """
     found = entities_of(source, record)
     if isinstance(found, Exception):
         return words_of(found)
     shown = [
         [
-            *(one.urn, one.aspects, one.only_if_absent),
-            *(sorted(one.adds_only), [list(note) for note in one.notes]),
+            one.urn,
+            {name: one.aspects[name] for name in one.aspects if (one.urn, name) not in without},
+            one.only_if_absent,
+            sorted(name for name in one.adds_only if (one.urn, name) not in without),
+            [list(note) for note in one.notes],
         ]
         for one in found
     ]

@@ -53,7 +53,7 @@ def test_a_lock_that_says_nothing_is_a_lock_still(
         assert read_lock(tmp_path / "c.db") == Running(0)
         handle.write('{"from": "the future"}')
         handle.flush()
-        with pytest.raises(RecipeError, match=r"another catalog serves .*c\.db \("):
+        with pytest.raises(RecipeError, match=r"another catalog process serves .*c\.db \("):
             ServerLock.acquire(tmp_path / "c.db")
 
 
@@ -79,9 +79,11 @@ def test_the_lock_of_a_dead_process_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"cannot make the lock file .*: No such file") as raised:
+    with pytest.raises(
+        RecipeError, match=r"cannot create the lock file .*: No such file"
+    ) as raised:
         ServerLock.acquire(tmp_path / "no" / "c.db")
-    assert "needs a folder that is there" in str(raised.value.hint)
+    assert "existing, writable folder" in str(raised.value.hint)
 
 
 def test_only_files_have_locks() -> None:

@@ -90,23 +90,26 @@ def test_patches_of_a_batch_see_each_other_and_what_was_written(store: Store) ->
 @pytest.mark.parametrize(
     ("write", "sentence"),
     [
-        (patch(model("m"), remove("/description")), r"patch\[0\].path: /description: there is not"),
+        (patch(model("m"), remove("/description")), r"patch\[0\].path: /description: no value"),
         (
             patch(model("m"), add("/description", 3)),
-            "mlModelProperties: description has to be a st",
+            "mlModelProperties: description must be a st",
         ),
         (patch(model("m"), add("/groups/-", "x")), r"groups\[0\]"),
         (patch(model("m"), {"op": "merge"}), r"patch\[0\].op: "),
-        (patch(model("m"), add("/name", "x"), aspect="mlModelKey"), "mlModelKey: follows from the"),
+        (
+            patch(model("m"), add("/name", "x"), aspect="mlModelKey"),
+            "mlModelKey: cannot be patched",
+        ),
         (patch(model("m"), add("/x", "x"), aspect="mlFeatureProperties"), "aspectName"),
         (
             patch("urn:li:dataset:(urn:li:dataPlatform:s3,a,PROD)", aspect="operation"),
-            "operation: events of a series",
+            "operation: a timeseries aspect",
         ),
         (patch(model("m"), add("/versionSet", "x"), aspect="versionProperties"), "is required"),
         (
             patch("urn:li:assertion:a", add("/timestampMillis", 1), aspect="assertionRunEvent"),
-            "assertionRunEvent: events cannot be patched",
+            "assertionRunEvent: a timeseries aspect",
         ),
     ],
 )

@@ -81,22 +81,26 @@ def test_operations_do_what_json_patch_says(
 @pytest.mark.parametrize(
     ("before", "operation", "sentence"),
     [
-        ({}, op("remove", "/description"), "/description: there is nothing to remove"),
-        ({}, op("remove", "/customProperties/a~1b"), "/customProperties/a~1b: there is nothing"),
-        ({"tags": ["a"]}, op("remove", "/tags/1"), "there is nothing to remove"),
-        ({"tags": ["a"]}, op("remove", "/tags/a"), "there is nothing to remove"),
-        ({}, op("replace", "/type", "x"), "there is nothing to replace"),
-        ({"tags": ["a"]}, op("replace", "/tags/-", "x"), "'-' is no position in an array of 1"),
-        ({"tags": ["a"]}, op("add", "/tags/3", "x"), "'3' is no position"),
-        ({"tags": ["a"]}, op("add", "/tags/01", "x"), "'01' is no position"),
-        ({"tags": ["a"]}, op("add", f"/tags/{'9' * 5000}", "x"), "is no position"),
-        ({"tags": ["a"]}, op("add", "/tags/\u0660", "x"), "is no position"),
-        ({"type": "a"}, op("add", "/type/x", 1), "/type/x: leads through a value that has no"),
+        ({}, op("remove", "/description"), "/description: no value to remove"),
+        ({}, op("remove", "/customProperties/a~1b"), "/customProperties/a~1b: no value"),
+        ({"tags": ["a"]}, op("remove", "/tags/1"), "no value to remove"),
+        ({"tags": ["a"]}, op("remove", "/tags/a"), "no value to remove"),
+        ({}, op("replace", "/type", "x"), "no value to replace"),
+        (
+            {"tags": ["a"]},
+            op("replace", "/tags/-", "x"),
+            "'-' is not an index of an array of length 1",
+        ),
+        ({"tags": ["a"]}, op("add", "/tags/3", "x"), "'3' is not an index"),
+        ({"tags": ["a"]}, op("add", "/tags/01", "x"), "'01' is not an index"),
+        ({"tags": ["a"]}, op("add", f"/tags/{'9' * 5000}", "x"), "is not an index"),
+        ({"tags": ["a"]}, op("add", "/tags/\u0660", "x"), "is not an index"),
+        ({"type": "a"}, op("add", "/type/x", 1), "/type/x: the parent is not an object"),
         ({"type": "a"}, op("test", "/type", "b"), "the test failed"),
         ({"x": True}, op("test", "/x", 1), "the test failed"),
         ({"x": [1]}, op("test", "/x", [1, 2]), "the test failed"),
-        ({}, op("test", "/type", None), "there is nothing"),
-        ({}, op("copy", "/type", **{"from": "/name"}), "there is nothing"),
+        ({}, op("test", "/type", None), "no value"),
+        ({}, op("copy", "/type", **{"from": "/name"}), "no value"),
     ],
 )
 def test_an_operation_that_does_not_fit_is_named(
@@ -117,13 +121,13 @@ def test_an_operation_that_does_not_fit_is_named(
         ({"patch": [{"op": ["add"]}]}, "patch[0].op: expected one of"),
         ({"patch": [{"op": "add"}]}, "patch[0].path: expected a JSON pointer"),
         ({"patch": [op("add", "x", 1)]}, "patch[0].path: expected a JSON pointer"),
-        ({"patch": [op("add", "/a~2", 1)]}, "patch[0].path: '~' has to be followed"),
-        ({"patch": [op("add", "/a~", 1)]}, "patch[0].path: '~' has to be followed"),
+        ({"patch": [op("add", "/a~2", 1)]}, "patch[0].path: '~' must be followed"),
+        ({"patch": [op("add", "/a~", 1)]}, "patch[0].path: '~' must be followed"),
         ({"patch": [op("add", "/a" * 51, 1)]}, "patch[0].path: more than 50 parts"),
         ({"patch": [{"op": "add", "path": "/a"}]}, "patch[0].value: missing"),
         ({"patch": [op("remove", "")]}, "patch[0].path: the whole aspect"),
         ({"patch": [op("move", "/a")]}, "patch[0].from: expected a JSON pointer"),
-        ({"patch": [op("move", "/a/b", **{"from": "/a"})]}, "patch[0].path: lies inside"),
+        ({"patch": [op("move", "/a/b", **{"from": "/a"})]}, "patch[0].path: inside"),
         ({"patch": [], "arrayPrimaryKeys": []}, "arrayPrimaryKeys: expected an object"),
         ({"patch": [], "arrayPrimaryKeys": {"tags": "tag"}}, "arrayPrimaryKeys.tags: expected"),
         ({"patch": [], "arrayPrimaryKeys": {"tags": [1]}}, "arrayPrimaryKeys.tags: expected"),
@@ -160,10 +164,12 @@ def test_what_is_not_an_object_or_too_deep_is_refused() -> None:
 
 def test_copies_of_copies_do_not_grow_for_ever() -> None:
     doubling = [op("copy", f"/x{n}", **{"from": ""}) for n in range(60)]
-    with pytest.raises(InvalidProposalError, match="too much for one patch"):
+    with pytest.raises(InvalidProposalError, match="too large for one patch"):
         patched({"a": "b" * 1_000}, *doubling)
     test = op("test", "", {"a": "b" * 1_000_000})
-    with pytest.raises(InvalidProposalError, match=re.escape("patch[15].path: : what is tested")):
+    with pytest.raises(
+        InvalidProposalError, match=re.escape("patch[15].path: : the values to test")
+    ):
         patched({"a": "b" * 1_000_000}, *[test] * 20)
 
 
@@ -285,9 +291,9 @@ def test_generic_patches_leave_the_known_keys_alone() -> None:
     tags = {"tags": [{"tag": "urn:li:tag:a"}]}
     add = op("add", "/tags/urn:li:tag:b", {"tag": "urn:li:tag:b"})
     assert len(patched(tags, add, aspect="globalTags")["tags"]) == 2
-    with pytest.raises(InvalidProposalError, match="no position"):
+    with pytest.raises(InvalidProposalError, match="not an index"):
         patched(tags, add, aspect="globalTags", forceGenericPatch=True)
-    with pytest.raises(InvalidProposalError, match="nothing to remove"):
+    with pytest.raises(InvalidProposalError, match="no value to remove"):
         patched(tags, op("remove", "/tags/urn:li:tag:b"), aspect="globalTags")
 
 

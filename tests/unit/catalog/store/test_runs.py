@@ -138,6 +138,6 @@ def test_a_default_that_a_run_wrote_is_the_default_again(store: Store) -> None:
 @pytest.mark.parametrize("run_id", ["", "no-run-id-provided"])
 def test_no_run_cannot_be_taken_back(store: Store, run_id: str) -> None:
     put(store, model("m"), mlModelProperties={})
-    with pytest.raises(BadRequestError, match="names no run"):
+    with pytest.raises(BadRequestError, match="is not a known run"):
         roll_back(store, run_id)
     assert store.exists([model("m")])

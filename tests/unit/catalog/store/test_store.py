@@ -368,7 +368,7 @@ def test_a_database_that_somebody_else_holds_is_busy(
     with closing(Store.open(tmp_path / "c.db")) as other:
 
         def meanwhile(_connection: Connection) -> None:
-            with pytest.raises(BusyError, match="another process holds"):
+            with pytest.raises(BusyError, match="another process has locked"):
                 store.write([put(model("m"), {"type": "a"})])
 
         other.change(meanwhile)

@@ -72,9 +72,9 @@ def test_a_set_with_an_order_of_its_own_goes_by_labels(store: Store) -> None:
     ("version_set", "urn", "error", "says"),
     [
         (SET, model("no"), NotFoundError, "not in the catalog"),
-        (SET, group("g"), BadRequestError, "mlModelGroup entities have no versions"),
+        (SET, group("g"), BadRequestError, "entity type mlModelGroup does not support versions"),
         (model("a"), model("a"), BadRequestError, "not the URN of a version set"),
-        ("urn:li:versionSet:(x,dataset)", model("a"), BadRequestError, "a set of dataset"),
+        ("urn:li:versionSet:(x,dataset)", model("a"), BadRequestError, "a version set of dataset"),
     ],
 )
 def test_what_cannot_be_linked(
@@ -90,7 +90,7 @@ def test_an_entity_is_in_one_set_at_a_time(store: Store) -> None:
         link(store, "urn:li:versionSet:(other,mlModel)", model("a"), Version("1"))
     with pytest.raises(BadRequestError, match="not a version of urn:li:versionSet:"):
         unlink(store, "urn:li:versionSet:(other,mlModel)", model("a"))
-    with pytest.raises(BadRequestError, match="not a version of anything"):
+    with pytest.raises(BadRequestError, match="not a version of any version set"):
         unlink(store, None, model("b"))
 
 

@@ -1,6 +1,7 @@
 """Permissions of the writing token, of the reading token, and of tokens that nearly match."""
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ from mlcat_ingest.catalog.server.serve import serve
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.auth import Authenticator, WrongTokens, client_address
+from mlcat_ingest.catalog.web.auth import Authenticator, WrongTokens, client_address, is_loopback
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from mlcat_ingest.errors import RecipeError
@@ -74,7 +75,7 @@ def test_the_reading_token_reads_and_does_not_write(store: Store, app: Starlette
             answer = send(app, endpoint.method, prefix + target, token=READ_TOKEN)
             assert (answer.status != 403) is reads, f"{endpoint.method} {name}: {answer.status}"
             assert answer.status != 401
-            assert reads or "this token only allows reading" in answer.text
+            assert reads or "this token only permits reading" in answer.text
         if not reads:
             assert send(app, endpoint.method, target, token=TOKEN).status not in {401, 403}
 
@@ -148,7 +149,7 @@ def test_without_a_reading_token_there_is_only_one(store: Store) -> None:
 
 
 def test_tokens_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="needs a writing token"):
+    with pytest.raises(RecipeError, match="requires a writing token"):
         serve(tmp_path / "c.db", read_token="x")
     with pytest.raises(RecipeError, match="equals the writing token"):
         serve(tmp_path / "c.db", token="x", read_token="x")
@@ -209,3 +210,11 @@ def test_the_addresses_of_one_network_are_one() -> None:
     assert address("2001:db8:0:1::1") != address("2001:db8::1")
     assert address("localhost") == "localhost"
     assert address(None) == ""
+
+
+def test_a_name_that_has_no_address_is_not_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert not is_loopback("nosuch.invalid")

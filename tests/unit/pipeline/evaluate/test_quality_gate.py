@@ -10,8 +10,13 @@ import pytest
 from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, QualityGateResult
-from mlcat_ingest.pipeline.report.report import FailedTest, Report, TestVerdict, Verdict
+from mlcat_ingest.pipeline.evaluate.quality_gate import (
+    QualityGateOptions,
+    QualityGateResult,
+    junit_lines,
+)
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
@@ -135,9 +140,7 @@ def test_only_tests_that_match_by_urn_or_name_count(world: World) -> None:
 
 
 def test_a_pattern_that_matches_nothing_is_not_passed(world: World) -> None:
-    assert world.verdict("nosuch").not_evaluated == (
-        "no metadata test that was evaluated matches 'nosuch'",
-    )
+    assert world.verdict("nosuch").not_evaluated == ("no evaluated metadata test matches 'nosuch'",)
 
 
 def test_a_run_of_nothing_is_not_passed(world: World) -> None:
@@ -167,6 +170,13 @@ def test_evaluation_that_is_switched_off_is_not_passed(world: World) -> None:
     assert world.sink.evaluations[-1] == [model_urn("a")]
 
 
+def test_a_new_entity_that_is_not_evaluated_is_not_passed(world: World) -> None:
+    assert world.verdict("named").passed
+    world.source.values["d"] = "1"
+    found = world.verdict("named", enabled=False)
+    assert (found.passing, found.unevaluated) == (3, 1)
+
+
 def test_what_was_never_evaluated_is_caught_up_on(world: World) -> None:
     world.run(None, enabled=False)
     assert world.sink.evaluations == []
@@ -182,7 +192,7 @@ def test_what_was_never_evaluated_is_caught_up_on(world: World) -> None:
 def test_an_entity_without_a_result_is_not_passed(world: World) -> None:
     world.sink.silent = [model_urn("b")]
     found = world.verdict("named")
-    assert found.not_evaluated == ("there is no result for 1 of the entities",)
+    assert found.not_evaluated == ("no result for 1 entity",)
     assert (found.passing, found.unevaluated) == (2, 1)
     assert len(world.sink.evaluations) == 1  # it is not asked twice in one run
     world.sink.silent = ()
@@ -191,7 +201,7 @@ def test_an_entity_without_a_result_is_not_passed(world: World) -> None:
 
 def test_a_test_of_the_recipe_without_any_result_is_not_passed(world: World) -> None:
     found = world.verdict("lost|named", test_urns=("urn:li:test:lost", NAMED))
-    assert found.not_evaluated == ("there is no result of urn:li:test:lost",)
+    assert found.not_evaluated == ("no result of urn:li:test:lost",)
     assert world.verdict("named", test_urns=("urn:li:test:lost", NAMED)).passed
 
 
@@ -262,3 +272,41 @@ def test_a_verdict_stays_small(world: World) -> None:
     world.failing(*world.source.values)
     found = world.verdict()
     assert (found.failing, len(found.examples)) == (300, 20)
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, ""), (4, " and 1 more"), (5, " and 2 more")])
+def test_of_many_tests_without_a_result_three_are_named(
+    world: World, count: int, more: str
+) -> None:
+    lost = [f"urn:li:test:lost{n}" for n in range(count)]
+    found = world.verdict("lost", test_urns=lost)
+    assert found.not_evaluated == (f"no result of {', '.join(lost[:3])}{more}",)
+
+
+@pytest.mark.parametrize("name", ["", 5, None])
+def test_a_test_without_a_name_is_named_by_its_urn(world: World, name: object) -> None:
+    world.failing("a")
+    world.sink.put(OWNED, "testInfo", {"name": name})
+    [test] = world.verdict().tests
+    assert (test.name, test.label) == (None, OWNED)
+
+
+def test_every_test_may_match_by_its_name(world: World) -> None:
+    world.sink.put(NAMED, "testInfo", {"name": "Has a name"})
+    world.failing("a")
+    assert [test.urn for test in world.verdict("Has a name").tests] == [NAMED]
+
+
+def test_a_test_that_cannot_be_evaluated_is_named_with_its_reason(world: World) -> None:
+    lost = "urn:li:test:lost"
+    found = world.verdict("lost", where="client", test_urns=[lost])
+    assert f"{lost}: no such test" in found.not_evaluated
+
+
+def test_a_verdict_without_results_names_no_entity() -> None:
+    result = QualityGateResult(Verdict("x", not_evaluated=("down",)))
+    assert not any(result.entities(OWNED))
+    assert not any(result.entities_without_result())
+    document = "".join(junit_lines(result, "r", 1_700_000_000_000))
+    assert 'timestamp="2023-11-14T22:13:20"' in document
+    assert document.count("<testcase") == document.count('<skipped message="down"/>') == 1

@@ -34,7 +34,7 @@ def test_custom_properties_stay_within_what_is_searched() -> None:
     assert len(custom) == 1_000
     assert {"mlcat.source", "mlcat.applied.prod", "k0000", "k0997"} <= custom.keys()
     assert [(one.kind, one.detail) for one in first.notes] == [
-        ("properties_left_out", "202 of 1201 properties")
+        ("properties_left_out", "202 of 1,201 properties")
     ]
     assert merged(fresh, written(first)).proposals == ()
 

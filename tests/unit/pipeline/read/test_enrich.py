@@ -139,8 +139,14 @@ def test_what_a_type_cannot_have_is_noted_and_the_rest_of_the_rule_added() -> No
     deployment = enriched(held, *rules)
     assert [*deployment.aspects] == ["mlModelDeploymentProperties", "globalTags"]
     assert deployment.notes == (
-        Note("rule_does_not_fit", "enrich[1].set_domain: no mlModelDeployment has it"),
+        Note("rule_does_not_fit", "enrich[1].set_domain: mlModelDeployment has no such aspect"),
     )
+
+
+def test_a_type_that_can_have_nothing_of_rules_is_passed_over() -> None:
+    run = Entity("urn:li:dataProcessInstance:r", {"dataProcessInstanceProperties": {"name": "r"}})
+    rules = [a_rule(add_tags="x", set_domain="x"), a_rule(add_owners=["ada"], add_terms=["x"])]
+    assert list(Enricher(rules).apply([run])) == [run]
 
 
 def test_a_tag_that_a_type_cannot_have_is_not_made() -> None:

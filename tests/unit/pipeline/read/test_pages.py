@@ -12,6 +12,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.read.pages import Chunker, request_for
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import (
     Capability,
     Changes,
@@ -73,7 +74,7 @@ def test_a_scope_that_a_source_does_not_declare_ends_the_run(scope: Any, needs: 
     source = FakeSource(pages=[["never read"]])
     report = PipelineRun([source], FakeSink(), RunOptions(a_recipe("r"), scope=scope)).execute()
     assert (report.exit_code, source.requests) == (2, 0)
-    message = f"FakeSource cannot read {type(scope).__name__} (its `capabilities` lack Capability."
+    message = f"cannot read {type(scope).__name__} (add it to `capabilities`: Capability."
     assert report.failure is not None
     assert f"{message}{needs})" in str(report.failure)
     with pytest.raises(RecipeError):
@@ -90,7 +91,7 @@ def view(number: int) -> list[Entity]:
 
 
 def test_tables_among_their_features_fill_chunks_of_their_own() -> None:
-    chunker = Chunker(Tally("any"))
+    chunker = Chunker(Tally("any"), Tracker().entity_folded)
     entities = chain.from_iterable(map(view, range(250)))
     chunks = [*chunker.chunks(entities), *chunker.rest()]
     sizes = [len(one.entities) for one in chunks if one.entity_type == "mlFeatureTable"]

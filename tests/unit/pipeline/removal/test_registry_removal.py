@@ -41,7 +41,7 @@ def test_an_entity_is_removed_after_the_second_pass_in_a_row_that_lacks_it(
     assert recipe.removed() == set()
     assert report.exit_code == 0
     assert report.notes["absent_once"] == 2
-    assert f"{HEAD}b): goes with the next pass" in report.note_examples["absent_once"]
+    assert f"{HEAD}b): removal due in the next pass" in report.note_examples["absent_once"]
     report = recipe.ingest(content("a"))
     assert recipe.removed() == of("b")
     assert "absent_once" not in report.notes
@@ -119,7 +119,7 @@ def test_a_plan_tells_what_goes_now_and_what_goes_with_the_next_pass(
         with recipe.plan() as plan:
             assert not [one for one in plan.entities() if one.action == "remove"]
             assert any(
-                one.endswith("goes with the next pass")
+                one.endswith("removal due in the next pass")
                 for one in plan.report.note_examples["absent_once"]
             )
     recipe.ingest(content("a"))

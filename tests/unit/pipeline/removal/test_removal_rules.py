@@ -76,6 +76,7 @@ class World:
     ratio: float = 0.2
     second_pass: bool = False
     moved_to: str | None = None
+    switched_off: bool = False
     is_gone: Callable[[], bool] = lambda: True
 
     def hold(self, *urns: str, **more: Any) -> None:
@@ -85,7 +86,8 @@ class World:
 
     def missing(self, source: str, unlisted: Iterable[Unlisted]) -> list[Missing]:
         assert source == SOURCE
-        return [Missing(one.urn, self.is_gone, self.moved_to, self.second_pass) for one in unlisted]
+        facts = (self.moved_to, self.second_pass, self.switched_off)
+        return [Missing(one.urn, self.is_gone, *facts) for one in unlisted]
 
     def remove(self) -> list[str]:
         """Return the URNs of the entities to remove after a pass."""
@@ -168,11 +170,13 @@ def test_a_source_that_cannot_be_asked_by_name_needs_two_complete_passes(world: 
     assert world.remove() == [A]
     assert world.next_pass == [B]
     assert world.known.absent == [A, B]
-    assert world.notes == [("absent_once", f"{B}: goes with the next pass")]
+    assert world.notes == [("absent_once", f"{B}: removal due in the next pass")]
 
 
 @pytest.mark.parametrize("count", [10, 11, 12])
-def test_up_to_ten_and_up_to_the_ratio_are_removed(count: int) -> None:
+def test_up_to_ten_and_up_to_the_ratio_of_what_state_or_catalog_knows_are_removed(
+    count: int,
+) -> None:
     world = World(ratio=0.5)
     urns = [model_urn(str(at)) for at in range(count)]
     world.hold(*urns)
@@ -180,9 +184,16 @@ def test_up_to_ten_and_up_to_the_ratio_are_removed(count: int) -> None:
     if count <= 11:
         assert world.remove() == urns
     else:
-        with pytest.raises(LimitError, match="12 of the 22 entities of mlflow:a: would be"):
+        with pytest.raises(LimitError, match="12 of 22 entities of mlflow:a: would be"):
             world.remove()
         assert world.known.deleted == []
+
+
+def test_no_limit_holds_back_entities_that_the_recipe_switched_off() -> None:
+    world = World(ratio=0, switched_off=True)
+    urns = [model_urn(str(at)) for at in range(12)]
+    world.hold(*urns)
+    assert world.remove() == urns
 
 
 def test_entities_found_and_counted_twice_are_removed_once(world: World) -> None:
@@ -206,6 +217,18 @@ def test_where_the_catalog_cannot_be_searched_state_has_to_do(world: World) -> N
     world.sink.search_error = CatalogRequestError("no search", status=404)
     world.known.unlisted, world.known.count = [B], 3
     assert world.remove() == [B]
+
+
+def test_the_limit_is_a_share_of_what_state_knows_where_nothing_can_be_searched() -> None:
+    world = World(ratio=0.5)
+    urns = [model_urn(f"r{n:02}") for n in range(12)]
+    world.hold(*urns)
+    world.sink.search_error = CatalogRequestError("no search", status=404)
+    world.known.unlisted = urns
+    with pytest.raises(LimitError, match="12 of 0 entities"):
+        world.remove()
+    world.known.count = 24
+    assert world.remove() == urns
 
 
 def test_removed_entities_and_those_of_others_stay(world: World) -> None:
@@ -245,10 +268,10 @@ def test_a_group_with_models_of_others_stays(
     caplog.set_level("INFO")
     world = in_group(source)
     assert world.remove() == []
-    assert f"{GROUP} stays: models of others are in it" in caplog.messages
+    assert f"{GROUP} is kept: it contains models of others" in caplog.messages
     caplog.clear()
     assert in_group(source, removed=True).remove() == [GROUP]
-    assert not [one for one in caplog.messages if "stays" in one]
+    assert not [one for one in caplog.messages if "is kept" in one]
 
 
 def test_a_group_whose_members_cannot_be_listed_stays() -> None:

@@ -125,7 +125,7 @@ def test_one_warning_tells_of_a_group_that_was_not_copied_to(
     old = {"globalTags": {"tags": [{"tag": "a"}]}, "domains": {"domains": ["urn:li:domain:d"]}}
     copy(delivery, old, {HOME: {}})
     [warning] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert warning == f"what others put on {OLD} was not copied to {NEW}: globalTags: no"
+    assert warning == f"metadata by others on {OLD} was not copied to {NEW}: globalTags: no"
 
 
 def test_only_aspects_that_people_fill_are_read(

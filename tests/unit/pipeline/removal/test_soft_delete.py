@@ -144,7 +144,7 @@ def test_too_many_are_not_removed_at_all(server: Server, recipe: Recipe) -> None
     for _ in range(2):
         report = over_limit(recipe, full=True)
         assert report.failure is not None
-        assert "15 of the 33 entities" in report.failure.message
+        assert "15 of 33 entities" in report.failure.message
         assert "max_removed_ratio (0.2)" in report.failure.message
         assert removed(recipe.sink) == set()
     (edited,) = run_urns(16)

@@ -10,32 +10,35 @@ from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged, with_label
 from mlcat_ingest.pipeline.report.render import as_text
-from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
 HOME = "mlModelProperties"
+MODEL = model_urn("a")
 IN_CHURN = {"name": "forest 3", "groups": [group_urn("registered:iris"), group_urn("churn")]}
 
 
 @pytest.mark.parametrize(
-    ("properties", "label"),
+    ("urn", "properties", "label"),
     [
-        (IN_CHURN, "forest 3 (churn)"),
-        ({"name": "v1", "groups": [group_urn("registered:iris")]}, "v1 (registered:iris)"),
-        ({"name": "churn"}, "churn"),
-        ({"name": "odd", "groups": ["no urn"]}, "odd (no urn)"),
-        ({"name": ""}, None),
-        ({"description": "nameless"}, None),
-        (None, None),
+        (MODEL, IN_CHURN, "forest 3 (churn)"),
+        (MODEL, {"name": "v1", "groups": [group_urn("registered:iris")]}, "v1 (registered:iris)"),
+        (MODEL, {"name": "odd", "groups": ["no urn"]}, "odd (no urn)"),
+        (MODEL, {"name": ""}, None),
+        (MODEL, {"description": "nameless"}, None),
+        (MODEL, None, None),
+        (group_urn("churn"), {"name": "churn"}, "churn"),
+        (group_urn("registered:churn"), {"name": "churn"}, "churn (registered:churn)"),
+        (group_urn("eu.team-a.churn"), {"name": "churn"}, "churn (eu.team-a.churn)"),
     ],
 )
 def test_a_label_is_the_name_and_the_experiment(
-    properties: dict[str, Any] | None, label: str | None
+    urn: str, properties: dict[str, Any] | None, label: str | None
 ) -> None:
-    assert label_of(properties) == label
+    assert label_of(urn, properties) == label
     assert with_label("urn:x", label) == ("urn:x" if label is None else f"urn:x {label}")
 
 

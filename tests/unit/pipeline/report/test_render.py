@@ -5,16 +5,14 @@ from dataclasses import replace
 
 from mlcat_ingest.errors import LimitError, SourceUnavailableError
 from mlcat_ingest.pipeline.report.render import as_data, as_json, as_text
-from mlcat_ingest.pipeline.report.report import (
-    COUNTERS,
+from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of
+from mlcat_ingest.pipeline.report.summaries import (
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
     LineageSummary,
     PassSummary,
-    Report,
-    failure_of,
 )
 
 GOOD = Report(
@@ -22,7 +20,7 @@ GOOD = Report(
     started_at_ms=1_000,
     finished_at_ms=4_500,
     catalog="http://catalog:8080",
-    passes=(PassSummary("mlflow:0123:default", full=False, why="what changed since the last run"),),
+    passes=(PassSummary("mlflow:0123:default", full=False, why="changes since the last run"),),
     records=1_201,
     entities={
         "mlModel": EntityCounts(read=1_200, created=1_000, unchanged=200),
@@ -38,7 +36,7 @@ GOOD = Report(
 def test_a_run_where_everything_arrived() -> None:
     assert as_text(GOOD).splitlines() == [
         "prod: everything arrived after 3.5 s",
-        "  source       mlflow:0123:default: what changed since the last run",
+        "  source       mlflow:0123:default: changes since the last run",
         "  records      1,201 read → http://catalog:8080",
         "  mlModel      1,000 created, 0 updated, 200 unchanged",
         "  mlModelGroup 0 created, 1 updated, 0 unchanged",
@@ -49,13 +47,26 @@ def test_a_run_where_everything_arrived() -> None:
     ]
 
 
+def test_what_is_left_out_is_counted_as_far_as_it_is_known() -> None:
+    counted = replace(GOOD, left_out={"trace": 1_000, "prompt": 1}, left_out_at_least=("trace",))
+    assert as_text(counted).splitlines()[6] == "  left out     1,000 traces or more, 1 prompt"
+    some = replace(GOOD, not_counted=("issue", "job"))
+    assert as_text(some).splitlines()[6] == "  left out     not counted: issues, jobs"
+    both = replace(counted, not_counted=("issue", "job", "scorer", "webhook", "guardrail"))
+    assert as_text(both).splitlines()[6] == (
+        "  left out     1,000 traces or more, 1 prompt; "
+        "not counted: issues, jobs, scorers and 2 more kinds"
+    )
+    assert as_data(counted)["left_out"] == {"trace": 1_000, "prompt": 1}
+
+
 def test_lineage_that_joins_and_that_dangles() -> None:
     dangling = (DanglingDataset("urn:a", 1_200, ("urn:b", "urn:c")), DanglingDataset("urn:d", 1))
     report = replace(GOOD, lineage=LineageSummary(1_041, 1_037, dangling))
     assert as_text(report).splitlines()[6:10] == [
-        "  lineage      1,037 of 1,041 datasets that models used are in the catalog",
-        "    not there: urn:a, used by 1,200 models; nearest: urn:b, urn:c",
-        "    not there: urn:d, used by 1 model",
+        "  lineage      1,037 of 1,041 datasets of models are in the catalog",
+        "    missing: urn:a, used by 1,200 models; nearest: urn:b, urn:c",
+        "    missing: urn:d, used by 1 model",
         "    … and 2 more",
     ]
     reported = json.loads(as_json(report))["lineage"]
@@ -111,7 +122,7 @@ def test_what_the_catalog_dropped_is_named() -> None:
     lines = as_text(report).splitlines()
     assert report.exit_code == 4
     assert lines[0] == "prod: finished after 3.5 s, but not everything arrived"
-    how = "acknowledged by the catalog, and not stored"
+    how = "acknowledged by the catalog, but not stored"
     assert lines[-3:-1] == [
         f"  dropped      mlModel: subTypes, of 1,200 entities: {how}",
         f"  dropped      urn:x: the entity, of 1 entity: {how}",
@@ -129,8 +140,8 @@ def test_what_the_merge_could_not_tell_apart_is_reported() -> None:
     assert as_text(report).splitlines()[3:7] == [
         "  mlModel      0 created, 1 updated, 0 unchanged, 2 removed",
         "  proposals    2,001 sent",
-        "  merge        1,200 entities without a base: nothing taken away",
-        "  merge        2 aspects kept: others have entries in them",
+        "  merge        1,200 entities without a base: nothing removed",
+        "  merge        2 aspects kept: they have entries of others",
     ]
     assert json.loads(as_json(report))["without_base"] == 1_200
 
@@ -143,7 +154,7 @@ def test_a_run_that_failed() -> None:
         "prod: failed after 3.5 s: MLflow is gone (start it)\n  records      1,201 read\n"
     )
     assert as_text(report, cause=False).startswith(
-        "prod: failed after 3.5 s; what is counted here was acknowledged\n"
+        "prod: failed after 3.5 s; the counted writes were acknowledged\n"
     )
 
 
@@ -180,7 +191,14 @@ def test_keys_of_the_data_that_are_no_counters() -> None:
     assert [key for key in as_data(GOOD) if key not in COUNTERS] == [
         *("name", "finished", "exit_code", "started_at_ms", "finished_at_ms", "duration_s"),
         *("catalog", "passes", "probe", "entities", "changed_groups", "changed_group_urns"),
-        *("dead_letter_file", "failed_examples", "rejected", "rejected_examples"),
+        *(
+            "left_out_at_least",
+            "not_counted",
+            "dead_letter_file",
+            "failed_examples",
+            "rejected",
+            "rejected_examples",
+        ),
         *("notes", "note_examples", "lineage", "features", "evaluation", "gate", "hooks"),
         *("failure", "interrupted"),
     ]

@@ -53,6 +53,7 @@ MLFLOW_CONTENT: dict[str, Any] = {
     "alias_tags": True,
     "owners": {"type": "DATAOWNER"},
     "datasets": {"partitions": "keep"},
+    "lineage": {"process_instances": True},
     "features": {"enabled": False},
 }
 MLFLOW_OTHERS: dict[str, Any] = {

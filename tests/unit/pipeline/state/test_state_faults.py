@@ -52,8 +52,8 @@ def test_a_damaged_page_is_reported_with_the_cure(tmp_path: Path) -> None:
     ("url", "message"),
     [
         ("mysql://user:verysecret@h/db", r"state cannot be kept in mysql://user:\*\*\*@h/db"),
-        ("sqlite://", "state in memory would be forgotten"),
-        ("sqlite:///:memory:", "state in memory would be forgotten"),
+        ("sqlite://", "state in memory would be lost"),
+        ("sqlite:///:memory:", "state in memory would be lost"),
         ("nonsense://user:verysecret@h", "cannot be kept"),
     ],
 )
@@ -71,7 +71,7 @@ def test_databases_that_cannot_hold_state_are_refused(
 
 def test_a_folder_that_cannot_be_made_is_no_mistake_of_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StateUnavailableError, match=r"the folder .*file/deep .* cannot be made"):
+    with pytest.raises(StateUnavailableError, match=r"the folder .*file/deep .* cannot be created"):
         open_state(url_of(tmp_path / "file" / "deep" / "state.db"))
 
 
@@ -119,7 +119,7 @@ def test_a_holder_that_says_nothing_holds_it_still(
             handle.write(message)
             handle.flush()
             monkeypatch.setattr(filelock, "_PAUSE_S", 0.3)
-            with pytest.raises(RecipeLockedError, match=r"another run of 'r' is at work \(wait"):
+            with pytest.raises(RecipeLockedError, match=r"run of 'r' is in progress \(wait"):
                 database.acquire(engine, url, "r")
     database.acquire(engine, url, "r").release()
     engine.dispose()

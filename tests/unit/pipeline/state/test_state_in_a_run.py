@@ -17,7 +17,8 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.summaries import EntityCounts
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state import session as session_module
@@ -393,7 +394,7 @@ def test_other_names_are_refused_with_the_number_of_new_urns_until_accepted(worl
     assert report.exit_code == 2
     assert isinstance(report.error, RecipeError)
     assert "dev.0,PROD) instead of" in report.error.message
-    assert "3 entities would stand in the catalog a second time" in report.error.message
+    assert "3 entities would be duplicated" in report.error.message
     assert "--accept-renaming" in str(report.error.hint)
     assert len(world.sink.stored) == 3
     assert world.run(renamed, accept_renaming=True).exit_code == 0
@@ -451,7 +452,7 @@ def test_state_that_cannot_be_written_is_one_warning(
         assert world.ingest(*things(2)).exit_code == 0
         warnings = [one.message for one in caplog.records if one.levelno == logging.WARNING]
         assert len(warnings) == 1
-        assert "running without state, so reading everything" in warnings[0]
+        assert "running: no state, so reading everything" in warnings[0]
 
 
 def test_a_damaged_database_ends_the_run_before_it_begins(world: World, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.summaries import EntityCounts
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.conflicts import read_stored
@@ -149,7 +150,7 @@ def test_an_entity_that_never_keeps_still_is_given_up() -> None:
     report = run(sink, model("r", B), model("calm", B))
     assert report.entities == {"mlModel": EntityCounts(read=2, updated=1, rejected=1)}
     assert report.exit_code == 4
-    assert "given up after" in report.rejected_examples[0].reason
+    assert "conflict with another writer after" in report.rejected_examples[0].reason
     assert report.conflicts == ROUNDS
     assert groups(sink, "calm") == [B]
     assert B not in groups(sink, "r")

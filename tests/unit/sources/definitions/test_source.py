@@ -76,7 +76,7 @@ def test_a_store_without_a_table_is_reported(caplog: pytest.LogCaptureFixture) -
     for some in (source(), source(table("a"), tables={"deny": ["a"]})):
         caplog.clear()
         assert list(pages_of(some[0])) == [[]]
-        assert "fake:a%2Cb%3Ac:default: there is no table" in caplog.text
+        assert "fake:a%2Cb%3Ac:default: no table" in caplog.text
     caplog.clear()
     assert len(list(pages_of(source(table("a", 2_000))[0]))) == 2
     assert caplog.text == ""

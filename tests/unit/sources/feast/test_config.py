@@ -99,7 +99,7 @@ def test_a_registry_in_snowflake_is_refused_with_two_ways_out() -> None:
 
 
 def test_a_recipe_has_to_name_a_registry_and_certificates_go_with_their_keys() -> None:
-    assert "give `registry`" in problems_of({})
+    assert "`registry`" in problems_of({})
     assert "client_cert" in problems_of({"registry": "x", "client_key": "k.pem"})
     assert "control character" in problems_of({"registry": "a\nb"})
 

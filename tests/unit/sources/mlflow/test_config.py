@@ -73,17 +73,17 @@ def test_relative_addresses_and_files_start_at_the_recipe(tmp_path: Path) -> Non
     [
         ({"experiments": {"allow": ["("]}}, "is not a regular expression"),
         ({"env": "MOON"}, "is not an environment"),
-        ({"runs": {"since": "yesterday"}}, "neither an ISO date"),
+        ({"runs": {"since": "yesterday"}}, "ISO date"),
         ({"runs": {"statuses": ["DONE"]}}, "'RUNNING'"),
         ({"runs": {"select": "none"}}, "with_model"),
-        ({"token": SECRET, "username": "a", "password": SECRET}, "not both"),
+        ({"token": SECRET, "username": "a", "password": SECRET}, "`token` excludes"),
         ({"naming": {"model": "{name}"}}, "naming.model"),
         ({"page_size": 50_001}, "less than or equal to 50000"),
         ({"limit": 0}, "greater than or equal to 1"),
         ({"tracking_url": "http://x"}, "Extra inputs"),
         ({"ui_url": "mlflow"}, "http://"),
         ({"experiments": {"deny": ["a\nb"]}}, "control character"),
-        ({"owners": {"type": "BOSS"}}, "is not a kind of ownership"),
+        ({"owners": {"type": "BOSS"}}, "is not an ownership type"),
     ],
 )
 def test_mistakes_are_reported_without_values(data: dict[str, Any], sentence: str) -> None:
@@ -145,7 +145,7 @@ def test_every_field_says_what_it_is() -> None:
         ("http://[::1]:80", "http://[::1]"),
         ("sqlite:////tmp/mlflow.db?timeout=3", "sqlite:////tmp/mlflow.db"),
         ("postgresql://u:p@DB/m", "postgresql://DB/m"),
-        ("http://[::1", "an address that cannot be read"),
+        ("http://[::1", "an unreadable address"),
     ],
 )
 def test_an_address_has_one_spelling(uri: str, expected: str) -> None:
@@ -158,7 +158,11 @@ def test_kinds_of_addresses() -> None:
     assert is_database("postgresql+psycopg2://x")
     assert not is_database("databricks")
     assert MlflowConfig(tracking_uri="http://a").over_http
-    assert not MlflowConfig(tracking_uri="http://a", registry_uri="databricks-uc").over_http
+    assert MlflowConfig(tracking_uri="http://a", registry_uri="databricks-uc").over_http
+    assert MlflowConfig(tracking_uri="databricks://profile").over_http
+    assert not MlflowConfig(tracking_uri="http://a", registry_uri="uc:http://a").over_http
+    with pytest.raises(ValueError, match="`databricks-uc` is a model registry"):
+        MlflowConfig(tracking_uri="databricks-uc")
 
 
 @pytest.mark.parametrize(

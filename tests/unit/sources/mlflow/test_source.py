@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.base import ReadRequest, Rest, Shards, Source
+from mlcat_ingest.sources.base import Finished, ReadRequest, Rest, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -146,7 +146,7 @@ FAMILY = [
 
 
 def test_child_runs_can_be_left_out_but_not_registered_ones() -> None:
-    assert selected(FAMILY, [VERSION], children="include") == [run.run_id for run in FAMILY]
+    assert set(selected(FAMILY, [VERSION], children="include")) == {run.run_id for run in FAMILY}
     assert selected(FAMILY, [VERSION], children="skip") == ["top", "registered"]
     assert selected(FAMILY, [VERSION], children="collapse") == ["top", "registered"]
 
@@ -217,7 +217,8 @@ def test_a_limit_holds_over_all_workspaces() -> None:
 
 
 def a_model(number: int, made_ms: int | None = None) -> LoggedModel:
-    return LoggedModel(f"m-{number}", "1", f"model {number}", "READY", created_at_ms=made_ms)
+    name = f"model {number}"
+    return LoggedModel(f"m-{number}", "1", name, "READY", f"r{number}", created_at_ms=made_ms)
 
 
 def making(number: int, end_ms: int | None = None) -> Run:
@@ -234,8 +235,8 @@ def models_of(
     return found, sum("logged" in name for _, name in reader.calls)
 
 
-def test_logged_models_are_not_listed_where_no_run_made_any() -> None:
-    assert models_of([a_run("r1"), a_run("r2", model_inputs=("m-1",))], [a_model(1)]) == ([], 0)
+def test_logged_models_are_listed_where_no_run_made_any() -> None:
+    assert models_of([a_run("r1"), a_run("r2", model_inputs=("m-1",))], [a_model(1)]) == ([], 1)
 
 
 def test_logged_models_are_listed_once() -> None:
@@ -255,10 +256,9 @@ def test_a_model_that_is_gone_is_looked_for_no_further_than_its_run() -> None:
     models = [a_model(n, made_ms=n * DAY_MS) for n in range(1, 50)]
     store = FakeStore([an_experiment()], [making(0, end_ms=1)], models=models)
     reader = FakeReader({"default": store})
-    [_, run] = read_all(a_source(reader))
-    assert isinstance(run, JoinedRun)
+    run = next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
     assert run.models == {}
-    assert reader.pages["logged_models 1"] == 1
+    assert reader.pages["logged_models 1"] == 2  # a page of the listing, then the model by its id
     [model] = a_source(reader).map(run)
     assert [note.kind for note in model.notes] == ["logged_model_unlisted"]
 
@@ -328,7 +328,8 @@ def test_names_that_cannot_be_made_are_an_error_of_the_recipe() -> None:
 
 
 def test_databricks_links_lead_to_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABRICKS_HOST", "https://acme.cloud.databricks.com")
+    monkeypatch.setenv("DATABRICKS_HOST", "acme.cloud.databricks.com")
+    monkeypatch.setenv("DATABRICKS_TOKEN", "dapi")
     store = FakeStore([an_experiment()])
     [group] = entities_of(
         a_source(FakeReader({"default": store}), tracking_uri="databricks")
@@ -364,3 +365,15 @@ def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
     written = {urn for urn, one in rest.items() if "versionProperties" in one.aspects}
     versions = ("m_1", "n_1", "n_2", "n_3")
     assert written == {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{n},PROD)" for n in versions}
+
+
+def test_only_a_complete_pass_counts_what_it_leaves_out() -> None:
+    store = a_store()
+    store.left_out = {"trace": 4, "webhook": None}
+    for config, counted in (({}, 1), ({"limit": 2}, 0)):
+        source = a_source(FakeReader({"default": store}), **config)
+        ends = [one for one in source.read(ReadRequest()) if isinstance(one, Finished)]
+        assert len(ends) == counted
+        for end in ends:
+            found = {one.kind: one.count for one in end.left_out if one.count != 0}
+            assert found == {"trace": 4, "webhook": None}

@@ -70,11 +70,11 @@ def test_datahub_defect_d14_a_group_of_more_than_one_page_of_features_is_read_fo
 
 def test_pages_that_go_round_in_circles_are_an_error() -> None:
     aws = Aws().metadata().groups(group("a"), more="2").groups(group("b"), token="2", more="2")
-    with pytest.raises(ProtocolMismatchError, match="sagemaker:Search gave the same page token"):
+    with pytest.raises(ProtocolMismatchError, match=r"sagemaker:Search .* same page token"):
         list(aws.reader.read())
     aws = Aws(feature_metadata=False).refuses("search", "AccessDenied").listed("a")
     aws.described(group("a"), more="2").described(group("a"), token="2", more="2")
-    with pytest.raises(ProtocolMismatchError, match="DescribeFeatureGroup gave the same"):
+    with pytest.raises(ProtocolMismatchError, match=r"DescribeFeatureGroup .* the same"):
         list(aws.reader.read())
 
 
@@ -129,7 +129,7 @@ def test_features_whose_descriptions_may_not_be_read_are_noted_once() -> None:
 def test_with_neither_search_nor_list_the_actions_are_named() -> None:
     aws = Aws().refuses("search", "AccessDenied").refuses("search", "AccessDenied")
     aws.refuses("list_feature_groups", "AccessDeniedException")
-    with pytest.raises(NotAuthorizedError, match="allow the action sagemaker:ListFeatureGroups"):
+    with pytest.raises(NotAuthorizedError, match="allow sagemaker:ListFeatureGroups"):
         list(aws.reader.read())
 
 
@@ -137,11 +137,11 @@ def test_with_neither_search_nor_list_the_actions_are_named() -> None:
     ("code", "status", "error", "words"),
     [
         ("ExpiredTokenException", 400, AuthenticationError, "have expired"),
-        ("UnrecognizedClientException", 400, AuthenticationError, "refuses the credentials"),
-        ("InvalidSignatureException", 403, AuthenticationError, "refuses the credentials"),
-        ("ThrottlingException", 400, RateLimitedError, "fewer requests.*sagemaker:Search"),
-        ("InternalFailure", 500, SourceUnavailableError, "fails with 500"),
-        ("ValidationException", 400, ProtocolMismatchError, "answers ValidationException"),
+        ("UnrecognizedClientException", 400, AuthenticationError, "refused the credentials"),
+        ("InvalidSignatureException", 403, AuthenticationError, "refused the credentials"),
+        ("ThrottlingException", 400, RateLimitedError, "sagemaker:Search.*ThrottlingException"),
+        ("InternalFailure", 500, SourceUnavailableError, "failed with 500"),
+        ("ValidationException", 400, ProtocolMismatchError, "ValidationException"),
     ],
 )
 def test_what_aws_refuses_is_an_error_that_says_what_to_do(
@@ -172,8 +172,8 @@ def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     [
         ({"region": REGION}, AuthenticationError, "no usable AWS credentials"),
         ({}, RecipeError, "no AWS region is set"),
-        ({"region": REGION, "profile": "none"}, RecipeError, "no such AWS profile"),
-        ({"region": "not a region"}, RecipeError, "the AWS region cannot be one"),
+        ({"region": REGION, "profile": "none"}, RecipeError, "AWS profile"),
+        ({"region": "not a region"}, RecipeError, "invalid AWS region"),
     ],
 )
 def test_without_credentials_or_region_the_option_is_named(
@@ -188,9 +188,9 @@ def test_without_credentials_or_region_the_option_is_named(
 def test_an_endpoint_that_does_not_answer_is_named_by_its_option() -> None:
     keys = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "made-up"}
     away = {"endpoint_url": "http://127.0.0.1:9", **keys}
-    with pytest.raises(SourceUnavailableError, match="see `endpoint_url`"):
+    with pytest.raises(SourceUnavailableError, match="`endpoint_url`"):
         list(source(region=REGION, **away).coming_tables())
-    with pytest.raises(SourceUnavailableError, match="is `region` right"):
+    with pytest.raises(SourceUnavailableError, match="correct `region`"):
         list(source(region="mars-1", **away).coming_tables())
 
 
@@ -205,7 +205,9 @@ def test_an_endpoint_that_does_not_answer_is_named_by_its_option() -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"go together|goes with|ARN of a role|exclude"):
+    with pytest.raises(
+        ValueError, match=r"must be set together|requires `|ARN of a role|combined with"
+    ):
         SagemakerConfig(**config)
 
 

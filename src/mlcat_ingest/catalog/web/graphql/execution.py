@@ -34,6 +34,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import Context, StopQuery, plain
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.catalog.web.http import Call, endpoint
 from mlcat_ingest.catalog.web.params import json_object, optional
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, SkippableError
 
 _log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class GraphQLEndpoint:
         if prepared.document is None:
             return _body(None, list(prepared.errors))
         if not request.may_write and not _only_reads(prepared.document, request.operation_name):
-            raise ForbiddenError("this token only allows reading")
+            raise ForbiddenError("this token only permits reading")
         schema = executable_schema()
         variables = with_whole_numbers(schema, prepared.document, request.variables)
         try:
@@ -145,7 +146,9 @@ class _LimitedExecution(ExecutionContext):
         context: Context = self.context_value
         self.values += 1
         if self.values > context.limits.query_values:
-            raise StopQuery(f"the answer has more than {context.limits.query_values} values")
+            raise StopQuery(
+                f"the answer has too many values; the limit is {context.limits.query_values}"
+            )
         if self.values % _CLOCK_EVERY == 0:
             context.check_time()
         return super().execute_field(parent_type, source, field_nodes, path)
@@ -205,9 +208,9 @@ def _request(call: Call, limits: Limits) -> Request:
     fields = json_object(call.json())
     query = optional(fields, "query")
     if not query:
-        raise BadRequestError("query: the parameter is missing")
+        raise BadRequestError("query: missing")
     if len(query.encode("utf-8", "surrogatepass")) > limits.query_bytes:
-        raise BadRequestError(f"query: longer than {limits.query_bytes} bytes")
+        raise BadRequestError(f"query: longer than {plural(limits.query_bytes, 'byte')}")
     operation = optional(fields, "operationName") or None
     variables = {} if fields.get("variables") is None else fields["variables"]
     return Request(query, json_object(variables, "variables"), operation, call.may_write)

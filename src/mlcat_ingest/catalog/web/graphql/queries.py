@@ -107,7 +107,7 @@ class _Check:
         self._check_place(place)
         for fields in self._merge(sets):
             self._pairs += len(fields) * (len(fields) - 1) // 2
-            _check_limit(self._pairs, MAX_PAIRS, "the query asks for the same fields too often")
+            _check_limit(self._pairs, MAX_PAIRS, "the query repeats the same fields too often")
             below = [field.selection_set for field in fields if field.selection_set]
             if below:
                 self._visit(below, place.below(fields[0].name.value))
@@ -129,17 +129,21 @@ class _Check:
     def _check_place(self, place: _AnswerPlace) -> None:
         if place.introspecting:
             if place.schema_lists > MAX_SCHEMA_LISTS or place.depth > MAX_SCHEMA_DEPTH:
-                raise QueryTooComplexError("the introspection query goes in circles")
+                raise QueryTooComplexError("the introspection query is nested too deeply")
         else:
             most = self._limits.query_depth
-            _check_limit(place.depth + 1, most, "the query is nested deeper than {} fields")
+            _check_limit(place.depth + 1, most, "the query has too many levels; the limit is {}")
 
     def _count(self, field: FieldNode) -> None:
         limits = self._limits
         self._fields += 1
-        _check_limit(self._fields, limits.query_fields, "the query has more than {} fields")
+        _check_limit(
+            self._fields, limits.query_fields, "the query has too many fields; the limit is {}"
+        )
         self._aliases += field.alias is not None
-        _check_limit(self._aliases, limits.query_aliases, "the query has more than {} aliases")
+        _check_limit(
+            self._aliases, limits.query_aliases, "the query has too many aliases; the limit is {}"
+        )
 
     def _spread(self, selected: SelectionSetNode, active: set[str]) -> Iterator[FieldNode]:
         """Yield the fields of a selection set, those of its fragments in their place."""
@@ -150,7 +154,9 @@ class _Check:
             # Fragments that hold only fragments have no fields to count, so they count as such.
             self._spreads += 1
             most = self._limits.query_fields
-            _check_limit(self._spreads, most, "the query spreads fragments more than {} times")
+            _check_limit(
+                self._spreads, most, "the query has too many fragment spreads; the limit is {}"
+            )
             if isinstance(selection, InlineFragmentNode):
                 yield from self._spread(selection.selection_set, active)
             elif isinstance(selection, FragmentSpreadNode):
@@ -219,7 +225,7 @@ def _prepare(query: str, limits: Limits) -> PreparedQuery:
     except QueryTooComplexError as error:
         return PreparedQuery(None, (too_complex(error.message),))
     except RecursionError:
-        return PreparedQuery(None, (too_complex("the query is nested too deeply to be read"),))
+        return PreparedQuery(None, (too_complex("the query is nested too deeply to parse"),))
     return PreparedQuery(None, tuple(errors)) if errors else PreparedQuery(document)
 
 

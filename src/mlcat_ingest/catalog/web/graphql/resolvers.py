@@ -51,7 +51,9 @@ class Context:
         self.check_time()
         self._searches += 1
         if self._searches > self.limits.query_searches:
-            raise StopQuery(f"the query searches more than {self.limits.query_searches} times")
+            raise StopQuery(
+                f"the query has too many searches; the limit is {self.limits.query_searches}"
+            )
 
 
 def context_of(info: GraphQLResolveInfo) -> Context:

@@ -88,7 +88,7 @@ def executable_schema() -> GraphQLSchema:
 def _object_type(schema: GraphQLSchema, name: str) -> GraphQLObjectType:
     found = schema.type_map.get(name)
     if not isinstance(found, GraphQLObjectType):
-        raise TypeError(f"resolvers for {name}, which is no object type of the schema")
+        raise TypeError(f"resolvers for {name}, which is not an object type of the schema")
     return found
 
 

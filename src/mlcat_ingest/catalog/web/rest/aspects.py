@@ -87,9 +87,9 @@ class Aspects(Resource):
         {200: record("version", "aspect", version=WHOLE, aspect=OBJECT)},
         (404,),
         (
-            Parameter("urn", "The entity.", place="path"),
-            Parameter("aspect", "The name of the aspect.", required=True),
-            Parameter("version", "0 for the latest, 1 for the oldest.", WHOLE),
+            Parameter("urn", "URN of the entity.", place="path"),
+            Parameter("aspect", "Name of the aspect.", required=True),
+            Parameter("version", "0 for the latest version, 1 for the oldest.", WHOLE),
         ),
         client=CONNECTOR,
     )

@@ -93,7 +93,9 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         entry["description"] = "\n".join(f"- `{one.action}`: {one.summary}" for one in endpoints)
         names = [one.action for one in endpoints]
         schema = {"type": "string", "enum": names}
-        parameters.append(_parameter(Parameter("action", "Which of them.", schema, required=True)))
+        parameters.append(
+            _parameter(Parameter("action", "Name of the action.", schema, required=True))
+        )
     if parameters:
         entry["parameters"] = parameters
     bodies = [one.body for one in endpoints if one.body is not None]
@@ -185,8 +187,8 @@ class RegistryEndpoint(Resource):
         "/openapi/v1/registry/models/entity/specifications",
         {200: page_of_schema("elements", OBJECT)},
         parameters=(
-            Parameter("start", "How many entity types to pass over.", WHOLE),
-            Parameter("count", "Most entity types to return, 20 by default.", WHOLE),
+            Parameter("start", "Number of entity types to skip.", WHOLE),
+            Parameter("count", "Maximum number of entity types. Default: 20.", WHOLE),
         ),
         client="SDK DataHubGraph.get_entity_aspect_specs",
     )

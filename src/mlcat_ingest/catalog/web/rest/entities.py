@@ -81,8 +81,8 @@ class Entities(Resource):
         "/entitiesV2/{urn}",
         {200: record("urn", "aspects", urn=URN)},
         parameters=(
-            Parameter("urn", "The entity.", place="path", required=True),
-            Parameter("aspects", "Only these: `List(a,b)`."),
+            Parameter("urn", "URN of the entity.", place="path", required=True),
+            Parameter("aspects", "Names of the aspects to return: `List(a,b)`."),
         ),
         client=CONNECTOR,
     )

@@ -108,7 +108,7 @@ def _content(
     if change == "DELETE":
         # What goes away has to be named: a deletion implies nothing.
         if not name:
-            raise InvalidProposalError("aspectName: missing, and a DELETE has to name it")
+            raise InvalidProposalError("aspectName: missing; a DELETE requires it")
         return name, {}
     if change == "PATCH":
         value = patch_of(_json_of(proposal.get("aspect"), (_PATCH, _JSON)), "aspect.value")
@@ -134,7 +134,7 @@ def aspects_of_record(record: str) -> list[str]:
 def _implied_name(entity_type: str) -> str:
     name = implied_aspect(entity_type)
     if not name:
-        raise InvalidProposalError(f"aspectName: missing, and nothing of {entity_type} implies it")
+        raise InvalidProposalError(f"aspectName: missing; it does not follow from {entity_type}")
     return name
 
 
@@ -246,7 +246,7 @@ def _instant_ms(conditions: Mapping[str, str], name: str) -> int | None:
         since = instant - datetime(1970, 1, 1, tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidProposalError(
-            f"headers: {name} has to be an instant such as 2026-01-31T12:00:00Z, not {text!r}"
+            f"headers: {name} must be a time such as 2026-01-31T12:00:00Z, not {text!r}"
         ) from error
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 

@@ -1,6 +1,6 @@
 """The page of one entity: its title and tabs, and the content of the chosen tab."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -8,32 +8,36 @@ from urllib.parse import quote
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.facts import overview
+from mlcat_ingest.catalog.web.ui.children import children_of, models_of_group, nested_rows
+from mlcat_ingest.catalog.web.ui.facts import Piece, overview
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
     EntityList,
+    ListRow,
     description_of,
     display_name,
     is_removed,
-    model_rows,
+    kind_of,
+    names_of,
     pager,
     properties_of,
     referrers,
     rows_of,
+    steps_of,
 )
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
-    kind_label,
     kind_name,
     moment,
     scalar,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.reserved import PARENT_RUN, PARENT_RUN_NAME
 
 _TABS: Final[Mapping[str, tuple[str, ...]]] = {
-    "mlModel": ("overview", "features", "group"),
+    "mlModel": ("overview", "features", "group", "children"),
     # Of these two a reader wants the content first.
     "mlModelGroup": ("models", "overview"),
     "mlFeatureTable": ("features", "overview"),
@@ -43,6 +47,7 @@ _TABS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _LABELS: Final = {
     "overview": "Overview",
+    "children": "Child runs",
     "features": "Features",
     "group": "Group",
     "models": "Models",
@@ -124,7 +129,9 @@ def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, ob
     return {
         "urn": urn,
         "title": display_name(urn, subject.aspects),
-        "kind": kind_label(urn),
+        "kind": kind_of(urn, subject.aspects),
+        "place": _place(store, subject),
+        "parent": _parent(subject),
         "kinds": kind_name(entity_type(urn), plural=True),
         "kind_href": f"/kind/{quote(entity_type(urn), safe='')}",
         "platform": identity.platform,
@@ -167,8 +174,11 @@ def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
             counts[tab] = len(subject.urns(_REFERENCE_TABS[tab]))
         elif tab in _REFERRER_TABS:
             counts[tab] = referrers(store, subject.urn, _REFERRER_TABS[tab]).total
-    if counts.get("used") == 0:
-        del counts["used"]
+        elif tab == "children":
+            counts[tab] = children_of(store, subject.urn).total
+    for tab in ("children", "used"):
+        if counts.get(tab) == 0:
+            del counts[tab]
     if TEST_RESULTS in subject.aspects:
         results = subject.aspects[TEST_RESULTS].value
         counts["tests"] = sum(len(results.get(side) or []) for side in ("passing", "failing"))
@@ -176,20 +186,44 @@ def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
 
 
 def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
-    """Return the list of a tab: references in stored order, referring entities newest first."""
-    if tab in _REFERENCE_TABS:
+    """Return the list of a tab: references in stored order, referring entities newest first.
+
+    Child runs stand under their parents, where these are models of the same group.
+    """
+    columns: tuple[str, ...] = ()
+    rows: Sequence[ListRow]
+    if tab in {"children", "models"}:
+        find = models_of_group if tab == "models" else children_of
+        page = find(store, subject.urn, start, PAGE_ROWS)
+        columns, rows = nested_rows(store, page.urns)
+    elif tab in _REFERENCE_TABS:
         urns = subject.urns(_REFERENCE_TABS[tab])
         page = UrnPage(len(urns), tuple(urns[start : start + PAGE_ROWS]))
+        rows = rows_of(store, page.urns)
     elif tab in _REFERRER_TABS:
         page = referrers(store, subject.urn, _REFERRER_TABS[tab], start, PAGE_ROWS)
+        rows = rows_of(store, page.urns)
     else:
         return None
-    columns, rows = (
-        model_rows(store, page.urns) if tab == "models" else ((), rows_of(store, page.urns))
+    part = pager(
+        page.total, start, len(page.urns), lambda at: entity_href(subject.urn, tab=tab, start=at)
     )
-    return EntityList(
-        tuple(rows),
-        pager(page.total, start, len(rows), lambda at: entity_href(subject.urn, tab=tab, start=at)),
-        columns,
-        mixed=tab in {"failing", "passing", "used"},
-    )
+    mixed = tab in {"failing", "group", "passing", "used"}
+    return EntityList(tuple(rows), part, columns, mixed=mixed)
+
+
+def _place(store: Store, subject: Subject) -> list[Piece]:
+    """Return the steps of the browse path; that of a group the entity is in leads to the group."""
+    steps = steps_of(subject.aspects)
+    groups = names_of(store, subject.urns("groups")) if steps else {}
+    hrefs = {name: entity_href(urn) for urn, name in groups.items()}
+    return [Piece(step, hrefs.get(step)) for step in steps]
+
+
+def _parent(subject: Subject) -> Piece | None:
+    """Return the link to the parent of a child run."""
+    custom = subject.properties.get("customProperties") or {}
+    urn = custom.get(PARENT_RUN)
+    if not urn:
+        return None
+    return Piece(custom.get(PARENT_RUN_NAME) or Identity.of(urn).name, entity_href(urn))

@@ -10,7 +10,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name
 from mlcat_ingest.catalog.web.ui.text import created_at, entity_href, scalar, stamp, web_address
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.aspects.governance import (
     DOMAINS,
     GLOBAL_TAGS,
@@ -19,6 +19,10 @@ from mlcat_ingest.metadata.aspects.governance import (
     OWNERSHIP,
 )
 from mlcat_ingest.metadata.aspects.ml import SOURCE_CODE
+from mlcat_ingest.metadata.aspects.processes import (
+    DATA_PROCESS_INSTANCE_INPUT,
+    ML_TRAINING_RUN_PROPERTIES,
+)
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
 _REFERENCES: Final = (
@@ -41,6 +45,9 @@ _SHOWN_IN_PLACE: Final = frozenset(
         SOURCE_CODE,
         INSTITUTIONAL_MEMORY,
         BROWSE_PATHS_V2,
+        DATA_PROCESS_INSTANCE_INPUT,
+        ML_TRAINING_RUN_PROPERTIES,
+        SUB_TYPES,
     }
 )
 
@@ -73,10 +80,11 @@ class NamedValue:
 
 def overview(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> Mapping[str, object]:
     """Return the first tab of an entity's page: everything that has no tab of its own."""
+    training = {**_value(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
     return {
         "facts": facts_of(store, aspects, properties),
-        "metrics": metrics(properties),
-        "parameters": hyper_parameters(properties),
+        "metrics": metrics(training),
+        "parameters": hyper_parameters(training),
         "custom": custom_properties(properties, ours=False),
         "bookkeeping": custom_properties(properties, ours=True),
         "definition": _definition(properties.get("definition")),
@@ -173,7 +181,11 @@ def _references(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -
         for label, aspect, field, key in _REFERENCES
     }
     referred["Domain"] = list(_value(aspects, DOMAINS).get("domains") or [])
-    referred["Sources"] = list(properties.get("sources") or [])
+    for label, field in (("Sources", "sources"), ("Training jobs", "trainingJobs")):
+        referred[label] = list(properties.get(field) or [])
+    inputs = _value(aspects, DATA_PROCESS_INSTANCE_INPUT)
+    edges = (each["destinationUrn"] for each in inputs.get("inputEdges") or [])
+    referred["Inputs"] = list(dict.fromkeys([*(inputs.get("inputs") or []), *edges]))
     stored = store.get_many([urn for urns in referred.values() for urn in urns])
     for label, urns in referred.items():
         pieces = (Piece(display_name(urn, stored.get(urn, {})), entity_href(urn)) for urn in urns)

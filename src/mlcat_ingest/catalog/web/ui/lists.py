@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from mlcat_ingest.catalog.schema.tables import edge, entity, searched
 from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage
-from mlcat_ingest.catalog.schema.virtual import Identity
+from mlcat_ingest.catalog.schema.virtual import DEFAULT_STEP, Identity
 from mlcat_ingest.catalog.search.pages import ADDED
 from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
@@ -27,7 +27,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     short_number,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.registry import ENTITIES
 
 PAGE_ROWS: Final = 50
@@ -40,7 +40,7 @@ PROPERTIES: Final = {
 }
 """Entity type to the aspect that has its name and description."""
 
-_SHOWN: Final = frozenset({*PROPERTIES.values(), STATUS, TEST_RESULTS})
+_SHOWN: Final = frozenset({*PROPERTIES.values(), BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS})
 _MOST_METRICS: Final = 4
 
 Aspects = Mapping[str, AspectVersion]
@@ -48,7 +48,11 @@ Aspects = Mapping[str, AspectVersion]
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """One entity of a list. `ingested` is false where it is only referred to."""
+    """One entity of a list. `ingested` is false where it is only referred to.
+
+    `place` tells apart entities of one name: instance, workspace, experiment. A child run stands
+    under its parent at `depth` 1; `children` counts the child runs of the entity itself.
+    """
 
     urn: str
     href: str
@@ -63,6 +67,14 @@ class ListRow:
     passing: int = 0
     failing: int = 0
     cells: tuple[str, ...] = ()
+    place: str = ""
+    depth: int = 0
+    children: int = 0
+
+    @property
+    def children_href(self) -> str:
+        """The address of the list of child runs."""
+        return entity_href(self.urn, tab="children")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +90,22 @@ class Pager:
 
 @dataclass(frozen=True, slots=True)
 class EntityList:
-    """A page of rows, with the headings of their extra cells; `mixed` has several kinds."""
+    """A page of rows, with the headings of their extra cells; `mixed` may have several types."""
 
     rows: tuple[ListRow, ...]
     pager: Pager
     columns: tuple[str, ...] = ()
     mixed: bool = False
+
+    @property
+    def shows_kinds(self) -> bool:
+        """True if the rows are, or may be, of several kinds."""
+        return self.mixed or len({row.kind for row in self.rows}) > 1
+
+    @property
+    def scattered(self) -> bool:
+        """True if the rows are in several places."""
+        return len({row.place for row in self.rows}) > 1
 
     def has(self, field: str) -> bool:
         """Return whether any row says something in `field`, so that a column for it is of use."""
@@ -122,6 +144,19 @@ def description_of(properties: Mapping[str, Any]) -> str:
         if isinstance(text := properties.get(field), str):
             return text
     return ""
+
+
+def kind_of(urn: str, aspects: Aspects) -> str:
+    """Return what a reader calls the kind of an entity: its subtypes, else its type."""
+    names = aspects[SUB_TYPES].value.get("typeNames") if SUB_TYPES in aspects else None
+    return ", ".join(names) if names else kind_label(urn)
+
+
+def steps_of(aspects: Aspects) -> list[str]:
+    """Return the names on the browse path of an entity; none where nobody wrote one."""
+    path = aspects[BROWSE_PATHS_V2].value.get("path") if BROWSE_PATHS_V2 in aspects else None
+    names = [Identity.of(step["urn"]).name if "urn" in step else step["id"] for step in path or ()]
+    return [] if names == [DEFAULT_STEP] else names
 
 
 def is_removed(aspects: Aspects) -> bool:
@@ -180,7 +215,7 @@ def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListR
         urn=urn,
         href=entity_href(urn),
         name=display_name(urn, aspects),
-        kind=kind_label(urn),
+        kind=kind_of(urn, aspects),
         platform=Identity.of(urn).platform,
         description=description_of(properties),
         ingested=stored is not None,
@@ -190,6 +225,7 @@ def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListR
         passing=len(results.get("passing") or []),
         failing=len(results.get("failing") or []),
         cells=cells,
+        place=" / ".join(steps_of(aspects)),
     )
 
 
@@ -209,12 +245,17 @@ def referrers(
     )
     if relationships is not None:
         sources = sources.where(edge.c.relationship.in_(sorted(relationships)))
-    counted = select(func.count()).select_from(sources.subquery())
     newest_first = sources.order_by(searched.c.created_ms.desc(), entity.c.id.desc())
+    return urn_page(store, newest_first, start, count)
+
+
+def urn_page(store: Store, rows: Select[Any], start: int, count: int) -> UrnPage:
+    """Return a page of the column `urn` of `rows`, and how many rows there are."""
+    counted = select(func.count()).select_from(rows.order_by(None).subquery())
 
     def read(connection: Connection) -> UrnPage:
-        rows = connection.execute(newest_first.offset(start).limit(count))
-        return UrnPage(connection.scalar(counted) or 0, tuple(row.urn for row in rows))
+        page = connection.execute(rows.offset(start).limit(count))
+        return UrnPage(connection.scalar(counted) or 0, tuple(row.urn for row in page))
 
     return store.read(read)
 

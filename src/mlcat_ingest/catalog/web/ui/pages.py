@@ -154,7 +154,7 @@ class _Pages:
         kind = call.path["entity_type"]
         page = kind_page(self._store, kind, _start(call.query))
         if page is None:
-            raise NotFoundError(f"the catalog has no entities of the kind {kind}")
+            raise NotFoundError(f"no entities of the type {kind} in the catalog")
         return HtmlPage("list.html", {"page": page})
 
     def search(self, call: Call) -> HtmlPage:
@@ -178,7 +178,7 @@ class _Pages:
     def static(self, call: Call) -> Response:
         file = self._files.get(call.path["name"])
         if file is None:
-            raise NotFoundError(f"there is no file {call.path['name']}")
+            raise NotFoundError(f"no file {call.path['name']}")
         return file.response()
 
     def _json(self, urn: str) -> HtmlPage | Response:

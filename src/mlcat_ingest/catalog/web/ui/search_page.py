@@ -12,7 +12,8 @@ from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, page
 from mlcat_ingest.catalog.web.ui.text import kind_name
 
 _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
-    "type": ("_entityType", "Kind"),
+    "type": ("_entityType", "Type"),
+    "kind": ("typeNames", "Kind"),
     "platform": ("platform", "Platform"),
     "tag": ("tags", "Tag"),
     "owner": ("owners", "Owner"),
@@ -25,6 +26,7 @@ _SNIPPET_CHARS: Final = 220
 _SNIPPET_LEAD: Final = 60
 _FIELD_LABELS: Final = {
     "description": "Description",
+    "type": "Type",
     "customProperties": "Property",
     "tags": "Tag",
     "owners": "Owner",
@@ -70,7 +72,9 @@ def suggestions(store: Store, text: str) -> list[dict[str, str]]:
         return []
     page = store.search(SearchRequest(text, count=_SUGGESTIONS, highlight=False))
     rows = rows_of(store, [hit.urn for hit in page.hits])
-    return [{"name": row.name, "kind": row.kind, "href": row.href} for row in rows]
+    return [
+        {"name": row.name, "kind": row.kind, "place": row.place, "href": row.href} for row in rows
+    ]
 
 
 def _href(text: str, chosen: Mapping[str, str], **more: int) -> str:

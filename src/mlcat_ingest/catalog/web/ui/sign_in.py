@@ -25,8 +25,8 @@ _FORM_SECONDS: Final = 3_600
 _FORM_BYTES: Final = 20_000
 _FORM_FIELDS: Final = 10
 
-_EXPIRED: Final = "This form has expired, or the browser keeps no cookies. Try again."
-_WRONG: Final = "This is not a token of this catalog."
+_EXPIRED: Final = "The form has expired or the browser blocks cookies. Allow cookies and try again."
+_WRONG: Final = "Wrong token."
 
 
 class SignInPages:
@@ -89,7 +89,7 @@ class SignInPages:
             return _redirect(SIGN_IN)
         fields = await self._fields(request)
         if not self._sessions.is_form_of(session, fields.get("csrf", "")):
-            raise ForbiddenError("this form is not of this session; reload the page")
+            raise ForbiddenError("the form belongs to another session; reload the page")
         self._sessions.end(session)
         response = _redirect(SIGN_IN)
         _set_cookie(response, request, SESSION_COOKIE, "", 0)

@@ -94,9 +94,9 @@ class DatabaseRegistry(RegistryTransport):
         self.requests += 1
         if missing := _NEEDED - tables:
             raise ProtocolMismatchError(
-                f"the database {self.shown} is no Feast registry: it lacks the tables "
+                f"the database {self.shown} is not a Feast registry; missing tables: "
                 f"{', '.join(sorted(missing))}",
-                hint="is it the database, and the schema, that `feast apply` writes to?",
+                hint="check that `feast apply` writes to this database and schema",
             )
         total = 0
         for kind, (name, prefix) in _TABLES.items():

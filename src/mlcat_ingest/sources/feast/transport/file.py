@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, SourceUnavailableError
 from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
 
@@ -30,10 +31,10 @@ class FileRegistry(RegistryTransport):
 
 def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
     """Return the error about a registry of more than `max_bytes`."""
-    amount = "more" if size is None else f"{size:,} bytes, more"
+    amount = "" if size is None else f" with {plural(size, 'byte')}"
     return RecipeError(
-        f"{shown} holds {amount} than the {max_bytes:,} bytes that are allowed",
-        hint="is it a registry at all? `max_bytes` in the recipe is the limit",
+        f"the registry {shown} is too large{amount}; the limit is {plural(max_bytes, 'byte')}",
+        hint="check that it is a registry, or raise `max_bytes` in the recipe",
     )
 
 
@@ -67,8 +68,8 @@ class LocalFile(FileRegistry):
             if content:
                 return content
         raise SourceUnavailableError(
-            f"the registry {self.shown} is empty, or changes all the time",
-            hint="was a `feast apply` broken off? run it again",
+            f"the registry {self.shown} is empty or kept changing during {_ATTEMPTS} attempts",
+            hint="run `feast apply` again; it may have been interrupted",
         )
 
     def _stable_content(self) -> bytes:
@@ -87,19 +88,19 @@ class LocalFile(FileRegistry):
         match error:
             case FileNotFoundError():
                 return RecipeError(
-                    f"there is no registry {self.shown}",
-                    hint="`feast apply` writes it; a relative path starts at the recipe's folder, "
-                    "in feature_store.yaml at the repository's",
+                    f"no registry at {self.shown}",
+                    hint="run `feast apply`, or correct the path; a relative path starts at the "
+                    "recipe's folder, in feature_store.yaml at the repository's",
                 )
             case PermissionError():
                 return NotAuthorizedError(
-                    f"the registry {self.shown} may not be read",
-                    hint="read permission on the file is enough",
+                    f"access to the registry {self.shown} denied",
+                    hint="grant read permission on the file",
                 )
             case IsADirectoryError():
                 return RecipeError(
                     f"the registry {self.shown} is a folder",
-                    hint="name the file in it, or give the folder as `repo_path`",
+                    hint="set the path of the file in it, or set `repo_path` to the folder",
                 )
             case _:
                 reason = error.strerror or type(error).__name__

@@ -46,15 +46,19 @@ _DETAIL_CHARS: Final = 200
 _LOOPBACK: Final = ("localhost:", "127.", "[::1]:")
 
 _FAILURES: Final[Mapping[str, tuple[type[MlcatError], str, str | None]]] = {
-    "UNAUTHENTICATED": (AuthenticationError, "refuses the credentials", "check `token`"),
+    "UNAUTHENTICATED": (AuthenticationError, "refused the credentials", "check `token`"),
     "PERMISSION_DENIED": (
         NotAuthorizedError,
-        "does not permit to read",
-        "the user needs DESCRIBE on what shall be read",
+        "denied read access",
+        "grant the user DESCRIBE on the projects and objects to read",
     ),
-    "RESOURCE_EXHAUSTED": (RateLimitedError, "asks for fewer requests", None),
-    "UNKNOWN": (SourceUnavailableError, "fails", "its log says why"),
-    "INTERNAL": (SourceUnavailableError, "fails", "its log says why"),
+    "RESOURCE_EXHAUSTED": (
+        RateLimitedError,
+        "rejected the request: rate limit exceeded",
+        "try again later",
+    ),
+    "UNKNOWN": (SourceUnavailableError, "failed", "see the server's log"),
+    "INTERNAL": (SourceUnavailableError, "failed", "see the server's log"),
 }
 """The error, its sentence and its hint for a status of gRPC; others mean that nothing answers."""
 
@@ -85,8 +89,8 @@ class GrpcRegistry(RegistryTransport):
         """
         if config.verify is False:
             raise RecipeError(
-                "feast: `verify: false` is for REST interfaces; over gRPC a certificate is checked",
-                hint="name its authority in `ca_bundle`",
+                "feast: `verify: false` is only supported for REST interfaces, not for gRPC",
+                hint="set `ca_bundle` to the CA of the server's certificate",
             )
         scheme, _, rest = address.rpartition("://")
         host = rest.rstrip("/").lower()
@@ -124,7 +128,7 @@ class GrpcRegistry(RegistryTransport):
             # Before there were projects in it, a registry itself was sent.
             content = self._call("Proto")
             if content is None:
-                raise self._mismatch("knows neither ListProjects nor Proto")
+                raise self._mismatch("supports neither ListProjects nor Proto")
             yield from split_registry(content, self.shown)
             return
         total = 0
@@ -133,7 +137,7 @@ class GrpcRegistry(RegistryTransport):
             for kind, method in _LISTINGS:
                 objects = self._list(kind, method, project.name)
                 if objects is None and method not in _LATE:
-                    raise self._mismatch(f"does not know {method}")
+                    raise self._mismatch(f"does not support {method}")
                 for raw in objects or ():
                     total += len(raw.proto)
                     if total > self._config.max_bytes:
@@ -148,12 +152,12 @@ class GrpcRegistry(RegistryTransport):
         try:
             return [raw_object(kind, proto, project) for proto in submessages(answer, 1)]
         except ValueError:
-            raise self._mismatch(f"answers {method} with another message") from None
+            raise self._mismatch(f"answered {method} with an unexpected message") from None
 
     def _mismatch(self, what: str) -> ProtocolMismatchError:
         return ProtocolMismatchError(
-            f"{self.shown} is no Feast registry server: it {what}",
-            hint="`feast serve_registry` is what has to answer there",
+            f"{self.shown} is not a Feast registry server: it {what}",
+            hint="check that the address is that of a server started with `feast serve_registry`",
         )
 
     def _call(self, method: str, request: bytes = b"") -> bytes | None:
@@ -193,7 +197,10 @@ class GrpcRegistry(RegistryTransport):
         ]
         if not self._secure:
             if self._metadata and not self.shown.startswith(_LOOPBACK):
-                log.warning("the token for %s goes over the network unencrypted", self.shown)
+                log.warning(
+                    "the token for %s is sent unencrypted; use grpcs:// or `verify: true`",
+                    self.shown,
+                )
             return grpc.insecure_channel(self.shown, options)
         if self._config.authority is not None:
             options.append(("grpc.ssl_target_name_override", self._config.authority))
@@ -211,19 +218,19 @@ class GrpcRegistry(RegistryTransport):
             details = details.replace(secret, MASK)
         reason = f"{status}: {mask(' '.join(details.split()))[:_DETAIL_CHARS]}"
         if status == "RESOURCE_EXHAUSTED" and "larger than max" in details:
-            return too_large(where, None, self._config.max_bytes)
+            return too_large(self.shown, None, self._config.max_bytes)
         kind, failure, hint = _FAILURES.get(
             status, (SourceUnavailableError, "does not answer", self._cure)
         )
         if status not in _FAILURES and _of_tls(details):
-            failure = "shows a certificate that is refused"
-            hint = "`ca_bundle` names who may sign it, `authority` whom it is for"
+            failure = "presented a certificate that is not trusted"
+            hint = "set `ca_bundle` to its CA, and `authority` to the name in the certificate"
         return kind(f"{where} {failure} ({reason})", hint=hint)
 
     @property
     def _cure(self) -> str:
-        speaks = "TLS" if self._secure else "no TLS: `verify: true` makes it speak it"
-        return f"is it running, and is the address right? it was asked with {speaks}"
+        tls = "used TLS" if self._secure else "did not use TLS; `verify: true` enables it"
+        return f"check that it is running and the address is correct; the request {tls}"
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -53,7 +54,8 @@ class S3Object(FileRegistry):
         self.shown = f"s3://{self._bucket}/{self._key}"
         if not self._bucket or not self._key or self._key.endswith("/"):
             raise RecipeError(
-                f"feast: {self.shown} names no object", hint="write s3://bucket/folder/registry.db"
+                f"feast: {self.shown} names no object",
+                hint="use the form s3://bucket/folder/registry.db",
             )
         self._config = config
         self._endpoint = config.s3.endpoint_url or os.environ.get("FEAST_S3_ENDPOINT_URL") or None
@@ -113,12 +115,12 @@ class S3Object(FileRegistry):
     def _refusal(self, response: Any) -> MlcatError:
         """Return the error that stands for an answer of S3."""
         code = str(response.get("Error", {}).get("Code", ""))
-        answer = f"S3 answers {code or 'nothing'} for {self.shown}"
+        answer = f"S3 returned {code or 'no error code'} for {self.shown}"
         if code == "NoSuchBucket":
-            return RecipeError(f"{answer}: there is no such bucket", hint="is its name right?")
+            return RecipeError(f"{answer}: no such bucket", hint="check the name of the bucket")
         if code in _NO_SUCH_OBJECT:
             return RecipeError(
-                f"{answer}: there is no such object", hint="has `feast apply` been run there?"
+                f"{answer}: no such object", hint="check the path, and run `feast apply`"
             )
         if code in _ELSEWHERE:
             headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
@@ -127,40 +129,44 @@ class S3Object(FileRegistry):
             return RecipeError(message, hint="set `s3.region`")
         if code in _FORBIDDEN:
             return NotAuthorizedError(
-                f"{answer}: it may not be read",
-                hint="s3:GetObject on it is needed; without s3:ListBucket, a missing object is "
-                "forbidden, too",
+                f"{answer}: access denied",
+                hint="grant s3:GetObject on the object; without s3:ListBucket, S3 returns this "
+                "code for a missing object too",
             )
         if code in _REFUSED:
             return AuthenticationError(
-                f"{answer}: the credentials are refused",
-                hint="boto3 takes them from the environment, from profiles or from the machine",
+                f"{answer}: the credentials were refused",
+                hint="check the credentials in the environment, the AWS profile or the instance "
+                "role",
             )
         if code in _BUSY:
-            return RateLimitedError(f"{answer}: it asks for fewer requests", hint="try again later")
-        return SourceUnavailableError(answer, hint="is it S3, and is it well?")
+            return RateLimitedError(f"{answer}: rate limit exceeded", hint="try again later")
+        return SourceUnavailableError(
+            answer, hint="check that the endpoint is an S3 service and reachable"
+        )
 
     def _failure(self, error: Exception) -> MlcatError:
         """Return the error that stands for one of boto3's own, by its name."""
         match type(error).__name__:
             case "NoCredentialsError" | "PartialCredentialsError" | "TokenRetrievalError":
                 return AuthenticationError(
-                    f"there are no AWS credentials for {self.shown}",
-                    hint="boto3 looks in the environment, in `s3.profile` and on the machine",
+                    f"no AWS credentials for {self.shown}",
+                    hint="set them in the environment, in `s3.profile` or by an instance role",
                 )
             case "ProfileNotFound":
                 return RecipeError(
-                    f"there is no AWS profile {self._config.s3.profile!r}", hint="see `s3.profile`"
+                    f"no AWS profile {self._config.s3.profile!r}", hint="correct `s3.profile`"
                 )
             case "ParamValidationError" | "InvalidRegionError" | "UnknownRegionError":
                 return RecipeError(
-                    f"{self.shown} cannot be asked for: no bucket or region has such a name"
+                    f"invalid name of a bucket or region for {self.shown}",
+                    hint="correct `registry` or `s3.region`",
                 )
             case name:
                 where = self._endpoint or "S3"
                 return SourceUnavailableError(
                     f"S3 does not answer for {self.shown}: {name}",
-                    hint=f"can {where} be reached from here? see `s3.endpoint_url`",
+                    hint=f"check that {where} is reachable, and `s3.endpoint_url`",
                 )
 
     def close(self) -> None:
@@ -232,13 +238,13 @@ class StoredObject(FileRegistry):
             raise too_large(self.shown, len(content), self._max_bytes)
         if size is not None and len(content) < size:
             raise SourceUnavailableError(
-                f"{self.shown} breaks off after {len(content):,} of {size:,} bytes",
-                hint="is it being written? try again",
+                f"{self.shown} ends after {len(content):,} of {plural(size, 'byte')}",
+                hint="try again once `feast apply` has finished",
             )
         if _version(before) != _version(after):
             raise SourceUnavailableError(
-                f"{self.shown} changed while it was fetched",
-                hint="is it being written? try again",
+                f"{self.shown} changed during the download",
+                hint="try again once `feast apply` has finished",
             )
         return content
 
@@ -252,12 +258,12 @@ class StoredObject(FileRegistry):
             return filesystem(self._protocol, skip_instance_cache=True, **self._options)
         except ImportError as error:
             raise RecipeError(
-                f"feast: {self.shown} needs a package that is not installed", hint=_text_of(error)
+                f"feast: a package for {self.shown} is not installed", hint=_text_of(error)
             ) from error
         except ValueError as error:
             raise RecipeError(
                 f"feast: {self.shown} cannot be opened: {_text_of(error)}",
-                hint="see `storage_options`, and `registry` for the kinds of addresses",
+                hint="correct `storage_options` or the address in `registry`",
             ) from None
         except _errors() as error:
             raise self._failure(error) from None
@@ -267,23 +273,23 @@ class StoredObject(FileRegistry):
         status = getattr(error, "status_code", None) or getattr(error, "code", None)
         if isinstance(error, FileNotFoundError):
             return RecipeError(
-                f"there is no registry {self.shown}",
-                hint="are bucket and path right, and has `feast apply` been run there?",
+                f"no registry at {self.shown}",
+                hint="check bucket and path, and run `feast apply`",
             )
         # gcsfs makes a plain OSError of it.
         if isinstance(error, PermissionError) or str(status) == "403" or "Forbidden" in text:
             return NotAuthorizedError(
-                f"the registry {self.shown} may not be read: {text}",
-                hint="permission to read the object is enough",
+                f"access to the registry {self.shown} denied: {text}",
+                hint="grant read permission on the object",
             )
         if str(status) == "401" or "Auth" in name or "Credential" in name:
             return AuthenticationError(
-                f"the credentials for {self.shown} are refused: {name}",
-                hint="give `storage_options`, or what the store's own tools look for",
+                f"the credentials for {self.shown} were refused: {name}",
+                hint="set `storage_options`, or the credentials that the store's own tools use",
             )
         return SourceUnavailableError(
-            f"the registry {self.shown} cannot be fetched: {name}: {text}",
-            hint="can the store be reached from here, and are `storage_options` right?",
+            f"cannot download the registry {self.shown}: {name}: {text}",
+            hint="check that the store is reachable and `storage_options` are correct",
         )
 
 

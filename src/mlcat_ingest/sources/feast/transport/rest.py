@@ -98,9 +98,9 @@ class RestRegistry(RegistryTransport):
             if answer is None:
                 if path in _LATE:
                     return
-                raise self._mismatch(f"does not know {path}")
+                raise self._mismatch(f"does not support {path}")
             if key not in answer:
-                raise self._mismatch(f"answers without {key} when asked for {path}")
+                raise self._mismatch(f"returned no {key} for {path}")
             items = _objects(answer, key)
             yield from items
             seen += len(items)
@@ -115,12 +115,12 @@ class RestRegistry(RegistryTransport):
     def _mismatch(self, what: str) -> ProtocolMismatchError:
         return ProtocolMismatchError(
             f"{_PEER} at {self.shown} {what}",
-            hint=f"does the address end in {_ROOT}, and can the server read its registry?",
+            hint=f"check that the address ends in {_ROOT} and the server can read its registry",
         )
 
     def _change_error(self, path: str) -> SourceUnavailableError:
         return SourceUnavailableError(
-            f"{path} of {self.shown} changed while they were read", hint="try again"
+            f"{path} of {self.shown} changed during the read", hint="try again"
         )
 
     def _get(self, path: str, params: list[tuple[str, str]]) -> dict[str, Any] | None:
@@ -130,17 +130,17 @@ class RestRegistry(RegistryTransport):
             return None
         if reply.status == 403:
             raise NotAuthorizedError(
-                f"{_PEER} at {reply.url} does not permit to read (403)",
-                hint="the user needs DESCRIBE on what shall be read",
+                f"{_PEER} at {reply.url} denied read access (403)",
+                hint="grant the user DESCRIBE on the projects and objects to read",
             )
         if not reply.ok:
             raise SourceUnavailableError(
-                f"{_PEER} at {reply.url} fails with {reply.status}: {_reason(reply)}",
-                hint="its own log says why",
+                f"{_PEER} at {reply.url} failed with {reply.status}: {_reason(reply)}",
+                hint="see the server's log",
             )
         answer = reply.json()
         if not isinstance(answer, dict):
-            raise ProtocolMismatchError(f"{_PEER} at {reply.url} answers with no JSON object")
+            raise self._mismatch(f"did not return a JSON object for {path}")
         return answer
 
     def pending_request(self) -> UnansweredRequest | None:

@@ -5,17 +5,21 @@ from typing import Final
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.mapping.external import map_external_model
 from mlcat_ingest.sources.mlflow.mapping.groups import (
     map_experiment,
     map_registered_model,
     map_version,
 )
 from mlcat_ingest.sources.mlflow.mapping.model import map_run
+from mlcat_ingest.sources.mlflow.mapping.signature import map_signature
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
+    JoinedLoggedModel,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
+    JoinedSignature,
     JoinedVersion,
 )
 
@@ -38,10 +42,15 @@ def map_record(record: JoinedRecord) -> list[Entity]:
             return map_registered_model(record)
         case JoinedVersion():
             return map_version(record)
+        case JoinedSignature():
+            entities = map_signature(record)
+            return list(_listing_only(entities)) if record.listed_only else entities
+        case JoinedLoggedModel():
+            return map_external_model(record)
 
 
 def _listing_only(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """Yield the entities of a run as what is there and needs no writing, or is to be removed."""
+    """Yield the entities of a record as what is there and needs no writing, or is to be removed."""
     for one in entities:
         if one.aspects.get(STATUS) == _REMOVED:
             yield one

@@ -22,6 +22,8 @@ _EVALUATION: Final = frozenset(
     {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}
 )
 
+_TRAINING: Final = frozenset({"train", "training"})
+
 _UC_PARTS: Final = 3
 _OF_SPARK: Final = ("spark", "delta", "databricks")
 """Source types that begin so have their tables in a metastore, or in Unity Catalog."""
@@ -40,10 +42,14 @@ _NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """The aspects that a run's datasets add to its model; `summary` lists all of them as JSON."""
+    """The aspects that a run's datasets add to its model; `summary` lists all of them as JSON.
+
+    `urns` are those of the datasets that have one, each once.
+    """
 
     aspects: dict[str, Aspect]
     summary: str
+    urns: tuple[str, ...] = ()
 
 
 NO_DATASETS: Final = DatasetFacts(
@@ -57,12 +63,17 @@ NO_DATASETS: Final = DatasetFacts(
 
 
 def dataset_facts(
-    inputs: Sequence[DatasetInput], datasets: Datasets, env: str, fitter: Fitter
+    inputs: Sequence[DatasetInput],
+    datasets: Datasets,
+    env: str,
+    fitter: Fitter,
+    *,
+    evaluates: bool = False,
 ) -> DatasetFacts:
     """Return the training and evaluation data of a run; each dataset once.
 
-    Data logged without a context is training data. A dataset whose source names no place that the
-    catalog could know is in the summary only.
+    Data logged without a context is training data, or evaluation data if the run `evaluates`. A
+    dataset whose source names no place that the catalog could know is in the summary only.
     """
     training: dict[str, dict[str, str]] = {}
     evaluation: dict[str, dict[str, str]] = {}
@@ -74,22 +85,26 @@ def dataset_facts(
         summary.append(_summary(item, context, place, urn))
         if urn is None:
             name = fitter.clean(item.name, "dataset name")
-            fitter.note("dataset_unresolved", f"{name}: its source names no known place")
+            fitter.note("dataset_unresolved", f"{name}: its source has no known location")
             continue
         entry = {"dataset": urn}
         if context:
             entry["motivation"] = fitter.clean(context, "dataset context")
-        (evaluation if is_evaluation(item) else training).setdefault(urn, entry)
+        (evaluation if is_evaluation(item, evaluates=evaluates) else training).setdefault(
+            urn, entry
+        )
     aspects: dict[str, Aspect] = {
         ML_MODEL_TRAINING_DATA: {"trainingData": list(training.values())},
         ML_MODEL_EVALUATION_DATA: {"evaluationData": list(evaluation.values())},
     }
-    return DatasetFacts(aspects, compact_json(summary))
+    urns = tuple(dict.fromkeys((*training, *evaluation)))
+    return DatasetFacts(aspects, compact_json(summary), urns)
 
 
-def is_evaluation(item: DatasetInput) -> bool:
+def is_evaluation(item: DatasetInput, *, evaluates: bool) -> bool:
     """Return whether a dataset was logged to evaluate a model with, not to train one."""
-    return (item.tags.get(CONTEXT_TAG) or "").strip().lower() in _EVALUATION
+    context = (item.tags.get(CONTEXT_TAG) or "").strip().lower()
+    return context in _EVALUATION or (evaluates and context not in _TRAINING)
 
 
 def _summary(

@@ -12,12 +12,19 @@ from mlcat_ingest.links.evidence import (
     UsedDataset,
     feast_tags,
 )
+from mlcat_ingest.links.index import IndexedTable
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation, json_object
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion, WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import column_names, input_names, logged_history
+from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedLoggedModel,
+    JoinedRun,
+    JoinedVersion,
+    WorkspaceScope,
+)
+from mlcat_ingest.sources.mlflow.values.records import column_names
+from mlcat_ingest.sources.mlflow.values.signatures import made_models, signature_tables
 
 _NOTHING: Final = Evidence()
 
@@ -31,7 +38,7 @@ def with_evidence(model: Entity, found: Evidence | None, scope: WorkspaceScope) 
     if options is None or found is None:
         return model
     if found != _NOTHING:
-        entity = (model.urn, model.aspects, model.only_if_absent, model.notes)
+        entity = (model.urn, model.aspects, model.only_if_absent, model.notes, model.adds_only)
         return UnlinkedModel(*entity, evidence=found, options=options)
     properties = {**model.aspects[ML_MODEL_PROPERTIES], "mlFeatures": []}
     return replace(model, aspects={**model.aspects, ML_MODEL_PROPERTIES: properties})
@@ -43,7 +50,7 @@ def run_evidence(record: JoinedRun) -> Evidence | None:
     None where files that may say more could not be read.
     """
     declared = _declaration(version.tags for version in record.versions) or _run_declaration(record)
-    return _with_declaration(_run_evidence(record), declared)
+    return _with_declaration(_run_evidence(record, _tables(record)), declared)
 
 
 def version_evidence(record: JoinedVersion) -> Evidence | None:
@@ -55,11 +62,17 @@ def version_evidence(record: JoinedVersion) -> Evidence | None:
     declared = _declaration([tags]) or (None if model is None else _declaration([model.tags]))
     if run is not None:
         of_run = _run_declaration(run) if model is None else _declaration([run.run.tags])
-        return _with_declaration(_run_evidence(run), declared or of_run)
-    service = tags.get(FEAST_SERVICE)
-    if declared is None and not service:
+        return _with_declaration(_run_evidence(run, _tables(record)), declared or of_run)
+    service, tables = tags.get(FEAST_SERVICE), _tables(record)
+    if declared is None and not service and not tables:
         return None
-    return Evidence(declared=declared, feast=FeastTags(service=service) if service else None)
+    feast = FeastTags(service=service) if service else None
+    return Evidence(declared=declared, feast=feast, tables=tables)
+
+
+def external_evidence(record: JoinedLoggedModel) -> Evidence:
+    """Return what was declared for an external model; nothing else says which features it has."""
+    return Evidence(declared=_declaration([record.model.tags]))
 
 
 def _with_declaration(found: Evidence | None, declared: str | None) -> Evidence | None:
@@ -80,7 +93,11 @@ def _declaration(tags: Iterable[Mapping[str, str]]) -> str | None:
     return ",".join(filter(None, texts)) or None
 
 
-def _run_evidence(record: JoinedRun) -> Evidence | None:
+def _tables(record: JoinedRun | JoinedVersion) -> tuple[IndexedTable, ...]:
+    return tuple(one.table for one in signature_tables(record))
+
+
+def _run_evidence(record: JoinedRun, tables: tuple[IndexedTable, ...]) -> Evidence | None:
     run, options, files = record.run, record.scope.options.links, record.files
     if options is None or record.trains_nothing:
         return _NOTHING
@@ -88,14 +105,15 @@ def _run_evidence(record: JoinedRun) -> Evidence | None:
         return None
     feast = feast_tags(run.tags, run.params)
     guesses = options.dataset_match or options.signature_names
-    if feast is None and not guesses and not files.feature_specs:
+    if feast is None and not guesses and not files.feature_specs and not tables:
         return _NOTHING
     return Evidence(
         feature_specs=files.feature_specs,
         feast=feast,
         features_file=files.features_file,
         datasets=tuple(_used_datasets(record)) if options.dataset_match else (),
-        columns=_signature(run.tags) or files.columns,
+        columns=_inputs(record),
+        tables=tables,
     )
 
 
@@ -103,20 +121,16 @@ def _used_datasets(record: JoinedRun) -> Iterator[UsedDataset]:
     """Yield the training data of a run that has a place and columns."""
     scope = record.scope
     for item in record.run.datasets:
-        place = None if is_evaluation(item) else dataset_name(item, scope.datasets)
+        evaluates = is_evaluation(item, evaluates=record.is_evaluation)
+        place = None if evaluates else dataset_name(item, scope.datasets)
         urn = None if place is None else scope.datasets.urn(place, scope.naming.env)
         columns = column_names(json_object(item.schema).get("mlflow_colspec"))
         if urn is not None and columns:
             yield UsedDataset(urn, columns)
 
 
-def _signature(tags: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the inputs of all models that a run of MLflow 2 logged; None where one has none."""
-    columns: set[str] = set()
-    models = logged_history(tags)
-    for model in models:
-        names = input_names(model)
-        if not names:
-            return None
-        columns |= names
-    return frozenset(columns) if models else None
+def _inputs(record: JoinedRun) -> frozenset[str] | None:
+    """Return the inputs of all models that a run made, None where they are not known of each."""
+    inputs = [one.document.input_names if one.document else None for one in made_models(record)]
+    named = [one for one in inputs if one]
+    return frozenset().union(*named) if named and len(named) == len(inputs) else None

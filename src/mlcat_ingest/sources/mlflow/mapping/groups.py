@@ -1,7 +1,6 @@
 """Maps experiments and registered models to mlModelGroups, and each version to an mlModel."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -10,21 +9,27 @@ from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build, entity_type_of, raw_parts, tag
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
+from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts
 from mlcat_ingest.sources.mlflow.mapping.metrics import (
     hyper_params,
     model_metrics,
     training_metrics,
 )
+from mlcat_ingest.sources.mlflow.mapping.process import experiment_containers, training_jobs
 from mlcat_ingest.sources.mlflow.mapping.properties import (
     NO_TAGS,
     PropertiesBuilder,
+    added_only,
+    browse_path,
     common_properties,
     first_aspects,
     tag_entity,
 )
+from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json, fit_size
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -37,9 +42,11 @@ from mlcat_ingest.sources.mlflow.values.records import (
     OWNER_TAGS,
     ModelVersion,
     OwnKey,
+    SubType,
     aliases_of,
     number_of,
 )
+from mlcat_ingest.sources.mlflow.values.signatures import model_behind
 
 _SORT_DIGITS: Final = 10
 _NO_STAGE: Final = frozenset({"", "none"})
@@ -72,9 +79,8 @@ def version_set_urn(scope: WorkspaceScope, name: str) -> str:
     Source: `_get_version_set_urn` of DataHub's own mlflow source, where its entities are shared.
     """
     naming = scope.naming
-    if naming.shared and naming.workspace is None:
-        facts = json.dumps({"name": name, "platform": naming.platform}, separators=(",", ":"))
-        guid = hashlib.md5(facts.encode(), usedforsecurity=False).hexdigest()
+    if naming.joins_datahub:
+        guid = datahub_guid(name=name, platform=naming.platform)
         return build("versionSet", guid, "mlModel")
     group = scope.registered_group(name).urn
     return build("versionSet", hashlib.sha256(group.encode()).hexdigest()[:32], "mlModel")
@@ -94,7 +100,8 @@ def map_version(record: JoinedVersion) -> list[Entity]:
         raise RecordError("a version without name or number", record_ref=f"version {version.name}")
     fitter = Fitter(scope.limits)
     name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
-    aspects = first_aspects(scope, removed=False)
+    path = browse_path(scope, version.name)
+    aspects = first_aspects(scope, SubType.MODEL_VERSION, removed=False, path=path)
     user = scope.owners.urn(version.user_id)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
     tags = TagCollector(scope, fitter)
@@ -103,11 +110,16 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     aspects[VERSION_PROPERTIES] = _version_properties(record, fitter)
     custom = common_properties(scope, name, fitter)
     _add_facts(custom, record)
+    made = model_behind(record)
+    add_documents(custom, () if made is None else (made,))
     _add_version_tags(custom, version)
+    if record.model is not None:
+        custom.add_tags(record.model.tags)
     properties = _properties(record, custom, user)
     _set_training(properties, record, custom)
     aspects[ML_MODEL_PROPERTIES] = fit_size(properties, fitter)
-    model = Entity(name.urn, aspects, notes=tuple(fitter.notes))
+    notes, adds_only = tuple(fitter.notes), added_only(record.files)
+    model = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
     return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
 
 
@@ -173,13 +185,15 @@ def _add_facts(custom: PropertiesBuilder, record: JoinedVersion) -> None:
         OwnKey.REGISTERED_MODEL: version.name,
         OwnKey.VERSION: version.version,
         OwnKey.RUN_ID: run_id,
-        OwnKey.RUN_MODEL: _run_model(record.scope, run_id),
+        OwnKey.RUN_MODEL: run_model(record.scope, run_id),
         OwnKey.SOURCE: version.source,
         OwnKey.MODEL_ID: version.model_id,
         OwnKey.VERSION_STATUS: version.status,
     }
     for key, value in facts.items():
         custom.set_own(key, value)
+    if record.model is not None:
+        add_model_facts(custom, record.model)
     aliases = aliases_of(version, record.registered)
     if aliases:
         named = compact_json([f"{version.name}@{alias}" for alias in aliases])
@@ -194,8 +208,8 @@ def _run_id(record: JoinedVersion) -> str | None:
     return None if record.model is None else record.model.source_run_id
 
 
-def _run_model(scope: WorkspaceScope, run_id: str | None) -> str | None:
-    """Return the URN of the model of the version's run, whether or not the run can be read."""
+def run_model(scope: WorkspaceScope, run_id: str | None) -> str | None:
+    """Return the URN of the model of a run, whether or not the run can be read."""
     try:
         return scope.naming.model(run_id).urn if run_id else None
     except InvalidUrnError:
@@ -239,6 +253,10 @@ def _set_training(result: dict[str, Any], record: JoinedVersion, custom: Propert
     model, run = record.model, record.run
     if model is not None:
         result["type"] = custom.fitter.optional(model.model_type, "type")
+    if not record.scope.options.process_instances:
+        result["trainingJobs"] = None  # or those of a recipe that had the option would stay
+    elif run is not None:
+        result["trainingJobs"] = training_jobs(run, custom.fitter)
     if model is not None and (model.params or run is None):
         result["hyperParams"] = hyper_params(model.params, custom)
     elif run is not None:
@@ -246,9 +264,7 @@ def _set_training(result: dict[str, Any], record: JoinedVersion, custom: Propert
     if model is not None and (model.metrics or run is None):
         result["trainingMetrics"] = model_metrics(model, custom)
     elif run is not None:
-        result["trainingMetrics"] = training_metrics(
-            run.run, run.models, custom, system_metrics=record.scope.options.system_metrics
-        )
+        result["trainingMetrics"] = training_metrics(run, custom)
 
 
 def map_experiment(record: JoinedExperiment) -> list[Entity]:
@@ -262,7 +278,8 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
         raise RecordError("an experiment without name and id", record_ref="experiment")
     fitter = Fitter(scope.limits)
     name = scope.experiment_group(experiment)
-    aspects = first_aspects(scope, removed=experiment.lifecycle_stage == "deleted")
+    removed = experiment.lifecycle_stage == "deleted"
+    aspects = first_aspects(scope, SubType.EXPERIMENT, removed=removed, path=browse_path(scope))
     named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)
     owner = next(filter(None, named), None)
     aspects[OWNERSHIP] = scope.owners.ownership(owner)
@@ -278,7 +295,8 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     _set_times(properties, experiment.created_at_ms, experiment.last_updated_at_ms, fitter, owner)
     properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
     aspects[ML_MODEL_GROUP_PROPERTIES] = fit_size(properties, fitter)
-    return [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
+    group = Entity(name.urn, aspects, notes=tuple(fitter.notes))
+    return [*experiment_containers(scope, experiment), group]
 
 
 def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
@@ -308,7 +326,8 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     _set_times(properties, model.created_at_ms, model.last_updated_at_ms, fitter)
     properties["version"] = None if newest is None else {"versionTag": newest}
     properties["externalUrl"] = scope.links.registered_model(model.name)
-    aspects = first_aspects(scope, removed=False)
+    path = browse_path(scope)
+    aspects = first_aspects(scope, SubType.REGISTERED_MODEL, removed=False, path=path)
     # MLflow knows no owners and no catalog tags of it: what rules added goes when they go.
     aspects[OWNERSHIP] = scope.owners.ownership(None)
     aspects[GLOBAL_TAGS] = NO_TAGS

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, are_fit, number_texts
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric
 
 Entry = dict[str, Any]
 
@@ -24,25 +25,22 @@ class _ModelMetric(NamedTuple):
     digest: str
 
 
-def training_metrics(
-    run: Run,
-    models: Mapping[str, LoggedModel],
-    custom: PropertiesBuilder,
-    *,
-    system_metrics: bool,
-) -> list[Entry]:
+def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry]:
     """Return the `trainingMetrics` of a run, sorted by name.
 
     A metric of a logged model is called `<metric>` where the run made one model and
     `<model>/<metric>` where it made several; one that was logged on several datasets gets the
-    prefix `<dataset>/`.
+    prefix `<dataset>/`. Means of feedback stand beside the metrics.
     """
+    run, models, system_metrics = record.run, record.models, record.scope.options.system_metrics
     metrics: Sequence[Metric] = run.metrics
     if not system_metrics:
         metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
         if len(metrics) < len(run.metrics):
             count = len(run.metrics) - len(metrics)
             custom.fitter.note("system_metrics_left_out", str(count))
+    if record.feedback:
+        metrics = [*metrics, *(one.metric for one in record.feedback)]
     named = {metric.key: metric for metric in metrics}
     of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):

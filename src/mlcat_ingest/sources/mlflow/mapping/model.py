@@ -1,62 +1,61 @@
 """Maps a run to an mlModel in its experiment's group: properties, source code, training jobs."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mlcat_ingest.errors import InvalidUrnError, RecordError
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.errors import RecordError
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
-from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, dataset_facts
 from mlcat_ingest.sources.mlflow.mapping.evidence import run_evidence, with_evidence
-from mlcat_ingest.sources.mlflow.mapping.groups import NO_VERSION, names_of
+from mlcat_ingest.sources.mlflow.mapping.groups import NO_VERSION, names_of, run_model
+from mlcat_ingest.sources.mlflow.mapping.logged_models import (
+    add_logged_models,
+    only_model,
+    params_with_model,
+    tags_with_model,
+)
 from mlcat_ingest.sources.mlflow.mapping.metrics import hyper_params, training_metrics
+from mlcat_ingest.sources.mlflow.mapping.process import map_process, training_jobs
 from mlcat_ingest.sources.mlflow.mapping.properties import (
     NO_TAGS,
     PropertiesBuilder,
+    added_only,
+    browse_path,
     common_properties,
     first_aspects,
 )
+from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
+from mlcat_ingest.sources.mlflow.mapping.source_code import source_code
 from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, Fitter, compact_json, fit_size
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import (
-    COMMIT_TAGS,
     HISTORY_TAG,
     NAME_TAG,
     NOTE_TAG,
     PARENT_TAG,
-    REPO_TAGS,
     USER_TAG,
-    LoggedModel,
-    ModelOutput,
     OwnKey,
     Run,
+    SubType,
     logged_history,
+    name_of,
 )
+from mlcat_ingest.sources.mlflow.values.signatures import made_models
 
 _MAPPED_TAGS: Final = frozenset({NOTE_TAG, HISTORY_TAG})
 _MAPPED_TAGS_AND_NAME: Final = _MAPPED_TAGS | {NAME_TAG}
 _SHORT_ID: Final = 8
 
-_KINDS: Final = frozenset({"dataJob", "dataProcessInstance"})
-# git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
-_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")
-
-_URL = re.compile(r"^(?:git\+)?(https?|ssh|git)://(?:[^/]*@)?([^/:@]+)(:\d+)?/(.+)$")
-_COMMIT = re.compile(r"^[0-9A-Za-z]{4,64}$")
-NO_SOURCE_CODE: Final[Aspect] = {"sourceCode": []}
-
 
 def map_run(record: JoinedRun) -> list[Entity]:
-    """Return the model that a run is.
+    """Return the model that a run is, after its process instance where the recipe wants one.
 
-    An ordinary run has `mlModelProperties`, `ownership` and, where a commit is known, `sourceCode`
-    to be written; the others are empty then, and `status` only matters where the catalog holds the
-    model as removed. Properties come last.
+    An ordinary run has `mlModelProperties`, `ownership`, `browsePathsV2` and, where a commit is
+    known, `sourceCode` to be written; the others are empty then, and `status` only matters where
+    the catalog holds the model as removed. Properties come last.
 
     Raises:
         RecordError: the run has no id.
@@ -68,25 +67,43 @@ def map_run(record: JoinedRun) -> list[Entity]:
     fitter = Fitter(scope.limits)
     if record.files.unread:
         fitter.note("feature_file_unread", record.files.unread)
+    if record.files.skipped:
+        how = "`features.model_files: true` reads the signatures of MLflow 3"
+        fitter.note("signature_not_read", f"{record.files.skipped}; {how}")
     name = scope.naming.model(run.run_id)
     # MLflow deprecated `user_id`; clients that run as a service set the tag to the person.
     user = scope.owners.urn(run.tags.get(USER_TAG)) or scope.owners.urn(run.user_id)
     datasets = NO_DATASETS
     if run.datasets:
-        datasets = dataset_facts(run.datasets, scope.datasets, scope.naming.env, fitter)
+        datasets = dataset_facts(
+            run.datasets,
+            scope.datasets,
+            scope.naming.env,
+            fitter,
+            evaluates=record.is_evaluation,
+        )
     aspects = _side_aspects(record, user)
     aspects.update(datasets.aspects)
     custom = common_properties(scope, name, fitter)
     _add_properties(custom, record, datasets.summary)
     aspects[ML_MODEL_PROPERTIES] = _model(record, custom, user)
-    model = Entity(name.urn, aspects, notes=tuple(fitter.notes))
-    return [with_evidence(model, run_evidence(record), scope)]
+    notes, adds_only = tuple(fitter.notes), added_only(record.files)
+    if record.has_children is None:
+        adds_only |= {SUB_TYPES}  # other runs may be its children
+    model = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
+    linked = with_evidence(model, run_evidence(record), scope)
+    if not scope.options.process_instances:
+        return [linked]
+    return [map_process(record, model, datasets.urns), linked]
 
 
 def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
-    tags = record.run.tags
-    aspects = first_aspects(record.scope, removed=record.is_removed)
-    aspects[OWNERSHIP] = record.scope.owners.ownership(user)
+    scope, tags, experiment = record.scope, record.run.tags, record.experiment
+    path = None
+    if experiment is not None:
+        path = browse_path(scope, experiment.name or experiment.experiment_id)
+    aspects = first_aspects(scope, *_kinds(record), removed=record.is_removed, path=path)
+    aspects[OWNERSHIP] = scope.owners.ownership(user)
     aspects[SOURCE_CODE] = source_code(tags)
     aspects[GLOBAL_TAGS] = NO_TAGS
     if record.versions:
@@ -94,18 +111,36 @@ def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
     return aspects
 
 
+def _kinds(record: JoinedRun) -> Iterator[SubType]:
+    """Yield the subtypes of a run, the main one first."""
+    if record.is_evaluation:
+        yield SubType.EVALUATION_RUN
+    if record.has_children:
+        yield SubType.PARENT_RUN
+
+
 def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str) -> None:
     run = record.run
     _add_run_facts(custom, record)
-    add_logged_models(custom, run, record.models)
+    if record.measures:
+        models = [record.scope.naming.model(one.model_id).urn for one in record.measures]
+        custom.set_own(OwnKey.METRICS_OF, compact_json(models))
+    if run.model_outputs or run.model_inputs:
+        add_logged_models(custom, run, record.models)
     add_history(custom, run.tags)
+    add_documents(custom, made_models(record))
     custom.set_own(OwnKey.DATASETS, datasets)
+    if record.feedback:
+        counts = {one.name: one.values for one in record.feedback}
+        custom.set_own(OwnKey.FEEDBACK_COUNTS, compact_json(counts))
     if record.versions:
         custom.set_own(OwnKey.VERSIONS, compact_json(names_of(record.versions)))
     # The run's name is a tag too; the tag is worth keeping only where it says something else.
     same = run.name is None or run.name == run.tags.get(NAME_TAG)
     without = _MAPPED_TAGS_AND_NAME if same else _MAPPED_TAGS
-    custom.add_tags(run.tags, without=without)
+    model = only_model(run, record.models)
+    tags = run.tags if model is None else tags_with_model(run.tags, model, without)
+    custom.add_tags(tags, without=without)
 
 
 def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> Aspect:
@@ -115,10 +150,9 @@ def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> As
         "name": fitter.text(_name(record), "name"),
     }
     _set_scalars(result, record, user, fitter)
-    result["hyperParams"] = hyper_params(run.params, custom)
-    result["trainingMetrics"] = training_metrics(
-        run, record.models, custom, system_metrics=scope.options.system_metrics
-    )
+    params = params_with_model(run, only_model(run, record.models))
+    result["hyperParams"] = hyper_params(params, custom)
+    result["trainingMetrics"] = training_metrics(record, custom)
     if record.experiment is not None:
         result["groups"] = [scope.experiment_group(record.experiment).urn]
     else:
@@ -129,6 +163,7 @@ def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> As
 
 def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
     run = record.run
+    parent = run.tags.get(PARENT_TAG)
     facts = {
         OwnKey.RUN_ID: run.run_id,
         OwnKey.EXPERIMENT_ID: run.experiment_id,
@@ -136,7 +171,9 @@ def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
         OwnKey.LIFECYCLE_STAGE: None if run.lifecycle_stage == "active" else run.lifecycle_stage,
         OwnKey.ARTIFACT_URI: run.artifact_uri,
         OwnKey.DURATION_MS: _duration(run),
-        OwnKey.PARENT_RUN_ID: run.tags.get(PARENT_TAG),
+        OwnKey.PARENT_RUN: run_model(record.scope, parent),
+        OwnKey.PARENT_RUN_ID: parent,
+        OwnKey.PARENT_RUN_NAME: record.parent_name,
         OwnKey.CHILDREN: None if record.children is None else str(record.children),
         OwnKey.ABANDONED: "true" if record.abandoned else None,
     }
@@ -153,7 +190,12 @@ def _duration(run: Run) -> str | None:
 
 def _name(record: JoinedRun) -> str:
     run, experiment = record.run, record.experiment
-    name = run.name or run.tags.get(NAME_TAG)
+    name = name_of(run)
+    if record.measures:
+        # MLflow starts such a run by itself, and gives it a name that tells nobody anything.
+        first, *others = (one.name for one in record.measures)
+        more = f" and {len(others)} more" if others else ""
+        return f"metrics of {first}{more} ({name or run.run_id[:_SHORT_ID]})"
     place = (experiment.name if experiment else "") or run.experiment_id or "run"
     return name or f"{place} {run.run_id[:_SHORT_ID]}"
 
@@ -170,7 +212,7 @@ def _set_scalars(
     result["lastModified"] = fitter.time_stamp(end_ms, "end time")
     result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
     result["type"] = fitter.optional(_type(record), "type")
-    result["trainingJobs"] = training_jobs(run.tags, fitter)
+    result["trainingJobs"] = training_jobs(record, fitter)
 
 
 def _type(record: JoinedRun) -> str | None:
@@ -183,34 +225,8 @@ def _type(record: JoinedRun) -> str | None:
     return next((m.model_type for m in models if m is not None and m.model_type), None)
 
 
-def add_logged_models(
-    custom: PropertiesBuilder, run: Run, models: Mapping[str, LoggedModel]
-) -> None:
-    """Add JSON lists of the logged models that a run made, and of the ids of those it used."""
-    if run.model_outputs:
-        outputs = []
-        for output in run.model_outputs:
-            if output.model_id not in models:
-                custom.fitter.note("logged_model_unlisted", output.model_id)
-            outputs.append(_describe_output(output, models.get(output.model_id)))
-        custom.set_own(OwnKey.LOGGED_MODELS, compact_json(outputs))
-    if run.model_inputs:
-        custom.set_own(OwnKey.MODEL_INPUTS, compact_json(run.model_inputs))
-
-
-def _describe_output(output: ModelOutput, model: LoggedModel | None) -> dict[str, str | int]:
-    facts: dict[str, str | int | None] = {"id": output.model_id}
-    if model is not None:
-        facts["name"] = model.name
-    facts["step"] = output.step
-    if model is not None:
-        facts["status"] = model.status
-        facts["type"] = model.model_type or None
-    return {key: value for key, value in facts.items() if value is not None}
-
-
 def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
-    """Add what names the models of MLflow 2's list: flavors, UUIDs, artifact paths."""
+    """Add what names the models of MLflow 2's list: UUIDs and artifact paths."""
     history = tags.get(HISTORY_TAG)
     if not history:
         return
@@ -219,11 +235,6 @@ def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
         custom.fitter.note("unreadable_tag", HISTORY_TAG)
         custom.values[HISTORY_TAG] = custom.fitter.text(history, HISTORY_TAG)
         return
-    flavors: dict[str, None] = {}
-    for model in models:
-        found = model.get("flavors")
-        flavors.update(dict.fromkeys(found if isinstance(found, dict) else ()))
-    custom.set_own(OwnKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
     custom.set_own(OwnKey.MODEL_UUID, _join_texts(models, "model_uuid"))
     custom.set_own(OwnKey.MODEL_ARTIFACT_PATH, _join_texts(models, "artifact_path"))
 
@@ -231,64 +242,3 @@ def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
 def _join_texts(models: list[dict[str, Any]], key: str) -> str:
     values = (model.get(key) for model in models)
     return ",".join(value for value in values if isinstance(value, str) and value)
-
-
-def training_jobs(tags: Mapping[str, str], fitter: Fitter) -> list[str] | None:
-    """Return the job that a run's tags name, None for none; what is no job is noted."""
-    if not tags.get(TRAINING_JOB_TAG):
-        return None
-    urn = tags[TRAINING_JOB_TAG].strip()
-    try:
-        check(urn)
-        problem = "" if entity_type_of(urn) in _KINDS else f"{urn} is no job"
-    except InvalidUrnError as error:
-        problem = str(error)
-    if problem:
-        fitter.note("training_job_invalid", problem)
-        return None
-    return [urn]
-
-
-def source_code(tags: Mapping[str, str]) -> Aspect:
-    """Return the `sourceCode` aspect of a run, empty where commit or repository is unknown."""
-    commit = tags.get(COMMIT_TAGS[0]) or tags.get(COMMIT_TAGS[1])
-    if not commit or not _COMMIT.match(commit):
-        return NO_SOURCE_CODE
-    for tag in REPO_TAGS:
-        repository = tags.get(tag)
-        url = commit_url(repository, commit) if repository else None
-        if url:
-            return {"sourceCode": [{"type": "TRAINING_PIPELINE_SOURCE_CODE", "sourceCodeUrl": url}]}
-    return NO_SOURCE_CODE
-
-
-def commit_url(repository: str, commit: str) -> str | None:
-    """Return the web address of `commit` in `repository`, without credentials.
-
-    None if `repository` is no address of a git server (a local path, a script's name).
-    """
-    address = repository.partition("#")[0].strip()
-    if match := _URL.match(address):
-        scheme, host, port, path = match.groups()
-        web = f"http://{host}" if scheme == "http" else f"https://{host}"
-        if port and scheme in {"http", "https"}:
-            web += port
-    elif match := _SCP.match(address):
-        host, path = match.groups()
-        web = f"https://{host}"
-    else:
-        return None
-    path = path.strip("/").removesuffix(".git")
-    if not path or any(char.isspace() or not char.isprintable() for char in path):
-        return None
-    return f"{web}/{path}{_at_commit(host.lower(), commit)}"
-
-
-def _at_commit(host: str, commit: str) -> str:
-    if "gitlab" in host:
-        return f"/-/tree/{commit}"
-    if "bitbucket" in host:
-        return f"/src/{commit}"
-    if host.endswith((".visualstudio.com", "dev.azure.com")):
-        return f"?version=GC{commit}"
-    return f"/tree/{commit}"

@@ -8,14 +8,20 @@ from typing import Final
 
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
-from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS_V2,
+    DATA_PLATFORM_INSTANCE,
+    STATUS,
+    SUB_TYPES,
+)
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, OwnKey
+from mlcat_ingest.sources.mlflow.values.joined import RunFiles, WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, OwnKey, SubType
 
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""
@@ -23,9 +29,12 @@ OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 _ESCAPED = (OWN_PREFIX, "source.", "tag.")
 _ADDRESS_TAGS = frozenset(REPO_TAGS)
 _SPECIAL = OWN_KEYS | _ADDRESS_TAGS
+# A DataHub server joins the steps of a path by it, to search for them.
+_PATH_SEPARATOR: Final = "\u241f"
 
 ACTIVE: Aspect = {"removed": False}
 REMOVED: Aspect = {"removed": True}
+NO_SUB_TYPES: Aspect = {"typeNames": []}
 NO_TAGS: Aspect = {"tags": []}
 """An empty aspect for a record without tags: tags that MLflow had before are removed."""
 
@@ -96,26 +105,64 @@ class PropertiesBuilder:
 
     def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:
         """Return the first `limit` of `names`; entity and report say how many are left out."""
-        if len(names) <= limit:
-            return names
-        line = f"{len(names) - limit} of {len(names)} {what}"
+        self.leave_out(what, min(limit, len(names)), len(names))
+        return names[:limit]
+
+    def leave_out(self, what: str, kept: int, total: int) -> None:
+        """Have entity and report say how many of something are left out, if any are."""
+        if kept == total:
+            return
+        line = f"{total - kept} of {total} {what}"
         self.fitter.note("truncated", f"{line} left out")
         before = self.values.get(OwnKey.LEFT_OUT)
         self.values[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
-        return names[:limit]
 
 
-def first_aspects(scope: WorkspaceScope, *, removed: bool) -> dict[str, Aspect]:
-    """Return the aspects that stand first: `status`, and `dataPlatformInstance` if there is one.
+def added_only(files: RunFiles) -> frozenset[str]:
+    """Return the aspects in which nothing is taken back, since files of the model are unread."""
+    return frozenset({ML_MODEL_PROPERTIES}) if files.unread else frozenset()
+
+
+def first_aspects(
+    scope: WorkspaceScope, *kinds: SubType, removed: bool, path: Aspect | None
+) -> dict[str, Aspect]:
+    """Return the aspects that stand first: status, instance, subtypes and browse path.
 
     An active entity says `removed: false` so that one which was removed comes back; the pipeline
-    drops that word where nothing is stored, so an ordinary entity costs no aspect more.
+    drops that word where nothing is stored, so an ordinary entity costs no aspect more. The same
+    holds of an entity without subtypes. A `path` of None leaves the stored one as it is.
     """
     aspects: dict[str, Aspect] = {STATUS: REMOVED if removed else ACTIVE}
     instance = scope.platform_instance()
     if instance is not None:
         aspects[DATA_PLATFORM_INSTANCE] = instance
+    aspects[SUB_TYPES] = {"typeNames": [one.value for one in kinds]} if kinds else NO_SUB_TYPES
+    if path is not None:
+        aspects[BROWSE_PATHS_V2] = path
     return aspects
+
+
+def browse_path(scope: WorkspaceScope, folder: str | None = None) -> Aspect | None:
+    """Return the browse path instance / workspace / `folder`, None where it has no step.
+
+    `folder` is the name of an experiment or a registered model, and the path is the same object
+    for all that is in it.
+
+    Source: `auto_browse_path_v2.py` of the DataHub SDK 1.7, for the step of the instance.
+    """
+    found = scope.browse_paths.get(folder)
+    if found is None:
+        urn = scope.naming.instance_urn
+        names = [name for name in (scope.naming.workspace, folder) if name]
+        steps = [] if urn is None else [{"id": urn, "urn": urn}]
+        steps += [{"id": _path_step(name, scope)} for name in names]
+        found = scope.browse_paths[folder] = {"path": steps}
+    return found if found["path"] else None
+
+
+def _path_step(name: str, scope: WorkspaceScope) -> str:
+    # Without a note: the whole name stands on the group, whose notes tell of it.
+    return Fitter(scope.limits).name(name.replace(_PATH_SEPARATOR, "\ufffd"), "browse path")
 
 
 def common_properties(scope: WorkspaceScope, name: Name, fitter: Fitter) -> PropertiesBuilder:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.core.text import truncation
+from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
@@ -53,7 +53,7 @@ class Fitter:
         if limit is None:
             limit = self.limits.value_chars
         if len(text) > limit:
-            self.note("truncated", f"{where}: {len(text)} characters")
+            self.note("truncated", f"{where}: {plural(len(text), 'character')}")
             return cut(self.clean(text, where), limit)
         return text if text.isprintable() else self.clean(text, where)
 
@@ -163,18 +163,20 @@ def shrink(aspect: dict[str, Any], fitter: Fitter) -> dict[str, Any]:
     size = len(dumps(aspect))
     if size <= most:
         return aspect
-    fitter.note("truncated", f"properties of {size} bytes")
+    fitter.note("truncated", f"properties of {plural(size, 'byte')}")
     for cap in _CAPS:
         aspect = _cut_values(aspect, cap)
         if len(dumps(aspect)) <= most:
-            fitter.note("truncated", f"values cut to {cap} characters")
+            fitter.note("truncated", f"values cut to {plural(cap, 'character')}")
             return aspect
     while len(dumps(aspect)) > most:
         longest = max(_LISTS, key=lambda field: len(aspect.get(field) or ()))
         if len(aspect.get(longest) or ()) < 2:
             break
         aspect = {**aspect, longest: _first_half(aspect[longest])}
-        fitter.note("truncated", f"{longest} cut to {len(aspect[longest])} entries")
+        fitter.note(
+            "truncated", f"{longest} cut to {plural(len(aspect[longest]), 'entry', 'entries')}"
+        )
     return aspect
 
 

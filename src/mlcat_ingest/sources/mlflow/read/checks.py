@@ -33,12 +33,14 @@ def findings(
         return
     wanted = [name for name in workspaces if config.workspaces.allows(name)]
     if len(workspaces) > 1 or workspaces[0] != DEFAULT_WORKSPACE:
-        text = f"{len(wanted)} of {len(workspaces)} are read: {', '.join(wanted[:10])}"
+        text = f"{len(wanted)} of {len(workspaces)} selected: {', '.join(wanted[:10])}"
         yield Finding("MLflow workspaces", "ok" if wanted else "warning", text)
     accepted = False
     for name in wanted:
         where = f" in workspace {name}" if len(workspaces) > 1 else ""
-        for found in _Permissions(reader.in_workspace(name), config, where, version).check():
+        here = reader.in_workspace(name)
+        logs_models = read_by == "Databricks" or MlflowFeature.LOGGED_MODELS.is_in(version or "")
+        for found in _Permissions(here, config, where, logs_models=logs_models).check():
             accepted |= found.outcome != "failed"
             yield found
     if accepted:
@@ -56,8 +58,10 @@ def _server_id(reader: Reader) -> Finding:
 
 def _version(version: str | None, read_by: ReadBy) -> Finding:
     what = "MLflow version"
+    if read_by == "Databricks":
+        return Finding(what, "ok", "not reported by Databricks")
     if version is None:
-        return Finding(what, "warning", "the server does not tell its version")
+        return Finding(what, "warning", "not reported by the server")
     problem = support_warning(version, read_by)
     return Finding(what, "warning" if problem else "ok", problem or version)
 
@@ -66,12 +70,12 @@ class _Permissions:
     """Each listing of one workspace, tried by itself."""
 
     def __init__(
-        self, reader: Reader, config: MlflowConfig, where: str, version: str | None
+        self, reader: Reader, config: MlflowConfig, where: str, *, logs_models: bool
     ) -> None:
         self._reader = reader
         self._config = config
         self._where = where
-        self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version or "")
+        self._has_logged_models = logs_models
         self._wanted: list[Experiment] = []
         self._models = 0
 
@@ -97,12 +101,12 @@ class _Permissions:
     def _experiments(self) -> str | Finding:
         experiments = [one for page in self._reader.experiments() for one in page]
         self._wanted = [one for one in experiments if self._config.experiments.allows(one.name)]
-        text = f"{len(self._wanted)} of {len(experiments)} are read"
+        text = f"{len(self._wanted)} of {len(experiments)} selected"
         if self._wanted:
             return text
-        hint = "MLflow leaves out what the user may not read; may it read any?"
+        hint = "grant the user READ on experiments; MLflow omits experiments without permission"
         if experiments:
-            hint = "no experiment passes `experiments.allow` and `experiments.deny`"
+            hint = "no experiment matches; correct `experiments.allow` and `experiments.deny`"
         return Finding(f"{_PERMISSION}read experiments", "warning", text + self._where, hint)
 
     def _runs(self) -> str:
@@ -127,9 +131,7 @@ def _links(config: MlflowConfig) -> Finding:
         return Finding("MLflow links", "ok", config.ui_url)
     if is_http(config.tracking_uri):
         return Finding("MLflow links", "ok", config.public_uri)
-    return Finding(
-        "MLflow links", "warning", "entities get no link to MLflow", "set `ui_url` to have them"
-    )
+    return Finding("MLflow links", "warning", "entities have no link to MLflow", "set `ui_url`")
 
 
 def _failure(what: str, error: MlcatError) -> Finding:

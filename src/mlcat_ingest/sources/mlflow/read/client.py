@@ -1,4 +1,4 @@
-"""Reads what only MlflowClient can open: databases, folders, Databricks. Needs the extra `mlflow`.
+"""Reads what only MlflowClient can open: folders, schemes of plug-ins. Needs the extra `mlflow`.
 
 The records equal those of the REST reader over the same store. Opening a store changes nothing:
 MLflow would create a database or a folder that is not there, and migrate an older database.
@@ -8,10 +8,8 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
@@ -31,9 +29,10 @@ from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import entities
 from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.client_stores import check_store, default_store
+from mlcat_ingest.sources.mlflow.read.files import FileLocation, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
-    EXPERIMENTS_A_LISTING,
     ApiReader,
     PageSize,
     RunsQuery,
@@ -41,17 +40,10 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     entries_of,
 )
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage, RecentIds, follow, token_at
-from mlcat_ingest.sources.mlflow.read.reader import (
-    ALL_RUNS,
-    FileLocation,
-    RunFilter,
-    Thing,
-    identity,
-    local_text,
-)
+from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.releases import support_warning
-from mlcat_ingest.sources.mlflow.values.uris import folder_of, is_database
+from mlcat_ingest.sources.mlflow.values.uris import folder_of
 
 log = logging.getLogger(__name__)
 
@@ -72,17 +64,11 @@ _BY_NAME: Final = {
     "experiment": "get_experiment",
     "registered": "get_registered_model",
     "version": "get_model_version",
+    "logged_model": "get_logged_model",
 }
 """MlflowClient's method for each kind of thing."""
 
 ResultT = TypeVar("ResultT")
-
-_TIMEOUT_S: Final = 120.0
-_UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
-_ANSWERS: Final[ContextVar[Mapping[str, Any]]] = ContextVar(
-    "_ANSWERS", default=MappingProxyType({})
-)
-"""The values that MLflow's variables have in this thread, whatever the environment says."""
 
 
 class ClientReader(ApiReader, RequestSide):
@@ -94,6 +80,7 @@ class ClientReader(ApiReader, RequestSide):
             "registered-models": entities.registered_model,
             "model-versions": entities.model_version,
             "logged-models": entities.logged_model,
+            "traces": entities.judged_trace,
         }
     )
 
@@ -132,8 +119,8 @@ class ClientReader(ApiReader, RequestSide):
         """
         if name != DEFAULT_WORKSPACE:
             raise ProtocolMismatchError(
-                f"workspace {name!r} cannot be read from {self._config.public_uri}",
-                hint="give the address of its MLflow server as `tracking_uri`",
+                f"cannot read workspace {name!r} from {self._config.public_uri}",
+                hint="set `tracking_uri` to the address of its MLflow server",
             )
         return self
 
@@ -144,7 +131,7 @@ class ClientReader(ApiReader, RequestSide):
         query = RunsQuery(only, self._config.page_size)
         pages = PageSize(query.page_size, ENTRIES_A_PAGE)
         seen = RecentIds()
-        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+        for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
                 return self._page(
@@ -218,7 +205,7 @@ class ClientReader(ApiReader, RequestSide):
             self,
             self._config,
             version=_installed_version(),
-            how="those of MlflowClient",
+            how="credentials of MlflowClient",
             read_by="MlflowClient",
         )
 
@@ -233,6 +220,8 @@ class ClientReader(ApiReader, RequestSide):
             arguments["view_type"] = _stages(arguments["view_type"])
         if "filter" in arguments:
             arguments["filter_string"] = arguments.pop("filter")
+        if listing == "traces":
+            arguments["include_spans"] = False
         try:
             yield from follow(lambda token: self._page(method, token, **arguments), listing=listing)
         except ProtocolMismatchError as error:
@@ -256,7 +245,7 @@ class ClientReader(ApiReader, RequestSide):
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         """Raise MLflow's errors as ours meanwhile, and leave out its log lines."""
-        with _quiet(), folders_allowed(self._config.tracking_uri, self._config.registry_uri):
+        with _quiet(), default_store(self._config.tracking_uri, self._config.registry_uri):
             from mlflow.exceptions import MlflowException
 
             try:
@@ -264,7 +253,7 @@ class ClientReader(ApiReader, RequestSide):
             except ImportError as error:
                 raise RecipeError(
                     f"MLflow cannot read {self._config.public_uri}: {error}",
-                    hint="install the driver that its address names",
+                    hint="install the driver of this address",
                 ) from error
             except (MlflowException, OSError) as error:
                 code = getattr(error, "error_code", "TEMPORARILY_UNAVAILABLE")
@@ -318,82 +307,3 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-def check_store(uri: str) -> None:
-    """Return if MLflow can open `uri` without changing it; addresses of servers always pass.
-
-    Raises:
-        RecipeError: there is no such file or folder, or the database's driver is not installed.
-        SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
-            answer, or does not let us in.
-        ProtocolMismatchError: it is no MLflow store, or of another MLflow version.
-    """
-    if is_database(uri):
-        _check_database(uri)
-    elif (folder := folder_of(uri)) is not None:
-        _check_folder(folder)
-
-
-@contextmanager
-def folders_allowed(tracking_uri: str, registry_uri: str | None) -> Iterator[None]:
-    """Let MLflow read folders in this thread meanwhile, if either address names one.
-
-    MLflow refuses folders since 3.13, and its registry in a folder looks logged models up in the
-    default store, which it makes in the working directory. Only variables of the environment change
-    that, and all threads of the host would see them. So MLflow's own objects for these variables
-    answer otherwise while this thread is in here; the environment stays as it is.
-    """
-    if folder_of(tracking_uri) is None and (not registry_uri or folder_of(registry_uri) is None):
-        yield
-        return
-    answers = {"MLFLOW_ALLOW_FILE_STORE": True, "MLFLOW_TRACKING_URI": tracking_uri}
-    for name in answers:
-        _let_answer(name)
-    before = _ANSWERS.set(answers)
-    try:
-        yield
-    finally:
-        _ANSWERS.reset(before)
-
-
-@cache
-def _let_answer(name: str) -> None:
-    """Let MLflow's variable `name` answer as `_ANSWERS` does, and else as it would."""
-    from mlflow import environment_variables
-
-    variable: Any = getattr(environment_variables, name, None)
-    if variable is None:
-        return  # an MLflow that does not refuse folders
-    read = variable.get
-
-    def get() -> Any:
-        answers = _ANSWERS.get()
-        return answers[name] if name in answers else read()
-
-    variable.get = get
-
-
-def _check_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        raise RecipeError(f"tracking_uri: there is no folder {folder}")
-    if next(folder.glob("*/meta.yaml"), None) is None:
-        raise ProtocolMismatchError(f"{folder} is no MLflow store: it holds no experiment")
-
-
-def _check_database(uri: str) -> None:
-    from mlcat_ingest.sources.mlflow.read.database.access import Database
-
-    with closing(Database(uri, timeout_s=_TIMEOUT_S)) as database:
-        _check_revision(database.shown, database.revision())
-
-
-def _check_revision(shown: str, revision: str) -> None:
-    from mlflow.store.db.utils import _get_latest_schema_revision
-    from mlflow.version import VERSION
-
-    newest = _get_latest_schema_revision()  # type: ignore[no-untyped-call]
-    if revision != newest:
-        raise ProtocolMismatchError(
-            f"the database {shown} is that of another MLflow version than {VERSION}", hint=_UPGRADE
-        )

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.sources.mlflow.values.feedback import ASSESSED_IN, SOURCE_RUN, JudgedTrace
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     PROMPT_TAG,
@@ -47,8 +48,8 @@ def decode_page(
         return [decode(item) for item in items]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProtocolMismatchError(
-            f"MLflow's listing {listing} holds an item of an unknown shape: {error!r}",
-            hint="is the address that of an MLflow server?",
+            f"MLflow's listing of {listing} contains an item of an unknown form: {error!r}",
+            hint="check that the address is that of an MLflow server",
         ) from error
 
 
@@ -155,6 +156,7 @@ def logged_model(item: Json) -> LoggedModel:
     """Return one item of `logged-models/search`."""
     info = item["info"]
     data = item.get("data") or {}
+    of_metrics = data.get("metrics") or ()
     return LoggedModel(
         model_id=info["model_id"],
         experiment_id=str(info["experiment_id"]),
@@ -167,8 +169,27 @@ def logged_model(item: Json) -> LoggedModel:
         last_updated_at_ms=moment(info.get("last_updated_timestamp_ms")),
         params=pairs(data.get("params")),
         tags=pairs(info.get("tags")),
-        metrics=metrics(data.get("metrics")),
+        metrics=metrics(of_metrics),
+        metric_runs=metric_runs(one.get("run_id") for one in of_metrics),
     )
+
+
+def judged_trace(item: Json) -> JudgedTrace:
+    """Return one item of `traces/search` of MLflow 3."""
+    run_id = item["trace_metadata"][SOURCE_RUN]
+    counted = [
+        (one["assessment_name"], one["feedback"].get("value"))
+        for one in item.get("assessments") or ()
+        if "feedback" in one
+        and one.get("valid", True)
+        and (one.get("metadata") or {}).get(ASSESSED_IN, run_id) == run_id
+    ]
+    return JudgedTrace(item["trace_id"], run_id, tuple(counted))
+
+
+def metric_runs(run_ids: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the runs that logged metrics of a logged model, each once."""
+    return tuple(sorted({one for one in run_ids if one}))
 
 
 def pairs(entries: Sequence[Json] | None) -> dict[str, str]:

@@ -13,13 +13,15 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     Aliases,
     dataset_order,
     metric_order,
+    metric_runs,
     model_id_of,
     model_status,
     moment,
     output_order,
     stage,
 )
-from mlcat_ingest.sources.mlflow.read.reader import MAX_BYTES, FileLocation
+from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES, FileLocation
+from mlcat_ingest.sources.mlflow.values.feedback import ASSESSED_IN, SOURCE_RUN, JudgedTrace
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     DatasetInput,
@@ -163,7 +165,22 @@ def logged_model(entity: Any) -> LoggedModel:
         params=dict(entity.params or {}),
         tags=dict(entity.tags or {}),
         metrics=metrics(entity.metrics or ()),
+        metric_runs=metric_runs(getattr(one, "run_id", None) for one in entity.metrics or ()),
     )
+
+
+def judged_trace(entity: Any) -> JudgedTrace:
+    """Return an `mlflow.entities.Trace` as a record."""
+    info = entity.info
+    run_id = info.trace_metadata[SOURCE_RUN]
+    counted = [
+        (one.name, one.feedback.value)
+        for one in info.assessments
+        if one.feedback is not None
+        and one.valid is not False
+        and (one.metadata or {}).get(ASSESSED_IN, run_id) == run_id
+    ]
+    return JudgedTrace(info.trace_id, run_id, tuple(counted))
 
 
 def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:

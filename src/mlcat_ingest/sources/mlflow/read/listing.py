@@ -1,16 +1,38 @@
 """Queries of MLflow's listings, for every reader alike: page sizes, order, filters, page tokens."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
+from mlcat_ingest.core.left_out import KindCount
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    SourceUnavailableError,
+)
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
 from mlcat_ingest.sources.mlflow.read.paging import RecentIds
-from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_MODELS,
+    IDS_A_LISTING,
+    SAFE_ID,
+    ModelFilter,
+    RunFilter,
+)
+from mlcat_ingest.sources.mlflow.values.feedback import (
+    SOURCE_RUN,
+    JudgedTrace,
+    RunFeedback,
+    means_of,
+)
+from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, PROMPT, TRACE, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
     PROMPT_TAG,
     Experiment,
     LoggedModel,
@@ -19,7 +41,19 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 
+log = logging.getLogger(__name__)
+
 ItemT = TypeVar("ItemT")
+
+_NO_COUNT: Final = (
+    AuthenticationError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    SourceUnavailableError,
+)
+"""The reasons why a server does not say how many objects of a kind there are."""
+
+_TRACES: Final = "traces"
 
 EXPERIMENTS_A_LISTING: Final = 2_000
 """Experiments named in one listing. MLflow puts them into one SQL statement, and of the databases
@@ -40,8 +74,8 @@ ENTRIES_A_PAGE: Final = 40_000
 ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
-LOGGED_MODELS_ORDER: Final = [{"field_name": "creation_timestamp", "ascending": True}]
-"""In the order they were made, as runs are listed: what runs need comes up as they are read."""
+TRACES_PAGE: Final = 500
+"""The most that MLflow gives in a page of traces."""
 
 
 def chunks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
@@ -59,6 +93,8 @@ def models_filter(only: ModelFilter) -> str:
         clauses.append(f"source_run_id IN {_id_list(only.run_ids)}")
     if only.model_ids is not None:
         clauses.append(f"model_id IN {_id_list(only.model_ids)}")
+    if only.newest_external is not None:
+        clauses.append(f"tags.`{EXTERNAL_TAG}` = 'true'")
     return " AND ".join(clauses)
 
 
@@ -168,12 +204,18 @@ class ApiReader(ABC):
     converters: ClassVar[Mapping[str, Callable[..., Any]]]
     """The function that makes a record of an item, for each listing."""
 
+    experiments_a_listing: ClassVar[int] = EXPERIMENTS_A_LISTING
+    logged_models_page: ClassVar[int] = LOGGED_MODELS_PAGE
+    experiments_order: ClassVar[str] = "creation_time ASC"
+
     def __init__(self, config: MlflowConfig) -> None:
         """Read the server or store of `config`."""
         self._config = config
         self._experiments: list[list[Experiment]] | None = None
         self._models: list[list[RegisteredModel]] | None = None
         self._prompts: set[str] = set()
+        self.lacking: set[str] = set()
+        """Listings that the server said it has not: what it lacks is asked for once."""
 
     @abstractmethod
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
@@ -185,7 +227,7 @@ class ApiReader(ABC):
             query = {
                 "view_type": "ALL",
                 "max_results": EXPERIMENTS_PAGE,
-                "order_by": ["creation_time ASC"],
+                "order_by": [self.experiments_order],
             }
             pages = self._records("experiments", query, attrgetter("experiment_id"))
             self._experiments = list(pages)
@@ -196,6 +238,10 @@ class ApiReader(ABC):
         every = (one for page in self.experiments() for one in page)
         return next((one.created_at_ms for one in every if one.experiment_id == "0"), None)
 
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> None:
+        """Return None: MLflow lists runs with all that they hold, or not at all."""
+        del experiment_ids, only
+
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:
@@ -205,11 +251,25 @@ class ApiReader(ABC):
             self._models = [[one for one in page if not is_prompt(one.tags)] for page in pages]
         yield from self._models
 
-    def count_prompts(self) -> int:
-        """Return how many prompts there are; MLflow lists them only where it is asked for them."""
+    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
+        """Yield how many objects there are of each kind that no listing has, as far as known."""
+        for one in kinds:
+            try:
+                count = self._count(one) if one.listed else None
+            except _NO_COUNT as error:
+                log.info("cannot count objects of the kind %s: %s", one.noun, error)
+                count = None
+            # A full page may have others behind it; a number that is asked for has not.
+            yield KindCount(one.noun, count, one is TRACE or (count or 0) < MODELS_PAGE)
+
+    def _count(self, kind: LeftOutKind) -> int | None:
+        """Return how many there are of a kind, at most a page; None where that is not told."""
+        if kind is not PROMPT:
+            return None
+        # MLflow lists prompts only where it is asked for them; its client hides the tag of each.
         query = {"max_results": MODELS_PAGE, "filter": f"tags.`{PROMPT_TAG}` = 'true'"}
         pages = self._records("registered-models", query, attrgetter("name"))
-        return sum(is_prompt(one.tags) for page in pages for one in page)
+        return len(next(pages, ()))
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
@@ -224,16 +284,50 @@ class ApiReader(ABC):
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
     ) -> Iterator[list[LoggedModel]]:
-        """Yield the logged models of some experiments in pages; none where MLflow has none."""
-        condition = models_filter(only)
-        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+        """Yield the logged models of some experiments in pages; none where MLflow has none.
+
+        They come in the order they were made, as runs are listed: those that runs need come up as
+        the runs are read.
+        """
+        condition, left = models_filter(only), only.newest_external
+        for ids in chunks(experiment_ids, self.experiments_a_listing):
             query = {
                 "experiment_ids": list(ids),
-                "max_results": LOGGED_MODELS_PAGE,
-                "order_by": LOGGED_MODELS_ORDER,
+                "max_results": min(self.logged_models_page, left or self.logged_models_page),
+                "order_by": [{"field_name": "creation_timestamp", "ascending": left is None}],
                 **({"filter": condition} if condition else {}),
             }
-            yield from self._records("logged-models", query, attrgetter("model_id"))
+            for page in self._records("logged-models", query, attrgetter("model_id")):
+                yield page[:left]
+                left = None if left is None else left - len(page)
+                if left is not None and left <= 0:
+                    return
+
+    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
+        """Return the means of the feedback on the traces that evaluation runs recorded."""
+        traces = (trace for some in chunks(runs, IDS_A_LISTING) for trace in self._traces(some))
+        try:
+            return means_of(
+                (trace.run_id, name, value) for trace in traces for name, value in trace.feedback
+            )
+        except (NotAuthorizedError, ProtocolMismatchError) as error:
+            log.info("feedback on traces is not read: %s", error)
+            self.lacking.add(_TRACES)
+            return {}
+
+    def _traces(self, runs: Sequence[Run]) -> Iterator[JudgedTrace]:
+        ids = [run.run_id for run in runs if SAFE_ID.fullmatch(run.run_id)]
+        if not ids or _TRACES in self.lacking:
+            return
+        query = {
+            "experiment_ids": sorted({run.experiment_id for run in runs}),
+            # Of several runs at a time MLflow finds traces by a pattern only.
+            "filter": f"request_metadata.`{SOURCE_RUN}` RLIKE '^({'|'.join(ids)})$'",
+            "max_results": TRACES_PAGE,
+            "order_by": ["timestamp_ms ASC"],
+        }
+        for page in self._records(_TRACES, query, attrgetter("trace_id")):
+            yield from page
 
     def _records(
         self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any

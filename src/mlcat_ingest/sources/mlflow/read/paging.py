@@ -11,9 +11,10 @@ import base64
 import binascii
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from mlcat_ingest.core.resources import start_thread
@@ -40,9 +41,10 @@ class ListingPage(Generic[ItemT]):
 class TokenWatch:
     """Watches one listing's tokens; `listing` names it in errors."""
 
-    def __init__(self, listing: str) -> None:
-        """Start with no page seen."""
+    def __init__(self, listing: str, empty_pages: int = _EMPTY_PAGES) -> None:
+        """Start with no page seen; `empty_pages` in a row are too many."""
         self._listing = listing
+        self._empty_pages = empty_pages
         self._tokens: set[str] = set()
         self._empty = 0
 
@@ -56,11 +58,11 @@ class TokenWatch:
         if not page.token:
             return None
         self._empty = 0 if page.items else self._empty + 1
-        if page.token in self._tokens or self._empty >= _EMPTY_PAGES:
-            what = "the same page token again" if page.token in self._tokens else "empty pages only"
+        if page.token in self._tokens or self._empty >= self._empty_pages:
+            what = "the same page token twice" if page.token in self._tokens else "only empty pages"
             raise ProtocolMismatchError(
-                f"MLflow's listing {self._listing} does not get on: it sends {what}",
-                hint="a proxy that caches replies, or a fault of the server",
+                f"MLflow's listing of {self._listing} returned {what}",
+                hint="check for a proxy that caches replies, and the server's log",
             )
         self._tokens.add(page.token)
         return page.token
@@ -78,14 +80,17 @@ def drain_slices(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
 
 
 def follow(
-    fetch: Callable[[str | None], ListingPage[ItemT]], *, listing: str
+    fetch: Callable[[str | None], ListingPage[ItemT]],
+    *,
+    listing: str,
+    empty_pages: int = _EMPTY_PAGES,
 ) -> Iterator[list[ItemT]]:
     """Yield the items of every page, one request at a time.
 
     Raises:
         ProtocolMismatchError: the listing does not get on.
     """
-    progress = TokenWatch(listing)
+    progress = TokenWatch(listing, empty_pages)
     token: str | None = None
     while True:
         page = fetch(token)
@@ -93,6 +98,23 @@ def follow(
         yield page.items
         if token is None:
             return
+
+
+def map_ahead(
+    fetch: Callable[[ItemT], ReplyT], items: Iterable[ItemT], ahead: int
+) -> Iterator[ReplyT]:
+    """Yield what `fetch` returns for each item, in order, with up to `ahead` requests under way.
+
+    Raises:
+        MlcatError: whatever `fetch` raises for an item whose turn has come.
+    """
+    under_way: deque[Future[ReplyT]] = deque()
+    for item in items:
+        under_way.append(start_thread(partial(fetch, item), "mlflow-item"))
+        if len(under_way) >= ahead:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
 
 
 def read_ahead(

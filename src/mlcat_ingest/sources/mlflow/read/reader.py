@@ -2,15 +2,21 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import RequestSide, UnansweredRequest, longest_pending_request
-from mlcat_ingest.errors import MlcatError, SourceUnavailableError
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
+from mlcat_ingest.sources.mlflow.read.files import ReadsFiles
+from mlcat_ingest.sources.mlflow.values.feedback import RunFeedback
+from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -18,57 +24,11 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.values.uris import (
-    folder_of,
+    is_databricks,
     is_http,
     is_readable_database,
     normalise_uri,
 )
-
-MAX_BYTES: Final = 1024 * 1024
-"""Size of the largest file that is read; one that is larger counts as not there."""
-
-
-class FileLocation(NamedTuple):
-    """A run or a logged model, whose files are at `uri`."""
-
-    kind: Literal["run", "model"]
-    id: str
-    uri: str | None
-
-
-class ReadsFiles(Protocol):
-    """A reader that can get at files."""
-
-    def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file holds; None where there is none, or none that can be got at from here.
-
-        Raises:
-            SourceUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: nobody can say whether there is one.
-
-        Cost: two requests over a network.
-        """
-        ...
-
-
-def local_text(place: FileLocation, path: str) -> str | None:
-    """Return what a file in a folder of this machine holds, None for any other place.
-
-    Raises:
-        SourceUnavailableError: it is there and cannot be read.
-    """
-    folder = folder_of(place.uri) if place.uri else None
-    if folder is None:
-        return None
-    file = folder / path
-    try:
-        if not file.resolve().is_relative_to(folder.resolve()):
-            return None
-        if not file.is_file() or file.stat().st_size > MAX_BYTES:
-            return None
-        return file.read_text("utf-8", "replace")
-    except OSError as error:
-        raise SourceUnavailableError(f"{file} cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +59,35 @@ class ModelFilter:
     """A filter of logged models; every condition that is given has to hold.
 
     They were changed at `updated_since_ms` or later, made by one of `run_ids`, are among
-    `model_ids`.
+    `model_ids`. With `newest_external` only so many that have the tag of external models, the
+    newest first.
     """
 
     updated_since_ms: int | None = None
     run_ids: tuple[str, ...] | None = None
     model_ids: tuple[str, ...] | None = None
+    newest_external: int | None = None
+
+    def accepts(self, model: LoggedModel) -> bool:
+        """Return whether every condition holds for `model`, however many there are."""
+        return (
+            (self.updated_since_ms or 0) <= (model.last_updated_at_ms or 0)
+            and (self.run_ids is None or model.source_run_id in self.run_ids)
+            and (self.model_ids is None or model.model_id in self.model_ids)
+            and (self.newest_external is None or model.tags.get(EXTERNAL_TAG) == "true")
+        )
 
 
 ALL_MODELS: Final = ModelFilter()
 
 
-Kind = Literal["run", "experiment", "registered", "version"]
+Kind = Literal["run", "experiment", "registered", "version", "logged_model"]
 """The kinds of things that MLflow has by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something that MLflow has by name: a run or an experiment by id, a registered model by name.
+    """Something that MLflow has by name or id; a registered model by name.
 
     A version is that of the registered model `name`.
     """
@@ -169,10 +140,13 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """Yield all registered models in pages, without the prompts among them."""
         ...
 
-    def count_prompts(self) -> int:
-        """Return how many prompts are among the registered models.
+    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
+        """Yield how many objects there are of each kind that no listing has, as far as known.
 
-        Cost: the listing of prompts; for a database nothing beside that of registered models.
+        Nothing is raised where they cannot be counted.
+
+        Cost: over a network one request for each kind that is `listed`, for a database two
+        statements.
         """
         ...
 
@@ -189,7 +163,8 @@ class Reader(RequestSide, ReadsFiles, Protocol):
     ) -> Iterator[list[LoggedModel]]:
         """Yield the logged models of some experiments in pages, in the order they were made.
 
-        None where `releases.MlflowFeature.LOGGED_MODELS` is missing.
+        None where `releases.MlflowFeature.LOGGED_MODELS` is missing. A server without the endpoint
+        is asked once.
         """
         ...
 
@@ -200,6 +175,23 @@ class Reader(RequestSide, ReadsFiles, Protocol):
 
         Cost: one request a page; two more pages may be asked for ahead. Memory for the pages
         under way.
+        """
+        ...
+
+    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
+        """Return the means of the feedback on the traces that evaluation runs recorded.
+
+        Nothing where the server cannot search the traces of several runs, or not for this user.
+
+        Cost: for 100 runs a request for each 500 of their traces, one at least; or one statement.
+        """
+        ...
+
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str] | None:
+        """Return the ids that the runs of some experiments name as their parents.
+
+        Runs count that `only` lets through, whatever its `select` and `limit`. None where only a
+        listing of all runs can tell.
         """
         ...
 
@@ -261,12 +253,18 @@ class SplitReader:
         self.workspaces = tracking.workspaces
         self.experiments = tracking.experiments
         self.logged_models = tracking.logged_models
+        self.feedback = tracking.feedback
         self.has_run = tracking.has_run
+        self.parents = tracking.parents
         self.text_of = tracking.text_of
         self.clock_ms = tracking.clock_ms
         self.registered_models = registry.registered_models
-        self.count_prompts = registry.count_prompts
         self.model_versions = registry.model_versions
+
+    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
+        """Yield how many objects of each kind the server has that is asked for this kind."""
+        for one in kinds:
+            yield from (self._registry if one.registry else self._tracking).left_out((one,))
 
     def in_workspace(self, name: str) -> Self:
         """Return a reader of another workspace of both."""
@@ -281,8 +279,8 @@ class SplitReader:
 
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the server that has things of its kind says that there is none."""
-        is_tracked = thing.kind in {"run", "experiment"}
-        return (self._tracking if is_tracked else self._registry).is_gone(thing)
+        is_registered = thing.kind in {"registered", "version"}
+        return (self._registry if is_registered else self._tracking).is_gone(thing)
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request to either that waits longest for its answer."""
@@ -300,7 +298,7 @@ class SplitReader:
         except MlcatError as error:
             yield Finding("MLflow registry", "failed", error.message, error.hint)
             return
-        yield Finding("MLflow registry", "ok", f"{models} registered models")
+        yield Finding("MLflow registry", "ok", plural(models, "registered model"))
 
     def close(self) -> None:
         """Release connections; safe to call twice."""
@@ -309,7 +307,7 @@ class SplitReader:
 
 
 def open_reader(config: MlflowConfig) -> Reader:
-    """Return the reader of a tracking URI: REST for http(s), SQL for a database, else MlflowClient.
+    """Return the reader of a tracking URI: REST, SQL for a database, else MlflowClient.
 
     A model registry elsewhere gets a reader of its own. If one of the two has to be read through
     MlflowClient, both are.
@@ -333,7 +331,7 @@ def _direct(config: MlflowConfig) -> Reader | None:
     uri, registry_uri = config.tracking_uri, config.registry_uri
     if (
         registry_uri is None
-        or config.over_http
+        or (config.over_http and is_databricks(uri) == is_databricks(registry_uri))
         or normalise_uri(registry_uri) == normalise_uri(uri)
     ):
         return _direct_of_one(config)
@@ -349,6 +347,10 @@ def _direct(config: MlflowConfig) -> Reader | None:
 
 
 def _direct_of_one(config: MlflowConfig) -> Reader | None:
+    if is_databricks(config.tracking_uri):
+        from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
+
+        return DatabricksReader(config)
     if is_http(config.tracking_uri):
         from mlcat_ingest.sources.mlflow.read.rest import RestReader
 

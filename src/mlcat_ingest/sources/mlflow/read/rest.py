@@ -4,18 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES, FileLocation
 from mlcat_ingest.sources.mlflow.read.listing import (
-    EXPERIMENTS_A_LISTING,
+    MODELS_PAGE,
     PAGE_BYTES,
     RUNS_A_SLICE,
     SLICE_BYTES,
@@ -32,16 +34,10 @@ from mlcat_ingest.sources.mlflow.read.paging import (
     read_ahead,
     token_at,
 )
-from mlcat_ingest.sources.mlflow.read.reader import (
-    ALL_RUNS,
-    MAX_BYTES,
-    FileLocation,
-    RunFilter,
-    Thing,
-    identity,
-)
+from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
 from mlcat_ingest.sources.mlflow.read.server import (
     API,
+    API_3,
     NO_SUCH_ENDPOINT,
     MlflowServer,
     is_refusal,
@@ -49,6 +45,12 @@ from mlcat_ingest.sources.mlflow.read.server import (
     page_of,
     raise_for_status,
     reports_missing,
+)
+from mlcat_ingest.sources.mlflow.values.objects import (
+    GENAI_DATASET,
+    TRACE,
+    WEBHOOK,
+    LeftOutKind,
 )
 from mlcat_ingest.sources.mlflow.values.records import Run
 
@@ -74,6 +76,7 @@ class RestReader(ApiReader):
             "registered-models": decode.registered_model,
             "model-versions": decode.model_version,
             "logged-models": decode.logged_model,
+            "traces": decode.judged_trace,
         }
     )
 
@@ -83,7 +86,9 @@ class RestReader(ApiReader):
         """Prepare the connections, or share those of `server`; nothing is contacted yet."""
         super().__init__(config)
         self._server = server or MlflowServer(config)
+        self.lacking = self._server.lacking
         self._header = workspace
+        self.registry_api = API
 
     @property
     def workspace(self) -> str:
@@ -125,7 +130,7 @@ class RestReader(ApiReader):
         slices = PageSize(RUNS_A_SLICE, SLICE_BYTES)
         seen = RecentIds()
         decode_runs = partial(decode.decode_page, "runs", decode.run)
-        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+        for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
                 body = {**query.body(ids, count), **_token_param(token)}
@@ -155,13 +160,17 @@ class RestReader(ApiReader):
 
     def is_gone(self, thing: Thing) -> bool:
         """Return whether the server says that there is no such thing, in the trash or not."""
-        endpoint, parameter = _BY_NAME[thing.kind]
-        tracked = thing.kind in {"run", "experiment"}
+        tracked = thing.kind not in {"registered", "version"}
         http = self._server.tracking if tracked else self._server.registry
-        params = [(parameter, thing.name)]
+        if thing.kind == "logged_model":
+            endpoint, params = f"logged-models/{quote(thing.name, safe='')}", []
+        else:
+            endpoint, parameter = _BY_NAME[thing.kind]
+            params = [(parameter, thing.name)]
         if thing.version:
             params.append(("version", thing.version))
-        return reports_missing(self._server.get(http, f"{API}/{endpoint}", params, self._header))
+        address = f"{API if tracked else self.registry_api}/{endpoint}"
+        return reports_missing(self._server.get(http, address, params, self._header))
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file of a run or logged model holds."""
@@ -188,7 +197,7 @@ class RestReader(ApiReader):
         except MlcatError as error:
             yield Finding("MLflow server", "failed", error.message, error.hint)
             return
-        yield Finding("MLflow server", "ok", f"{self._config.public_uri} answers")
+        yield Finding("MLflow server", "ok", f"{self._config.public_uri} responded")
         yield clock("MLflow", self._server.tracking.clock_skew_s)
         yield from self._server.check_user()
         how = self._server.sign_in.how
@@ -199,27 +208,78 @@ class RestReader(ApiReader):
         self._server.close()
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        fetch = self._logged_models_page if listing == "logged-models" else self._page
+        pages = {"logged-models": self._logged_models_page, "traces": self._traces_page}
+        fetch = pages.get(listing, self._page)
         return follow(partial(fetch, listing, query), listing=listing)
+
+    def _traces_page(
+        self, listing: str, query: Mapping[str, Any], token: str | None
+    ) -> ListingPage[Any]:
+        asked = {**query, **_token_param(token)}
+        asked["locations"] = [
+            {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": one}}
+            for one in asked.pop("experiment_ids")
+        ]
+        return page_of(self._post_3("traces/search", asked), listing)
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         of_registry = listing in {"registered-models", "model-versions"}
         http = self._server.registry if of_registry else self._server.tracking
+        api = self.registry_api if of_registry else API
         params = [
             (name, str(value))
             for name, given in {**query, **_token_param(token)}.items()
             for value in (given if isinstance(given, list) else [given])
         ]
-        reply = self._server.get(http, f"{API}/{listing}/search", params, self._header)
+        reply = self._server.get(http, f"{api}/{listing}/search", params, self._header)
         return page_of(raise_for_status(reply, listing), listing.replace("-", "_"))
 
     def _logged_models_page(
         self, listing: str, query: Mapping[str, Any], token: str | None
     ) -> ListingPage[Any]:
+        if listing in self.lacking:
+            return ListingPage([], None)
         reply = self._post(listing, {**query, **_token_param(token)})
         if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
+            self.lacking.add(listing)
             return ListingPage([], None)
         return page_of(raise_for_status(reply, listing), "models")
+
+    def _count(self, kind: LeftOutKind) -> int | None:
+        if kind.noun in self.lacking:
+            return None
+        try:
+            return self._count_of_server(kind)
+        except ProtocolMismatchError:
+            self.lacking.add(kind.noun)
+            raise
+
+    def _count_of_server(self, kind: LeftOutKind) -> int | None:
+        if kind is TRACE:
+            return self._count_traces()
+        if kind is WEBHOOK:
+            params = [("max_results", str(MODELS_PAGE))]
+            path = f"{API}/webhooks"
+            reply = self._server.get(self._server.registry, path, params, self._header)
+            return len(page_of(raise_for_status(reply, "webhooks"), "webhooks").items)
+        if kind is GENAI_DATASET:
+            body = {"max_results": MODELS_PAGE}
+            return len(page_of(self._post_3("datasets/search", body), "datasets").items)
+        return super()._count(kind)
+
+    def _count_traces(self) -> int | None:
+        """Return how many traces there are; None for more experiments than fit into a request."""
+        ids = [one.experiment_id for page in self.experiments() for one in page]
+        if len(ids) > self.experiments_a_listing:
+            return None
+        counted = {"metric_name": "trace_count", "aggregations": [{"aggregation_type": "COUNT"}]}
+        body = {"experiment_ids": ids, "view_type": "TRACES", **counted}
+        points = page_of(self._post_3("traces/metrics", body), "data_points").items
+        return sum(int(one["values"]["COUNT"]) for one in points)
+
+    def _post_3(self, path: str, body: Mapping[str, Any]) -> Reply:
+        reply = self._server.post(self._server.tracking, f"{API_3}/{path}", body, self._header)
+        return raise_for_status(reply, path)
 
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
         path = f"{API}/{listing}/search"
@@ -246,12 +306,7 @@ def text_of(
     The folder is listed first: the server answers as badly for a file that is not there as where
     its store does not answer.
     """
-    folder = path.rpartition("/")[0]
-    found = next(
-        (one for one in _list_files(server, workspace, place, folder) if one.get("path") == path),
-        None,
-    )
-    if found is None or found.get("is_dir") or int(found.get("file_size") or 0) > MAX_BYTES:
+    if not has_file(server, workspace, place, path):
         return None
     if place.kind == "run":
         reply = _get(server, workspace, _FILE, [("path", path), ("run_uuid", place.id)])
@@ -259,6 +314,15 @@ def text_of(
         address = f"{_FILE_OF_MODEL}/{place.id}/artifacts/files"
         reply = _get(server, workspace, address, [("artifact_file_path", path)])
     return raise_for_status(reply, f"the file {path}").content.decode("utf-8", "replace")
+
+
+def has_file(server: MlflowServer, workspace: str | None, place: FileLocation, path: str) -> bool:
+    """Return whether there is a file that is small enough to be read."""
+    folder = path.rpartition("/")[0]
+    listed = _list_files(server, workspace, place, folder)
+    found = next((one for one in listed if one.get("path") == path), None)
+    is_file = found is not None and not found.get("is_dir")
+    return found is not None and is_file and int(found.get("file_size") or 0) <= MAX_BYTES
 
 
 def _list_files(

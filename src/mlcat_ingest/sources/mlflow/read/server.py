@@ -1,57 +1,27 @@
-"""Connections to an MLflow tracking server and its registry: sign-in, requests, error replies.
+"""Connections to an MLflow tracking server and its registry: requests and error replies."""
 
-Credentials come from the recipe, else MLflow's own variables, else its credentials file. The
-recipe comes first, as a whole: a token in the recipe is not mixed with a user name of the
-environment. MLflow's plug-ins for request headers and request authentication work where mlflow is
-installed, and mlflow is imported only where there are any.
-"""
-
-import configparser
-import logging
-import os
 import time
-import warnings
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
-from importlib import metadata
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
-from pydantic import SecretStr
-from requests.auth import AuthBase, HTTPBasicAuth
-
-from mlcat_ingest.client.connection import http_options
-from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
     MlcatError,
     NotAuthorizedError,
     ProtocolMismatchError,
     SourceUnavailableError,
-    UnknownPluginError,
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Http, Reply
 from mlcat_ingest.net.reachability import Address, reach
-from mlcat_ingest.net.session import RETRIED_STATUSES, HttpOptions
+from mlcat_ingest.net.session import RETRIED_STATUSES
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage
-from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
-
-log = logging.getLogger(__name__)
-
-HEADER_PLUGINS: Final = "mlflow.request_header_provider"
-
-PEER: Final = "the MLflow server"
-
-_TRUE: Final = {"true", "1"}
-_PEM_VARIABLES: Final = {
-    "ca_bundle": "MLFLOW_TRACKING_SERVER_CERT_PATH",
-    "client_cert": "MLFLOW_TRACKING_CLIENT_CERT_PATH",
-}
+from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
+from mlcat_ingest.sources.mlflow.values.uris import databricks_profile, normalise_uri, registry_of
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
@@ -60,111 +30,6 @@ _FAILED: Final = 500
 API: Final = "/api/2.0/mlflow"
 API_3: Final = "/api/3.0/mlflow"
 _WORKSPACE_HEADER: Final = "X-MLFLOW-WORKSPACE"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestAuth:
-    """The options of requests; `how` says in words how they are authorised, without secrets."""
-
-    options: HttpOptions
-    how: str = "no credentials"
-
-    @property
-    def user(self) -> str | None:
-        """The user name of basic authentication, None for any other way to sign in."""
-        auth = self.options.auth
-        name = auth.username if isinstance(auth, HTTPBasicAuth) else None
-        return name.decode() if isinstance(name, bytes) else name
-
-
-def sign_in(config: MlflowConfig, environ: Mapping[str, str] | None = None) -> RequestAuth:
-    """Return the options of requests to the tracking server of `config`, signed in.
-
-    Raises:
-        RecipeError: a password without a user name, or a certificate file that is not there.
-        UnknownPluginError: no request-auth plug-in of that name is installed.
-        MissingExtraError: a plug-in is asked for and mlflow is not installed.
-    """
-    env = os.environ if environ is None else environ
-    plugin = config.auth or env.get("MLFLOW_TRACKING_AUTH")
-    found, how = _credentials(config, env)
-    if plugin:
-        found, how = dict.fromkeys(found), f"the MLflow plug-in {plugin}"
-    complete = config.model_copy(update={**_certificates(config, env), **found})
-    options = http_options(complete, peer=PEER, connections=config.connections)
-    headers = {**_plugin_headers(), **options.headers}
-    auth = _plugin_auth(plugin) if plugin else options.auth
-    return RequestAuth(replace(options, auth=auth, headers=headers), how)
-
-
-def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """Return `token`, `username` and `password`, and in words where they came from."""
-    given = {name: getattr(config, name) for name in ("token", "username", "password")}
-    if config.token is not None:
-        return given, "the recipe's token"
-    file = _credentials_file()
-    user = env.get("MLFLOW_TRACKING_USERNAME") or file.get("mlflow_tracking_username")
-    password = env.get("MLFLOW_TRACKING_PASSWORD") or file.get("mlflow_tracking_password")
-    found = {"username": user or None, "password": SecretStr(password) if password else None}
-    if config.username is not None or config.password is not None:
-        both = {name: given[name] or value for name, value in found.items()}
-        return {**given, **both}, "the recipe's user name and password"
-    if user and password:
-        how = "the user name and password of the environment or ~/.mlflow/credentials"
-        return {**given, **found}, how
-    token = env.get("MLFLOW_TRACKING_TOKEN", "").strip()
-    if token:
-        return {**given, "token": SecretStr(token)}, "MLFLOW_TRACKING_TOKEN"
-    return given, "no credentials"
-
-
-def _certificates(config: MlflowConfig, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment says of certificates where `config` does not."""
-    update: dict[str, Any] = {}
-    if config.verify is None and env.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in _TRUE:
-        update["verify"] = False
-    for option, variable in _PEM_VARIABLES.items():
-        if getattr(config, option) is None and (path := env.get(variable)):
-            update[option] = Path(path)
-    return update
-
-
-def _credentials_file() -> Mapping[str, str]:
-    path = Path("~/.mlflow/credentials").expanduser()
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read(path, encoding="utf-8")
-    except (configparser.Error, UnicodeDecodeError, OSError):
-        # The parser's own words would show the line, and with it a password.
-        log.warning("%s cannot be read and is left out", path)
-        return {}
-    return parser["mlflow"] if parser.has_section("mlflow") else {}
-
-
-def _plugin_auth(name: str) -> AuthBase:
-    require_extra("mlflow", f"the MLflow request-auth plug-in {name!r}")
-    from mlflow.tracking.request_auth.registry import fetch_auth
-
-    with warnings.catch_warnings():
-        # It warns and goes on unauthenticated; here that is an error.
-        warnings.simplefilter("ignore")
-        auth: AuthBase | None = fetch_auth(name)  # type: ignore[no-untyped-call]
-    if auth is None:
-        raise UnknownPluginError(
-            f"no MLflow request-auth plug-in is called {name!r}",
-            hint="install the package that brings it, or correct `auth` or MLFLOW_TRACKING_AUTH",
-        )
-    return auth
-
-
-def _plugin_headers() -> Mapping[str, str]:
-    installed = list(metadata.entry_points(group=HEADER_PLUGINS))
-    if not installed or find_spec("mlflow") is None:
-        return {}
-    from mlflow.tracking.request_header.registry import resolve_request_headers
-
-    headers: dict[str, str] = resolve_request_headers()  # type: ignore[no-untyped-call]
-    return headers
 
 
 def page_of(reply: Reply, key: str) -> ListingPage[Any]:
@@ -177,8 +42,8 @@ def page_of(reply: Reply, key: str) -> ListingPage[Any]:
     items = value.get(key, [])
     if not isinstance(items, list) or (not items and value.keys() - {key, "next_page_token"}):
         raise ProtocolMismatchError(
-            f"{reply.peer} at {reply.url} answered with JSON that is no listing of MLflow",
-            hint="is the address that of an MLflow server?",
+            f"{reply.peer} at {reply.url} returned JSON that is not an MLflow listing",
+            hint="check that the address is that of an MLflow server",
         )
     return ListingPage(items, value.get("next_page_token") or None)
 
@@ -192,8 +57,8 @@ def object_of(reply: Reply) -> dict[str, Any]:
     value = reply.json()
     if not isinstance(value, dict):
         raise ProtocolMismatchError(
-            f"{reply.peer} at {reply.url} answered with JSON that is no object",
-            hint="is the address that of an MLflow server?",
+            f"{reply.peer} at {reply.url} returned JSON that is not an object",
+            hint="check that the address is that of an MLflow server",
         )
     return value
 
@@ -211,21 +76,21 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
     reason = _message(reply)
     if reply.status == 403:
         raise NotAuthorizedError(
-            f"{reply.peer} at {reply.url} does not permit to list {listing}{reason}",
-            hint="the user needs read access there",
+            f"{reply.peer} at {reply.url} denied the listing of {listing}{reason}",
+            hint="grant the user read access",
         )
     if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
         raise SourceUnavailableError(
             f"{reply.peer} at {reply.url} failed with {reply.status}{reason}",
-            hint="its log says why",
+            hint="see the server's log",
         )
     if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
         raise ProtocolMismatchError(
-            f"what answers at {reply.url} is no MLflow server: {reply.status}",
-            hint="is `tracking_uri` right, with the path that MLflow is served under?",
+            f"no MLflow server at {reply.url}: {reply.status}",
+            hint="check `tracking_uri`, including the path prefix of MLflow",
         )
     raise ProtocolMismatchError(
-        f"{reply.peer} at {reply.url} refused to list {listing} with {reply.status}{reason}"
+        f"{reply.peer} at {reply.url} refused the listing of {listing} with {reply.status}{reason}"
     )
 
 
@@ -262,13 +127,19 @@ class MlflowServer:
     """The connections to one tracking server and its registry, shared by all workspaces."""
 
     def __init__(self, config: MlflowConfig) -> None:
-        """Prepare the connections of `config`; the first request opens them."""
+        """Prepare the connections of `config`; the first request opens them.
+
+        Raises:
+            RecipeError, UnknownPluginError, MissingExtraError: as `sign_in`.
+        """
         self.config = config
         self.sign_in = sign_in(config)
-        self.tracking = _http(config.tracking_uri, self.sign_in)
-        registry = config.registry_uri
-        same = registry is None or normalise_uri(registry) == normalise_uri(config.tracking_uri)
-        self.registry = self.tracking if registry is None or same else _http(registry, self.sign_in)
+        self.tracking = _http(self.sign_in)
+        registry = registry_of(config.tracking_uri, config.registry_uri)
+        same = _server_of(registry) == _server_of(config.tracking_uri)
+        self.registry = self.tracking if same else _http(sign_in(config, uri=registry))
+        self.lacking: set[str] = set()
+        """Listings that the server said it has not: what it lacks is asked for once."""
         self._workspaces: tuple[str, ...] | None = None
         self.identity: str | None = None
         self._server_date: str | None = None
@@ -328,12 +199,11 @@ class MlflowServer:
     def check_reachable(self) -> Generator[Finding, None, bool]:
         """Yield what is found on the way to both; return whether requests may be tried."""
         trust = self.sign_in.options.trust
-        if not (yield from reach(Address("MLflow", self.config.tracking_uri, trust))):
+        if not (yield from reach(Address("MLflow", self.tracking.base_url, trust))):
             return False
         if self.registry is self.tracking:
             return True
-        registry = self.config.registry_uri or ""
-        return (yield from reach(Address("MLflow registry", registry, trust)))
+        return (yield from reach(Address("MLflow registry", self.registry.base_url, trust)))
 
     def check_user(self) -> Iterator[Finding]:
         """Yield who MLflow's basic-auth takes the user for; nothing where it is not in use.
@@ -357,14 +227,25 @@ class MlflowServer:
         if not isinstance(known, dict):
             return
         if known.get("is_admin") is True:
-            yield Finding(what, "ok", f"{user} is an administrator, who may read everything")
+            yield Finding(
+                what, "ok", f"{user} is an administrator, with permission to read everything"
+            )
             return
         yield Finding(
             what,
             "warning",
-            f"{user} is no administrator: MLflow leaves out, without a word, what {user} may "
-            "not read",
-            "grant READ on all that the catalog shall hold, or make `default_permission` READ",
+            f"{user} is not an administrator: MLflow silently omits objects without READ "
+            "permission",
+            "grant READ on all objects to ingest, or set `default_permission` to READ",
+        )
+
+    def storage(self, url: str) -> Http:
+        """Return a connection to a signed address: it needs no credentials, and refuses some."""
+        return Http(
+            url,
+            peer="the file store",
+            unavailable=SourceUnavailableError,
+            options=replace(self.sign_in.options, auth=None, headers={}),
         )
 
     def requests_made(self) -> int:
@@ -378,9 +259,15 @@ class MlflowServer:
         self.registry.close()
 
 
-def _http(url: str, signed: RequestAuth) -> Http:
+def _server_of(uri: str) -> tuple[str, str | None]:
+    """Return what two URIs share if they lead to one server."""
+    profile = databricks_profile(uri)
+    return (normalise_uri(uri) if profile is None else "databricks", profile)
+
+
+def _http(signed: RequestAuth) -> Http:
     return Http(
-        url,
+        signed.url,
         peer=PEER,
         unavailable=SourceUnavailableError,
         options=signed.options,

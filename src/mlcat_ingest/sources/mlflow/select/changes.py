@@ -9,6 +9,9 @@ MLflow tells when a run started and ended, but not when it was edited. So a run 
 - could not be mapped, or was refused by the catalog;
 - belongs to an experiment that is new, or was renamed, deleted or restored.
 
+Nor does it tell when metrics, parameters or tags were added to a logged model. So besides external
+models that were made or finished since the last pass those that were made last are read again.
+
 The rest, edits long after the end, is found by the next full pass. Versions and registered
 models are listed whole: a version is read again with its run, and by itself if it changed.
 """
@@ -18,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -30,12 +34,14 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin, logged_model_id
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
+    LOGGED_MODEL,
     OPEN,
     RUN,
     TRASH,
     VERSION,
     experiment_fingerprint,
     names_fingerprint,
+    names_in,
     version_fingerprint,
     version_id,
 )
@@ -90,6 +96,7 @@ class ChangedRuns:
         self._seen: set[str] = set()
         self._stale: list[ModelVersion] = []
         self._runs_of_models: set[str] = set()
+        self._touched_external: list[LoggedModel] = []
         self._fingerprints = state.fingerprints(RUN)
 
     def runs(
@@ -118,7 +125,7 @@ class ChangedRuns:
 
     def models(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""
-        read = self._state.joined_fingerprints(RUN)
+        read = names_in(self._state.joined_fingerprints(RUN))
         for run_id, found in versions.by_run().items():
             if run_id in read:
                 yield from (version.name for version in found)
@@ -135,7 +142,7 @@ class ChangedRuns:
         """
         ids = list(experiments)
         touched = self._models(ids, ModelFilter(updated_since_ms=self._since.start_ms))
-        touched_models = self._add_runs_of(touched)
+        touched_models = self._add_runs_of(touched, self._touched_external)
         before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
         for version in versions.every():
             name = version_id(version)
@@ -150,6 +157,19 @@ class ChangedRuns:
         for some in chunks(sorted(found), IDS_A_LISTING):
             self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(some))))
         return self._stale
+
+    def external_models(
+        self, experiments: Mapping[str, Experiment]
+    ) -> Iterator[Sequence[LoggedModel]]:
+        """Yield the external models to read again in pages, some twice; asked after `stale`."""
+        yield self._touched_external
+        moved = self._changed_experiments(experiments)
+        if moved:
+            yield from self._reader.logged_models(moved)
+        dirty = sorted(filter(SAFE_ID.fullmatch, self._state.dirty(LOGGED_MODEL)))
+        for some in chunks(dirty, IDS_A_LISTING):
+            only = ModelFilter(model_ids=tuple(some))
+            yield from self._reader.logged_models(list(experiments), only=only)
 
     def _list_runs(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
         for page in self._reader.runs(ids, only=only):
@@ -189,23 +209,30 @@ class ChangedRuns:
             reverse=True,
         )
         if len(unended) > OPEN_RUNS:
-            log.info("%d runs have not ended; reading the latest %d", len(unended), OPEN_RUNS)
+            log.info("%s unfinished; reading the latest %d", plural(len(unended), "run"), OPEN_RUNS)
         return unended[:OPEN_RUNS]
 
     def _registered_anew(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        before, now = self._state.joined_fingerprints(RUN), versions.by_run()
+        before, now = names_in(self._state.joined_fingerprints(RUN)), versions.by_run()
         yield from (one.run_id for one in self._stale if one.run_id)
         for run_id in before.keys() & now.keys():
             if names_fingerprint(now[run_id]) != before[run_id]:
                 yield run_id
         yield from before.keys() - now.keys()
 
-    def _add_runs_of(self, models: Iterable[LoggedModel]) -> set[str]:
-        """Have the runs read that made `models`; return the ids of these."""
-        found = list(models)
-        self._runs_of_models.update(one.source_run_id for one in found if one.source_run_id)
-        return {one.model_id for one in found}
+    def _add_runs_of(
+        self, models: Iterable[LoggedModel], external: list[LoggedModel] | None = None
+    ) -> set[str]:
+        """Have the runs read that made `models`; return the ids of these, keep the `external`."""
+        ids: set[str] = set()
+        for one in models:
+            ids.add(one.model_id)
+            if not one.is_external:
+                self._runs_of_models.add(one.source_run_id or "")
+            elif external is not None:
+                external.append(one)
+        return ids
 
     def _models(self, ids: Sequence[str], only: ModelFilter) -> Iterator[LoggedModel]:
         for page in self._reader.logged_models(ids, only=only) if ids else ():

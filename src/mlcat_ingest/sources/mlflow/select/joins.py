@@ -1,42 +1,21 @@
-"""Joins runs with their registered versions, logged models and files, without a request a run.
+"""Joins runs with their registered versions and logged models, without a request a run.
 
 Small indexes over MLflow's listings hold what the listing of runs has not come to yet.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from mlcat_ingest.errors import (
-    AuthenticationError,
-    NotAuthorizedError,
-    ProtocolMismatchError,
-    SourceUnavailableError,
-)
-from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
-from mlcat_ingest.sources.mlflow.read.listing import chunks, entries_of
-from mlcat_ingest.sources.mlflow.read.reader import (
-    IDS_A_LISTING,
-    SAFE_ID,
-    FileLocation,
-    ModelFilter,
-    ReadsFiles,
-)
-from mlcat_ingest.sources.mlflow.values.joined import FeatureFiles, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.read.listing import entries_of
+from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
-    LoggedModel,
     ModelVersion,
     Run,
-    input_names,
-    logged_history,
     number_of,
 )
 
 _MODEL_URI: Final = "models:/m-"
-# A model can be logged to a run that has ended; a day later it is not looked for any more.
-_LATE_MS: Final = 86_400_000
 
 HELD_ENTRIES: Final = 20_000
 """Parameters, metrics and tags of runs that versions hold while they wait for lower ones: those of
@@ -45,19 +24,11 @@ _VERSION_ENTRIES: Final = 20
 
 _Key = tuple[str, str]
 
-log = logging.getLogger(__name__)
-_SPEC_FILE: Final = "data/feature_store/feature_spec.yaml"
-_MODEL_FILE: Final = "MLmodel"
-_CANNOT_TELL: Final = (
-    SourceUnavailableError,
-    AuthenticationError,
-    NotAuthorizedError,
-    ProtocolMismatchError,
-)
-
 
 class VersionsByOrigin:
     """The versions of all registered models, by the run or logged model they were made from.
+
+    `model_ids` are those of all logged models that versions name.
 
     Cost: holds every version until its run was read.
     """
@@ -68,6 +39,7 @@ class VersionsByOrigin:
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []
         self._newest: dict[str, str] = {}
+        self.model_ids: set[str] = set()
         for page in pages:
             for version in page:
                 self._add(version)
@@ -77,6 +49,8 @@ class VersionsByOrigin:
         if newest is None or number_of(version.version) > number_of(newest):
             self._newest[version.name] = version.version
         model_id = logged_model_id(version)
+        if model_id is not None:
+            self.model_ids.add(model_id)
         if version.run_id:
             self._by_run.setdefault(version.run_id, []).append(version)
         elif model_id is not None:
@@ -208,188 +182,3 @@ def _key(version: ModelVersion) -> _Key:
 def _entries(record: JoinedVersion) -> int:
     """Return about how much a version holds, in parameters, metrics and tags."""
     return _VERSION_ENTRIES + (0 if record.run is None else entries_of([record.run.run]))
-
-
-class LoggedModels:
-    """The logged models that runs and versions name, from one listing that is read as needed.
-
-    MLflow lists them in the order they were made, much as it lists runs, so what runs need comes
-    up as they are read, and is forgotten once they have it. A model that is gone is looked for only
-    as far as its run can have made it.
-
-    Cost: one listing of all logged models, none where nothing names any; holds those that were
-    listed before their run.
-    """
-
-    def __init__(self, pages: Callable[[], Iterator[Sequence[LoggedModel]]]) -> None:
-        """Keep `pages`, which begins the listing when first needed."""
-        self._begin = pages
-        self._pages: Iterator[Sequence[LoggedModel]] | None = None
-        self._waiting: dict[str, LoggedModel] = {}
-        self._made_ms = 0
-        self._in_order = True
-
-    def of(self, run: Run) -> dict[str, LoggedModel]:
-        """Return the listed models that `run` made, by id, and forget them."""
-        if not run.model_outputs:
-            return {}
-        until_ms = None if run.end_time_ms is None else run.end_time_ms + _LATE_MS
-        models = (self.find(output.model_id, until_ms) for output in run.model_outputs)
-        result = {model.model_id: model for model in models if model is not None}
-        self.forget(run)
-        return result
-
-    def load(self, runs: Sequence[Run]) -> None:
-        """Do nothing: the listing comes up with the models that runs need."""
-
-    def load_named(self, model_ids: Sequence[str]) -> None:
-        """Do nothing, likewise."""
-
-    def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
-        """Return a model if it is listed, and made at `until_ms` or before where that is given."""
-        while model_id not in self._waiting:
-            too_late = self._in_order and until_ms is not None and self._made_ms > until_ms
-            if too_late or not self._read_page():
-                return None
-        return self._waiting[model_id]
-
-    def forget(self, run: Run) -> None:
-        """Drop the models that `run` made."""
-        for output in run.model_outputs:
-            self._waiting.pop(output.model_id, None)
-
-    def _read_page(self) -> bool:
-        if self._pages is None:
-            self._pages = self._begin()
-        page = next(self._pages, None)
-        for model in page or ():
-            self._waiting[model.model_id] = model
-            made_ms = model.created_at_ms or 0
-            self._in_order &= made_ms >= self._made_ms
-            self._made_ms = made_ms
-        return page is not None
-
-
-class RecentModels:
-    """The logged models that a few runs made, asked for by these runs instead of listed whole.
-
-    Cost: a request for each 100 runs that made models, and for each 100 models that are asked for
-    by their ids; holds the models of one page of runs.
-    """
-
-    def __init__(self, pages: Callable[[ModelFilter], Iterator[Sequence[LoggedModel]]]) -> None:
-        """Keep `pages`, which lists what fits a filter."""
-        self._pages = pages
-        self._waiting: dict[str, LoggedModel] = {}
-
-    def load(self, runs: Sequence[Run]) -> None:
-        """Ask for the models that `runs` made, and drop all others."""
-        self._waiting = {}
-        for some in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
-            self._keep(ModelFilter(run_ids=tuple(some)))
-
-    def load_named(self, model_ids: Sequence[str]) -> None:
-        """Ask for models by their ids, too."""
-        for some in chunks(sorted(filter(SAFE_ID.fullmatch, set(model_ids))), IDS_A_LISTING):
-            self._keep(ModelFilter(model_ids=tuple(some)))
-
-    def _keep(self, only: ModelFilter) -> None:
-        for page in self._pages(only):
-            self._waiting.update((model.model_id, model) for model in page)
-
-    def of(self, run: Run) -> dict[str, LoggedModel]:
-        """Return the models that `run` made, by id."""
-        ids = (output.model_id for output in run.model_outputs)
-        return {model_id: self._waiting[model_id] for model_id in ids if model_id in self._waiting}
-
-    def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
-        """Return a model if it was asked for and is there."""
-        del until_ms
-        return self._waiting.get(model_id)
-
-    def forget(self, run: Run) -> None:
-        """Do nothing: the next page drops them."""
-
-
-class ModelFiles:
-    """Adds to runs what their files say, where that can matter; ordinary runs cost nothing.
-
-    One failure to read stops all further reading: what is not read stays as the catalog has it.
-
-    Cost: two requests a file. With `model_files` a file a logged model.
-    """
-
-    def __init__(self, reader: ReadsFiles, *, model_files: bool = False) -> None:
-        """Read files with `reader`, those of logged models only with `model_files`."""
-        self._reader = reader
-        self._model_files = model_files
-        self._failure: str | None = None
-
-    def with_files(self, record: JoinedRun) -> JoinedRun:
-        """Return `record` with what its files say."""
-        if record.scope.options.links is None or record.trains_nothing:
-            return record
-        paths = _feature_files(record)
-        if not paths and not (self._model_files and record.models):
-            return record
-        if self._failure is None:
-            try:
-                return replace(record, files=self._read(record, paths))
-            except _CANNOT_TELL as error:
-                log.warning(
-                    "files that tell features are not read, so links stay as they are: %s", error
-                )
-                self._failure = error.message
-        return replace(record, files=FeatureFiles(unread=self._failure))
-
-    def _read(self, record: JoinedRun, paths: list[str]) -> FeatureFiles:
-        run = record.run
-        place = FileLocation("run", run.run_id, run.artifact_uri)
-        texts = {path: self._reader.text_of(place, path) for path in paths}
-        specs = [text for path, text in texts.items() if path != FEAST_FILE and text is not None]
-        columns: frozenset[str] | None = None
-        if self._model_files and record.models:
-            inputs = [self._of_model(model, specs) for model in record.models.values()]
-            known = [names for names in inputs if names is not None]
-            columns = frozenset().union(*known) if len(known) == len(inputs) else None
-        return FeatureFiles(texts.get(FEAST_FILE), tuple(specs), columns)
-
-    def _of_model(self, model: LoggedModel, specs: list[str]) -> frozenset[str] | None:
-        """Return the inputs of a logged model, None if it says none; add its spec to `specs`."""
-        place = FileLocation("model", model.model_id, model.artifact_uri)
-        content = _yaml_object(self._reader.text_of(place, _MODEL_FILE))
-        spec = self._reader.text_of(place, _SPEC_FILE) if _looks_up_features(content) else None
-        if spec is not None:
-            specs.append(spec)
-        return input_names(content) or None
-
-
-def _feature_files(record: JoinedRun) -> list[str]:
-    """Return the paths of the files of a run that may tell its features."""
-    run, paths = record.run, []
-    feast = feast_tags(run.tags, run.params)
-    if feast is not None and (feast.is_cut or (feast.retrieval == "online" and record.models)):
-        paths.append(FEAST_FILE)
-    for model in logged_history(run.tags):
-        path = model.get("artifact_path")
-        if isinstance(path, str) and path and _looks_up_features(model):
-            paths.append(f"{path}/{_SPEC_FILE}")
-    return paths
-
-
-def _looks_up_features(model: Mapping[str, Any]) -> bool:
-    """Return whether a model was logged by Databricks' feature engineering client."""
-    flavors = model.get("flavors")
-    pyfunc = flavors.get("python_function") if isinstance(flavors, Mapping) else None
-    loader = pyfunc.get("loader_module") if isinstance(pyfunc, Mapping) else None
-    return isinstance(loader, str) and loader.startswith("databricks.") and "feature" in loader
-
-
-def _yaml_object(text: str | None) -> Mapping[str, Any]:
-    import yaml
-
-    try:
-        content = yaml.safe_load(text or "")
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return {}
-    return content if isinstance(content, Mapping) else {}

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
@@ -16,6 +16,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     PARENT_TAG,
     UNENDED,
     Experiment,
+    LoggedModel,
     Run,
 )
 
@@ -49,6 +50,22 @@ class RunSelection:
             return bool(run.model_outputs) or HISTORY_TAG in run.tags
         return chosen.select == "all"
 
+    def external_model(self, model: LoggedModel, since_ms: int | None, *, named: bool) -> bool:
+        """Return whether an external model is asked for; `named` says if a version names it.
+
+        `since_ms` is the time that `runs.since` means.
+        """
+        if since_ms is not None and (model.created_at_ms or 0) < since_ms:
+            return False
+        return named or self.config.runs.select != "registered"
+
+    @property
+    def takes_every_run(self) -> bool:
+        """True if no filter leaves runs of the chosen experiments out."""
+        chosen = self.config.runs
+        filters = chosen.statuses or chosen.since is not None or self.config.limit is not None
+        return (chosen.select, chosen.children) == ("all", "include") and not filters
+
     @property
     def collapses(self) -> bool:
         """True if child runs are counted on their parents."""
@@ -65,6 +82,12 @@ class RunSelection:
             limit=None if limit is None else limit - already_read,
             select="all" if every else chosen.select,
         )
+
+    @property
+    def leaves_children_out(self) -> bool:
+        """True if children of a run that is read may not be listed."""
+        chosen = self.config.runs
+        return bool(chosen.statuses) or chosen.since_ms() is not None
 
     def is_abandoned(self, run: Run, clock_ms: Callable[[], int]) -> bool:
         """Return whether a run has not ended for longer than the recipe gives it.
@@ -83,18 +106,28 @@ class RunSelection:
         return config.incremental.enabled and config.limit is None and not self.collapses
 
 
-def count_children(pages: Iterable[Sequence[Run]]) -> Mapping[str, int]:
-    """Return how many active runs stand below each top-most parent, at any depth.
+class Families(NamedTuple):
+    """How many active runs stand below each top-most parent, at any depth; and every parent."""
+
+    children: Mapping[str, int]
+    parents: Collection[str]
+
+
+def families_of(pages: Iterable[Sequence[Run]]) -> Families:
+    """Return the families of all runs in `pages`.
 
     Cost: holds two ids a child run until all pages are read.
     """
     parents: dict[str, str] = {}
+    every: set[str] = set()
     for page in pages:
         for run in page:
             parent = run.tags.get(PARENT_TAG)
+            if parent:
+                every.add(parent)
             if parent and run.lifecycle_stage != "deleted":
                 parents[run.run_id] = parent
-    return Counter(_top(child, parents) for child in parents)
+    return Families(Counter(_top(child, parents) for child in parents), every)
 
 
 def _top(child: str, parents: Mapping[str, str]) -> str:
@@ -117,9 +150,8 @@ def check_divisible(config: MlflowConfig) -> None:
         counting = "runs.children: collapse"
     if counting:
         raise RecipeError(
-            f"`{counting}` of the source mlflow counts runs of all experiments, so it cannot be "
-            "read in shards",
-            hint="run the recipe as a whole, or leave that out",
+            f"the source mlflow cannot be read in shards with `{counting}`: it spans experiments",
+            hint=f"run the recipe as a whole, or delete `{counting}`",
         )
 
 
@@ -138,7 +170,7 @@ def shards_of(reader: Reader, selection: RunSelection) -> Iterator[Shard]:
                     size = _about(reader, one.experiment_id)
                 except ProtocolMismatchError as error:
                     counts = False
-                    log.info("runs cannot be counted, so experiments count as equal: %s", error)
+                    log.info("cannot count runs; giving experiments equal size: %s", error)
             if size:
                 yield Shard(_key(reader.workspace, one.experiment_id), one.name, size)
 

@@ -1,28 +1,37 @@
 """One workspace, read and joined: groups first, then runs, each followed by its versions."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
-from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
-    ALL_MODELS,
-    IDS_A_LISTING,
     ModelFilter,
     Reader,
     RunFilter,
 )
+from mlcat_ingest.sources.mlflow.select.files import ModelFiles, SignatureTables
 from mlcat_ingest.sources.mlflow.select.joins import (
-    LoggedModels,
-    ModelFiles,
-    RecentModels,
     VersionOrder,
     VersionsByOrigin,
     logged_model_id,
 )
-from mlcat_ingest.sources.mlflow.select.selection import RunSelection, count_children
+from mlcat_ingest.sources.mlflow.select.models import (
+    EXTERNAL_MODELS,
+    ExternalModels,
+    LoggedModels,
+    RecentModels,
+)
+from mlcat_ingest.sources.mlflow.select.parents import ParentRuns
+from mlcat_ingest.sources.mlflow.select.selection import Families, RunSelection, families_of
+from mlcat_ingest.sources.mlflow.values.feedback import (
+    RunFeedback,
+    evaluation_runs,
+    means_beside,
+)
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
+    JoinedLoggedModel,
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
@@ -67,6 +76,12 @@ class RunSubset(Protocol):
         """Return the versions that may be new to the catalog, or changed; asked before `runs`."""
         ...
 
+    def external_models(
+        self, experiments: Mapping[str, Experiment]
+    ) -> Iterable[Sequence[LoggedModel]]:
+        """Return pages of logged models; the external ones among them are read. After `stale`."""
+        ...
+
 
 class WorkspaceReading:
     """Reads one workspace once; `runs_read` counts the runs that were listed.
@@ -74,7 +89,8 @@ class WorkspaceReading:
     With `changes`, experiments and registered models are read whole, and of runs what they say.
     With `only`, which holds ids of experiments, the runs of these are read and nothing else.
     With `listed_only`, the records of runs say that no more is mapped of them. A registered model
-    is read with all its versions: those whose run is not read come without it.
+    is read with all its versions: those whose run is not read come without it. External models
+    come with the runs, in a reading with a limit as many of the newest.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
     names, the registered models, the versions and logged models whose run was not read yet, and
@@ -88,10 +104,12 @@ class WorkspaceReading:
         selection: RunSelection,
         changes: RunSubset | None = None,
         *,
+        parents: ParentRuns,
         only: Collection[str] | None = None,
         listed_only: bool = False,
     ) -> None:
         """Read with `reader`, which lists one workspace."""
+        self._parents = parents
         self._only = only
         self._listed_only = listed_only
         self.runs_read = 0
@@ -100,6 +118,7 @@ class WorkspaceReading:
         self._scope = scope
         self._selection = selection
         self._experiments: dict[str, Experiment] = {}
+        self._experiment_ids: Sequence[str] = ()
         self._all_experiments = True
         self._registered: dict[str, RegisteredModel] = {}
         self._pending_models: dict[str, RegisteredModel] = {}
@@ -107,12 +126,33 @@ class WorkspaceReading:
         self._order = VersionOrder((), self._without_run)
         self._started_models: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
+        self._since_ms = selection.config.runs.since_ms()
+        self._external = ExternalModels(keep=only is None)
+        limited = selection.config.limit is not None
         self._models: LoggedModels | RecentModels = (
-            LoggedModels(self._list_models) if changes is None else RecentModels(self._list_models)
+            LoggedModels(self._list_models, self._external, self._awaits)
+            if changes is None and not limited
+            else RecentModels(self._list_models, self._external)
         )
 
     def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the records of the workspace in pages, groups before what belongs to them."""
+        pages, links = self._pages(already_read), self._scope.options.links
+        if links is None or not links.from_signature:
+            yield from pages
+            return
+        tables = SignatureTables()
+        for page in pages:
+            yield list(tables.with_tables(page))
+
+    @property
+    def lists_every_table(self) -> bool:
+        """True if the feature tables of all signatures came up: nothing was left out or unread."""
+        links, every_run = self._scope.options.links, self._selection.takes_every_run
+        all_read = self._all_experiments and self._files.failure is None
+        return links is not None and every_run and all_read
+
+    def _pages(self, already_read: int) -> Iterator[Sequence[JoinedRecord]]:
         if self._only is not None:
             yield from self._read_only(self._only)
             return
@@ -122,7 +162,9 @@ class WorkspaceReading:
         names: Iterable[str] = self._models_to_read()
         yield from _chunks(self._groups(names))
         if self._experiments:
+            yield from self._recent_external_models()
             yield from self.read_runs(already_read)
+            yield from self._external_models_left()
         if self._all_experiments:
             names = self._versions.names()
         # A limit is one of runs: of versions it leaves theirs, and those below them.
@@ -169,6 +211,7 @@ class WorkspaceReading:
                     each.experiment_id, each.name, lifecycle_stage=each.lifecycle_stage
                 )
             yield [JoinedExperiment(self._scope, each) for each in wanted]
+        self._experiment_ids = list(self._experiments)
 
     def _groups(self, names: Iterable[str]) -> Iterator[JoinedRecord]:
         """Yield those registered models of `names` that were not yielded before."""
@@ -177,35 +220,110 @@ class WorkspaceReading:
             if model is not None:
                 yield JoinedRegisteredModel(self._scope, model, self._versions.newest(name))
 
-    def _list_models(self, only: ModelFilter = ALL_MODELS) -> Iterator[list[LoggedModel]]:
+    def _list_models(self, only: ModelFilter) -> Iterator[list[LoggedModel]]:
         return self._reader.logged_models(list(self._experiments), only=only)
+
+    def _awaits(self, model: LoggedModel) -> bool:
+        """Return whether a run may still come for a model, or a version."""
+        if model.model_id in self._versions.model_ids:
+            return True
+        is_old = self._since_ms is not None and (model.created_at_ms or 0) < self._since_ms
+        return not (is_old or model.is_external)
+
+    def _recent_external_models(self) -> Iterator[Sequence[JoinedLoggedModel]]:
+        """Yield the external models that changed, and the newest, where not all are listed."""
+        if isinstance(self._models, LoggedModels):
+            return
+        seen: set[str] = set()
+        count = self._selection.config.limit or EXTERNAL_MODELS
+        changed = () if self._changes is None else self._changes.external_models(self._experiments)
+        for page in chain(changed, self._models.newest_external(count)):
+            self._external.add(one for one in page if one.model_id not in seen)
+            seen.update(one.model_id for one in page)
+            yield list(self._joined_external_models())
+
+    def _external_models_left(self) -> Iterator[Sequence[JoinedLoggedModel]]:
+        if isinstance(self._models, LoggedModels):
+            for _ in self._models.read_rest(self._versions.model_ids):
+                yield list(self._joined_external_models())
+
+    def _joined_external_models(self) -> Iterator[JoinedLoggedModel]:
+        for model in self._external.take():
+            experiment = self._experiments.get(model.experiment_id)
+            named = model.model_id in self._versions.model_ids
+            chosen = self._selection.external_model(model, self._since_ms, named=named)
+            if experiment is not None and chosen:
+                yield JoinedLoggedModel(self._scope, model, experiment)
 
     def read_runs(self, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the runs in pages, registered models before those that their versions are from."""
         only = self._selection.listing(already_read=already_read)
-        children: Mapping[str, int] = {}
-        if self._selection.collapses:
-            children = count_children(self._reader.runs(list(self._experiments), only=only))
+        children = self._read_families(only)
         for page in self._run_pages(only):
             self.runs_read += len(page)
             self._models.load(page)
+            self._parents.add(page, None if self._listed_only else self._runs_by_id)
+            feedback = self._feedback_on(page)
             joined = []
             for run in page:
                 versions = self._versions.take(run)
                 if self._selection.run(run, registered=bool(versions)):
-                    joined.append(self._join(run, versions, children))
+                    joined.append(self._join(run, versions, children, feedback))
                 else:
                     self._models.forget(run)
             groups = self._groups(version.name for run in joined for version in run.versions)
-            yield [*groups, *joined, *self._with_models(list(self._versions_of(joined)))]
+            versions_of_page = self._with_models(list(self._versions_of(joined)))
+            yield [*groups, *joined, *versions_of_page, *self._joined_external_models()]
+
+    def _read_families(self, only: RunFilter) -> Mapping[str, int]:
+        """Settle which runs are parents where that can be known at once; return the collapsed."""
+        families = Families({}, ())
+        if self._selection.collapses:
+            families = families_of(self._reader.runs(list(self._experiments), only=only))
+            self._parents.settle(families.parents)
+        elif self._changes is None:
+            parents = self._reader.parents(self._experiment_ids, only=only)
+            if parents is not None:
+                self._parents.settle(parents)
+        return families.children
+
+    def _runs_by_id(self, only: RunFilter) -> Iterator[list[Run]]:
+        return self._reader.runs(self._experiment_ids, only=only)
+
+    def corrected_parents(
+        self, by_id: Callable[..., "WorkspaceReading"]
+    ) -> Iterator[Sequence[JoinedRecord]]:
+        """Yield once more the runs that turned out to be parents, or not to be, after all pages.
+
+        `by_id` makes the reading of runs by their ids.
+        """
+        if self._selection.config.limit is not None:
+            return  # the newest runs come first, so children come before their parents
+        complete = self._changes is None and not self._selection.leaves_children_out
+        run_ids = self._parents.corrections(complete=complete)
+        if not run_ids:
+            return
+        again = (self._reader, self._scope, self._selection, run_ids)
+        reading = by_id(*again, parents=self._parents, listed_only=self._listed_only)
+        for page in reading.pages():
+            runs = (one for one in page if isinstance(one, JoinedRun))
+            yield [one for one in runs if one.run.experiment_id in self._experiments]
 
     def _run_pages(self, only: RunFilter) -> Iterator[list[Run]]:
         if self._changes is None:
             return self._reader.runs(list(self._experiments), only=only)
         return self._changes.runs(self._experiments, self._versions)
 
+    def _feedback_on(self, runs: Sequence[Run]) -> RunFeedback:
+        wanted = [] if self._listed_only else evaluation_runs(runs)
+        return self._reader.feedback(wanted) if wanted else {}
+
     def _join(
-        self, run: Run, versions: tuple[ModelVersion, ...], children: Mapping[str, int]
+        self,
+        run: Run,
+        versions: tuple[ModelVersion, ...],
+        children: Mapping[str, int],
+        feedback: RunFeedback,
     ) -> JoinedRun:
         record = JoinedRun(
             self._scope,
@@ -213,11 +331,19 @@ class WorkspaceReading:
             self._experiments.get(run.experiment_id),
             versions=versions,
             models=self._models.of(run),
+            parent_name=self._parents.name_of_parent(run),
+            has_children=self._has_children(run),
             children=children.get(run.run_id),
             abandoned=self._selection.is_abandoned(run, self._reader.clock_ms),
             listed_only=self._listed_only,
+            measures=() if versions else self._models.measured_by(run),
+            feedback=means_beside(run, feedback.get(run.run_id, ())),
         )
         return self._files.with_files(record)
+
+    def _has_children(self, run: Run) -> bool | None:
+        found = self._parents.has_children(run)
+        return found or (None if self._selection.leaves_children_out else False)
 
     def _versions_of(self, runs: Iterable[JoinedRun]) -> Iterator[JoinedVersion]:
         """Yield the versions made from `runs`, and others that these were waiting for."""
@@ -240,15 +366,17 @@ class WorkspaceReading:
         return JoinedVersion(self._scope, version, self._registered.get(version.name))
 
     def _with_models(self, versions: Sequence[JoinedVersion]) -> list[JoinedVersion]:
-        """Return `versions` with their logged models, of those too to which no run has led."""
+        """Return `versions` with logged models and files, of those too to which no run has led."""
         ids = [None if one.model else logged_model_id(one.version) for one in versions]
         if not self._experiments or not any(ids):
-            return list(versions)
+            return list(map(self._files.with_document, versions))
         self._models.load_named([one for one in ids if one])
         return [
-            replace(one, model=self._models.find(model_id, one.version.created_at_ms))
-            if model_id
-            else one
+            self._files.with_document(
+                replace(one, model=self._models.find(model_id, one.version.created_at_ms))
+                if model_id
+                else one
+            )
             for one, model_id in zip(versions, ids, strict=True)
         ]
 
@@ -262,76 +390,3 @@ def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
             page = []
     if page:
         yield page
-
-
-class RunsById:
-    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
-
-    Cost: a request for each 100 ids.
-    """
-
-    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
-        """Read those of `run_ids` that `only` lets through, whatever its limit."""
-        self._reader = reader
-        self._only = replace(only, limit=None)
-        self._run_ids = run_ids
-
-    def runs(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-    ) -> Iterator[list[Run]]:
-        """Yield the runs in pages."""
-        del versions
-        for some in chunks(self._run_ids, IDS_A_LISTING):
-            only = replace(self._only, run_ids=tuple(some))
-            yield from self._reader.runs(list(experiments), only=only)
-
-    def models(self, versions: VersionsByOrigin) -> Iterable[str]:
-        """Return nothing: registered models come with their runs."""
-        del versions
-        return ()
-
-    def stale(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-        registered: Mapping[str, RegisteredModel],
-    ) -> Iterable[ModelVersion]:
-        """Return all versions: those below one of these runs' may be new to the catalog, too."""
-        del experiments, registered
-        return versions.every()
-
-
-class RunsByIdReading(WorkspaceReading):
-    """Reads some runs of one workspace; experiments and registered models come with their runs.
-
-    So do the versions made from them, each after all lower ones of its registered model.
-
-    `found_ids` are those of the runs that were read.
-
-    Cost: the listings of experiments, registered models and versions, and of the runs see
-    `RunsById`; all runs are listed too where children are collapsed into their parents.
-    """
-
-    def __init__(
-        self, reader: Reader, scope: WorkspaceScope, selection: RunSelection, run_ids: Sequence[str]
-    ) -> None:
-        """Read those of `run_ids` that the recipe asks for."""
-        super().__init__(reader, scope, selection, RunsById(reader, selection.listing(), run_ids))
-        self.found_ids: set[str] = set()
-
-    def pages(self, *, already_read: int = 0) -> Iterator[Sequence[JoinedRecord]]:
-        """Yield the records in pages, groups before what belongs to them."""
-        del already_read
-        pending: dict[str, JoinedRecord] = {
-            one.experiment.experiment_id: one for page in self.read_experiments() for one in page
-        }
-        self.read_registry()
-        self._pending_models = dict(self._registered)
-        for page in self.read_runs() if pending else ():
-            runs = [one.run for one in page if isinstance(one, JoinedRun)]
-            self.found_ids.update(one.run_id for one in runs)
-            ids = {one.experiment_id for one in runs}
-            yield [*(pending.pop(one) for one in sorted(ids & pending.keys())), *page]
-        yield from self._versions_left(())

@@ -6,7 +6,7 @@ The source joins listings; the mapping only reads, so that each rule can be test
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
@@ -14,16 +14,24 @@ from urllib.parse import quote
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
+from mlcat_ingest.links.index import IndexedTable
 from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.naming import Name, Naming
+from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.mlflow.values.documents import Column, ModelDocument
+from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.sources.mlflow.values.records import (
+    EVALUATED_TAG,
+    EVALUATION_TYPE,
     HISTORY_TAG,
+    RUN_TYPE_TAG,
     UNENDED,
     Experiment,
     LoggedModel,
+    MeasuredModel,
     ModelVersion,
     RegisteredModel,
     Run,
@@ -36,11 +44,29 @@ RUN: Final = "run"
 EXPERIMENT: Final = "experiment"
 REGISTERED: Final = "registered"
 VERSION: Final = "version"
+PROCESS: Final = "process"
+SIGNATURE: Final = "signature"
+COLUMN: Final = "column"
+LOGGED_MODEL: Final = "logged model"
 
 TRASH: Final = "trash"
 """The fingerprint of a run that was in the trash."""
 OPEN: Final = "open "
 """The fingerprint of a run that had not ended begins so; its start follows, to sort by."""
+
+_PARENT: Final = " parent"
+"""The joined fingerprint of a run that has children ends so."""
+
+
+def parents_in(joined_fingerprints: Mapping[str, str]) -> set[str]:
+    """Return the ids of those runs that had children."""
+    return {one for one, found in joined_fingerprints.items() if found.endswith(_PARENT)}
+
+
+def names_in(joined_fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """Return the `names_fingerprint` of each run that versions were made from."""
+    names = ((one, found.removesuffix(_PARENT)) for one, found in joined_fingerprints.items())
+    return {one: found for one, found in names if found}
 
 
 def experiment_fingerprint(experiment: Experiment) -> str:
@@ -104,6 +130,8 @@ class SizeLimits:
     """Metrics of one run."""
     tags: int = 900
     """Tags of one record: with what we add, a DataHub server searches 1,000 custom properties."""
+    columns: int = 2_000
+    """Columns of one signature that become features."""
     aspect_bytes: int = 4 * 1024 * 1024
     """Bytes of one aspect as JSON; a service takes 16 MB a request, JSON inside JSON."""
 
@@ -119,13 +147,14 @@ class MappingOptions:
     alias_tags: bool = False
     links: LinkOptions | None = None
     """How models are linked to features; None where they are not."""
+    process_instances: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceScope:
     """One workspace of one server: how its things are named and linked.
 
-    The cache holds what is computed from names alone.
+    The caches hold what is computed from names alone, such as one browse path an experiment.
     """
 
     naming: Naming
@@ -135,6 +164,7 @@ class WorkspaceScope:
     owners: Owners = field(default_factory=Owners, compare=False, repr=False)
     datasets: Datasets = field(default_factory=Datasets, compare=False, repr=False)
     limits: SizeLimits = LIMITS
+    browse_paths: dict[str | None, Aspect] = field(default_factory=dict, compare=False, repr=False)
     _groups: dict[tuple[str, bool], Name] = field(default_factory=dict, compare=False, repr=False)
 
     def experiment_group(self, experiment: Experiment) -> Name:
@@ -201,29 +231,33 @@ class JoinedRegisteredModel:
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureFiles:
-    """Evidence of features in the files that were logged with a run.
+class RunFiles:
+    """The files that were logged with a run: evidence of features, and `MLmodel` documents by id.
 
-    `columns` are the inputs of its models, None where one has none. `unread` says why files that
-    there may be could not be read.
+    `unread` says why files that there may be could not be read; `skipped` is the id of the first
+    model of a reading whose document the recipe does not ask for.
     """
 
     features_file: str | None = None
     feature_specs: tuple[str, ...] = ()
-    columns: frozenset[str] | None = None
+    documents: Mapping[str, ModelDocument] = field(default_factory=dict)
     unread: str = ""
+    skipped: str = ""
 
 
-NO_FILES: Final = FeatureFiles()
+NO_FILES: Final = RunFiles()
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedRun:
     """A run, its experiment, every registered version made from it, and the logged models it names.
 
-    `children` counts the child runs that a recipe collapses into this one; None where it does not.
-    A run is `abandoned` if it has not ended for longer than the recipe gives it. Of one that is
-    `listed_only` no more is mapped than that it is there, or is removed.
+    `parent_name` is the name of the run that it is a child of, where that is known. That it
+    `has_children` itself is None where not all runs were looked at. `children` counts those that
+    a recipe collapses into this one; None where it does not. A run is `abandoned` if it has not
+    ended for longer than the recipe gives it. Of one that is `listed_only` no more is mapped than
+    that it is there, or is removed. One that only holds the metrics of external models `measures`
+    these. Of an evaluation run, `feedback` on its traces has no metric of its own yet.
     """
 
     scope: WorkspaceScope
@@ -231,10 +265,14 @@ class JoinedRun:
     experiment: Experiment | None
     versions: tuple[ModelVersion, ...] = ()
     models: Mapping[str, LoggedModel] = field(default_factory=dict)
+    parent_name: str | None = None
+    has_children: bool | None = False
     children: int | None = None
     abandoned: bool = False
-    files: FeatureFiles = NO_FILES
+    files: RunFiles = NO_FILES
     listed_only: bool = False
+    measures: tuple[MeasuredModel, ...] = ()
+    feedback: Sequence[FeedbackMean] = ()
 
     @property
     def run_id(self) -> str:
@@ -254,6 +292,8 @@ class JoinedRun:
         # Versions that name no run are found by their logged models only where these are read.
         named = [one for one in self.versions if one.run_id]
         joined = names_fingerprint(named) if named else ""
+        if self.has_children:
+            joined += _PARENT
         return RecordVersion(RUN, run.run_id, None, fingerprint, joined)
 
     @property
@@ -267,15 +307,31 @@ class JoinedRun:
     def trains_nothing(self) -> bool:
         """True for one of Feast's operations, or a run that only used a model of another run."""
         tags = self.run.tags
-        made = self.run.model_outputs or self.versions or HISTORY_TAG in tags
+        made = self.versions or self._made_models
         return FEAST_OPERATION in tags or (FEAST_MODEL_NAME in tags and not made)
+
+    @property
+    def is_evaluation(self) -> bool:
+        """True for a run of MLflow's `genai.evaluate`, or one that only evaluated a model.
+
+        MLflow's classic `evaluate` tags the run that it finds, which may be one that trains.
+        """
+        tags = self.run.tags
+        if RUN_TYPE_TAG in tags:
+            return tags[RUN_TYPE_TAG] == EVALUATION_TYPE
+        return EVALUATED_TAG in tags and not self._made_models
+
+    @property
+    def _made_models(self) -> bool:
+        return bool(self.run.model_outputs) or HISTORY_TAG in self.run.tags
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedVersion:
     """A version of a registered model, with the logged model and the run that it was made from.
 
-    Each of the two is None where the version has none, or where it was not read.
+    Each of the two is None where the version has none, or where it was not read. `files` are those
+    of the run, or of the logged model alone.
     """
 
     scope: WorkspaceScope
@@ -283,6 +339,7 @@ class JoinedVersion:
     registered: RegisteredModel | None = None
     model: LoggedModel | None = None
     run: JoinedRun | None = None
+    files: RunFiles = NO_FILES
 
     @property
     def record_version(self) -> RecordVersion | None:
@@ -292,5 +349,47 @@ class JoinedVersion:
         return RecordVersion(VERSION, name, joined_fingerprint=joined, leads=True)
 
 
-JoinedRecord = JoinedExperiment | JoinedRegisteredModel | JoinedRun | JoinedVersion
+@dataclass(frozen=True, slots=True)
+class JoinedSignature:
+    """The inputs of models of one name that have one signature, and the table they become.
+
+    `owner` names the models, `columns` are the inputs that have a name. Of one that is
+    `listed_only` no more is mapped than that it is there.
+    """
+
+    scope: WorkspaceScope
+    table: IndexedTable
+    owner: str
+    columns: Mapping[str, Column]
+    listed_only: bool = False
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """The name of the table, from which its content follows."""
+        return RecordVersion(SIGNATURE, storable(self.table.table))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLoggedModel:
+    """An external model, which no run names as its output, and its experiment."""
+
+    scope: WorkspaceScope
+    model: LoggedModel
+    experiment: Experiment
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """The id of the model, None where it has none; it has no fingerprint."""
+        model_id = self.model.model_id
+        return RecordVersion(LOGGED_MODEL, model_id) if model_id else None
+
+
+JoinedRecord = (
+    JoinedExperiment
+    | JoinedRegisteredModel
+    | JoinedRun
+    | JoinedVersion
+    | JoinedSignature
+    | JoinedLoggedModel
+)
 """A record that `MlflowSource.read` yields."""

@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from mlcat_ingest.metadata import reserved
+
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""
 
 NAME_TAG: Final = "mlflow.runName"
 NOTE_TAG: Final = "mlflow.note.content"
+EXTERNAL_TAG: Final = "mlflow.model.isExternal"
+"""Tag of a logged model that is kept elsewhere, such as an agent; its value is `true`."""
+
 PARENT_TAG: Final = "mlflow.parentRunId"
 USER_TAG: Final = "mlflow.user"
 OWNER_TAGS: Final = ("mlflow.ownerEmail", USER_TAG)
@@ -27,6 +32,13 @@ HISTORY_TAG: Final = "mlflow.log-model.history"
 
 CONTEXT_TAG: Final = "mlflow.data.context"
 """Tag of a dataset that a run used: the purpose it was logged for."""
+
+RUN_TYPE_TAG: Final = "mlflow.runType"
+EVALUATION_TYPE: Final = "genai_evaluate"
+"""The tag with the type of a run, and its value for a run of `genai.evaluate`."""
+
+EVALUATED_TAG: Final = "mlflow.datasets"
+"""Run tag that MLflow's classic `evaluate` sets where it is given a model."""
 
 PROMPT_TAG: Final = "mlflow.prompt.is_prompt"
 """The tag that tells a prompt from a registered model; both are in one listing."""
@@ -74,9 +86,19 @@ class ModelOutput(NamedTuple):
     step: int | None = None
 
 
+class MeasuredModel(NamedTuple):
+    """An external model of which a run holds the metrics, and nothing else."""
+
+    model_id: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedModel:
-    """A model logged by MLflow 3; `source_run_id` is the run that made it."""
+    """A model logged by MLflow 3; `source_run_id` is the run that made it.
+
+    `metric_runs` are the ids of the runs that logged metrics of it, sorted.
+    """
 
     model_id: str
     experiment_id: str
@@ -90,6 +112,12 @@ class LoggedModel:
     params: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
+    metric_runs: tuple[str, ...] = ()
+
+    @property
+    def is_external(self) -> bool:
+        """True for a model that no run names as its output, such as an agent."""
+        return self.source_run_id is None or self.tags.get(EXTERNAL_TAG) == "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +185,11 @@ class Run:
     model_outputs: tuple[ModelOutput, ...] = ()
 
 
+def name_of(run: Run) -> str | None:
+    """Return the name of a run, None where it has none."""
+    return run.name or run.tags.get(NAME_TAG) or None
+
+
 def number_of(version: str) -> tuple[int, str]:
     """Return the sort key of a version: by number, then by text for what is no number."""
     return (int(version), "") if version.isascii() and version.isdigit() else (-1, version)
@@ -180,28 +213,53 @@ class OwnKey(StrEnum):
     ARTIFACT_LOCATION = "mlflow.artifact_location"
     ARTIFACT_URI = "mlflow.artifact_uri"
     CHILDREN = "mlflow.children"
+    COLUMN_TYPE = "mlflow.column_type"
     DATASETS = "mlflow.datasets"
     DURATION_MS = "mlflow.duration_ms"
     EXPERIMENT_ID = "mlflow.experiment_id"
+    FEEDBACK_COUNTS = "mlflow.feedback_counts"
     FULL_NAME = "mlflow.full_name"
     LATEST_VERSION = "mlflow.latest_version"
     LEFT_OUT = "mlflow.left_out"
     LIFECYCLE_STAGE = "mlflow.lifecycle_stage"
     LOGGED_MODELS = "mlflow.logged_models"
+    LOGGED_MODEL_COUNT = "mlflow.logged_model_count"
+    METRICS_OF = "mlflow.metrics_of"
     MODEL_ARTIFACT_PATH = "mlflow.model_artifact_path"
     MODEL_FLAVORS = "mlflow.model_flavors"
     MODEL_ID = "mlflow.model_id"
     MODEL_INPUTS = "mlflow.model_inputs"
+    MODEL_SIZE_BYTES = "mlflow.model_size_bytes"
+    MODEL_STATUS = "mlflow.model_status"
+    MODEL_TYPE = "mlflow.model_type"
+    MODEL_URI = "mlflow.model_uri"
     MODEL_UUID = "mlflow.model_uuid"
+    PARENT_RUN = reserved.PARENT_RUN
     PARENT_RUN_ID = "mlflow.parent_run_id"
+    PARENT_RUN_NAME = reserved.PARENT_RUN_NAME
     REGISTERED_MODEL = "mlflow.registered_model"
     RUN_ID = "mlflow.run_id"
     RUN_MODEL = "mlflow.run_model"
+    SIGNATURE = "mlflow.signature"
+    SIGNATURE_OF = "mlflow.signature_of"
     SOURCE = "mlflow.source"
     STATUS = "mlflow.status"
     VERSION = "mlflow.version"
     VERSION_STATUS = "mlflow.version_status"
     VERSIONS = "mlflow.versions"
+
+
+class SubType(StrEnum):
+    """Finer kinds of entities, as people read them; the model of a plain run has none."""
+
+    EVALUATION_RUN = "Evaluation Run"
+    EXPERIMENT = "ML Experiment"
+    EXTERNAL_MODEL = "External Model"
+    MODEL_SIGNATURE = "Model Signature"
+    MODEL_VERSION = "Model Version"
+    PARENT_RUN = "Parent Run"
+    REGISTERED_MODEL = "Registered Model"
+    TRAINING_RUN = "ML Training Run"
 
 
 def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -210,13 +268,6 @@ def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
     if not isinstance(entries, list):
         return []
     return [entry for entry in entries if isinstance(entry, dict)]
-
-
-def input_names(model: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the inputs in the signature of an `MLmodel`, which may be none."""
-    signature = model.get("signature")
-    inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
-    return column_names(json_or_none(inputs) if isinstance(inputs, str) else inputs)
 
 
 def json_or_none(text: str | None) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, Literal
 
-ReadBy = Literal["server", "MlflowClient", "database"]
+ReadBy = Literal["server", "MlflowClient", "database", "Databricks"]
 
 TESTED: Final[Mapping[ReadBy, Sequence[str]]] = {
     "server": ("2.9", "2.22", "3.0", "3.10", "3.17"),
@@ -50,6 +50,8 @@ class MlflowFeature(Enum):
     OUTPUTS_IN_LISTINGS = (3, 6)
     """The models that a run logged, where a server lists runs; a database has them since 3.0."""
     WORKSPACES = (3, 10)
+    EVALUATION_RUNS = (3, 11)
+    """The tag by which runs of `genai.evaluate` are known."""
 
     def is_in(self, version: str) -> bool:
         """Return whether the release that `version` begins with has it."""
@@ -67,4 +69,4 @@ def support_warning(version: str, read_by: ReadBy) -> str | None:
     tested = TESTED.get(read_by)
     if tested is None or ".".join(map(str, numbers_of(version))) in tested:
         return None
-    return f"{version} is not among the tested versions, {', '.join(tested)}"
+    return f"{version} is not a tested version; tested: {', '.join(tested)}"

@@ -14,6 +14,8 @@ from mlcat_ingest.core.redaction import redact_url
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HTTP: Final = ("http://", "https://")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_ARN: Final = "arn:"
+"""The names of AWS, which lead to SageMaker's MLflow servers, have a slash and are no paths."""
 _SCHEMES: Final = (
     *("http", "https", "file", "databricks", "databricks-uc", "uc"),
     *("sqlite", "postgresql", "postgres", "mysql", "mssql"),
@@ -43,10 +45,7 @@ def with_known_scheme(uri: str) -> str:
         return uri
     near = get_close_matches(scheme, known, 1)
     guess = f" (did you mean {near[0]}://?)" if near else ""
-    raise ValueError(
-        f"nothing opens an address that begins with {found[0]}{guess}; possible schemes are "
-        f"{', '.join(known)}"
-    )
+    raise ValueError(f"unknown scheme {found[0]}{guess}; supported schemes: {', '.join(known)}")
 
 
 def is_http(uri: str) -> bool:
@@ -69,8 +68,10 @@ def folder_of(uri: str) -> Path | None:
     """Return the folder that `uri` names, None for any other kind of address."""
     if uri.startswith("file:"):
         return Path(unquote(urlsplit(uri).path))
+    if "://" in uri or uri.startswith(_ARN):
+        return None
     is_path = os.sep in uri or uri.startswith(".") or Path(uri).exists()
-    return Path(uri) if "://" not in uri and is_path else None
+    return Path(uri) if is_path else None
 
 
 def normalise_uri(uri: str) -> str:
@@ -88,10 +89,54 @@ def normalise_uri(uri: str) -> str:
     return f"{scheme}://{host}{parts.path.rstrip('/')}"
 
 
-_DATABRICKS_HOST = re.compile(
-    r"(^|\.)(cloud\.databricks\.com|azuredatabricks\.net|gcp\.databricks\.com)$"
+_DATABRICKS: Final = re.compile(r"(databricks|databricks-uc)(?:://([^/]*)/?)?")
+_DATABRICKS_HOST: Final = re.compile(
+    r"(^|\.)(cloud\.databricks\.(com|us|mil)|azuredatabricks\.net|databricks\.azure\.(cn|us)"
+    r"|gcp\.databricks\.com)$"
 )
+_UNITY_CATALOG: Final = "databricks-uc"
 _UC_PARTS: Final = 3
+
+
+def databricks_profile(uri: str) -> str | None:
+    """Return the profile that a URI of Databricks names, "" for none; None for any other URI."""
+    found = _DATABRICKS.fullmatch(uri)
+    return None if found is None else found[2] or ""
+
+
+def is_unity_catalog(uri: str) -> bool:
+    """Return whether `uri` is that of the model registry in Databricks' Unity Catalog."""
+    found = _DATABRICKS.fullmatch(uri)
+    return found is not None and found[1] == _UNITY_CATALOG
+
+
+def is_databricks(uri: str) -> bool:
+    """Return whether `uri` leads to a Databricks workspace, by its scheme or its host."""
+    if databricks_profile(uri) is not None:
+        return True
+    return is_http(uri) and _is_databricks_host(urlsplit(uri).hostname)
+
+
+def is_rest(uri: str) -> bool:
+    """Return whether what `uri` leads to is read over REST."""
+    return is_http(uri) or databricks_profile(uri) is not None
+
+
+def registry_of(tracking_uri: str, registry_uri: str | None) -> str:
+    """Return the URI of the model registry; Databricks' default is Unity Catalog, as in MLflow 3.
+
+    Source: `_get_default_registry_uri_for_tracking_uri` of MLflow 3.17.
+    """
+    if registry_uri is not None:
+        return registry_uri
+    profile = databricks_profile(tracking_uri)
+    if profile is None:
+        return tracking_uri
+    return f"{_UNITY_CATALOG}://{profile}" if profile else _UNITY_CATALOG
+
+
+def _is_databricks_host(host: str | None) -> bool:
+    return _DATABRICKS_HOST.search(host or "") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +165,10 @@ class UiLinks:
         if not (run_id.isalnum() and run_id.isascii()):
             run_id = _quote(run_id)
         return self._page(f"experiments/{experiment_id}/runs/{run_id}")
+
+    def logged_model(self, experiment_id: str, model_id: str) -> str | None:
+        """Return the link to the page of a logged model of MLflow 3."""
+        return self._page(f"experiments/{_quote(experiment_id)}/models/{_quote(model_id)}")
 
     def registered_model(self, name: str) -> str | None:
         """Return the link to a registered model's page."""
@@ -159,9 +208,7 @@ def ui_links(
     Credentials in an address are left out; a query (`?o=<workspace id>`) goes to every link.
     """
     parts = urlsplit(ui_url or tracking_uri)
-    databricks = tracking_uri.partition(":")[0] in {"databricks", "databricks-uc"} or (
-        _DATABRICKS_HOST.search(parts.hostname or "") is not None
-    )
+    databricks = is_databricks(tracking_uri) or _is_databricks_host(parts.hostname)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return UiLinks(None, databricks=databricks)
     base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

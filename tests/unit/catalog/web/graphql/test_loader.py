@@ -131,5 +131,8 @@ def test_long_lists_are_read_in_stretches_as_far_as_they_are_shown(store: Store)
 
     stopped = GraphQLEndpoint(store, replace(DEFAULT_LIMITS, query_values=300))
     with statements(store) as seen:
-        assert "more than 300 values" in stopped.answer(Request(query, {}))["errors"][0]["message"]
+        assert (
+            "too many values; the limit is 300"
+            in stopped.answer(Request(query, {}))["errors"][0]["message"]
+        )
     assert len(seen) <= 4

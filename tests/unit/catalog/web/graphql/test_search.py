@@ -217,7 +217,7 @@ def test_how_often_a_query_may_search(store: Store) -> None:
     many = " ".join(f"s{place}: {one}" for place in range(DEFAULT_LIMITS.query_searches + 1))
     reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(f"{{ {many} }}", {}))
     assert reply["data"] is None
-    assert reply["errors"][0]["message"] == "the query searches more than 10 times"
+    assert reply["errors"][0]["message"] == "the query has too many searches; the limit is 10"
     assert reply["errors"][0]["extensions"]["type"] == "QUERY_TOO_COMPLEX"
 
 
@@ -228,7 +228,7 @@ def test_how_often_a_query_may_search(store: Store) -> None:
         ({"orFilters": [{"and": [{"field": "urn", "values": ["x"] * 10_001}]}]}, "values"),
         (
             {"sortInput": {"sortCriteria": [{"field": "urn", "sortOrder": "ASCENDING"}] * 11}},
-            "sorted by more than 10 fields",
+            "sort fields; the limit is 10",
         ),
     ],
 )

@@ -130,7 +130,7 @@ def test_aspects_are_counted(client: RestClient) -> None:
     assert count(aspect="mlModelKey", urnLike="%,b,%") == 1
     assert "aspect: the parameter" in client.refused("POST", COUNT, {})
     long = {"aspect": "status", "urnLike": "%a" * 30_000}
-    assert "urnLike: has more than 1000" in client.refused("POST", COUNT, long)
+    assert "urnLike: longer than 1000" in client.refused("POST", COUNT, long)
 
 
 def test_events_are_deleted_within_a_range(client: RestClient) -> None:
@@ -292,7 +292,7 @@ def test_runs_are_listed_described_and_taken_back(client: RestClient) -> None:
         ("describe", {}, "runId: the parameter is missing"),
         ("describe", {"runId": "r", "includeAspect": 1}, "includeAspect: expected true or false"),
         ("rollback", {}, "runId: the parameter is missing"),
-        ("rollback", {"runId": "no-run-id-provided"}, "names no run"),
+        ("rollback", {"runId": "no-run-id-provided"}, "is not a known run"),
         ("rollback", {"runId": "r", "dryRun": "yes"}, "dryRun: expected true or false"),
         ("undo", {}, "'undo' is not an action of /runs; it has describe, list, rollback"),
     ],

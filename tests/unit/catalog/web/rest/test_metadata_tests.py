@@ -144,16 +144,16 @@ def test_a_broken_definition_is_left_out_and_logged(
     monkeypatch.setattr(evaluation, "read_definition", reject)
     with caplog.at_level(logging.WARNING):
         assert outcome(store, urn) == ([], [])
-    assert "urn:li:test:broken is left out: its definition is not JSON" in caplog.text
+    assert "metadata test urn:li:test:broken: its definition is not JSON" in caplog.text
 
 
 def test_a_broken_definition_is_refused_when_it_is_written(store: Store) -> None:
     bad = {"property": "p", "operator": "eq"}
     with pytest.raises(InvalidProposalError) as refused:
         add_test(store, "bad", [bad])
-    assert "testInfo: definition.json: rules[0].operator: 'eq' is none of" in str(refused.value)
+    assert "testInfo: definition.json: rules[0].operator: expected one of" in str(refused.value)
     info = {"name": "t", "category": "c", "definition": {"type": "JSON"}}
-    with pytest.raises(InvalidProposalError, match=r"definition\.json: is not a text"):
+    with pytest.raises(InvalidProposalError, match=r"definition\.json: is not a string"):
         put(store, "urn:li:test:none", testInfo=info)
     assert store.exists(["urn:li:test:bad", "urn:li:test:none"]) == set()
 

@@ -5,23 +5,22 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from starlette.applications import Starlette
 
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
-from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
+from mlcat_ingest.catalog.web.ui.pages import Renderer
 from mlcat_ingest.metadata.urn import build
-from support.asgi import Answer, call
+from support.asgi import call
 from support.catalog_store import feature, group, model, open_store, put, statements, table
 from support.names import HOSTILE
+from support.pages import Reader, at, get, page
 
 RENDERER = Renderer()
 ADA = "urn:li:corpuser:ada"
@@ -33,63 +32,6 @@ VOID = {"meta", "link", "input"}
 def store(tmp_path: Path) -> Iterator[Store]:
     with closing(open_store(tmp_path / "catalog.db")) as opened:
         yield opened
-
-
-class Reader(HTMLParser):
-    """Reads a page: its text, links, elements; complains where elements do not nest."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.links: dict[str, str] = {}
-        self.words: list[str] = []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "a":
-            self.links[dict(attrs)["href"] or ""] = ""
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-        if "a" in self.open and self.links:
-            last = list(self.links)[-1]
-            self.links[last] += data
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-
-def get(store: Store, target: str) -> Answer:
-    return call(Starlette(routes=ui_routes(store, RENDERER)), "GET", target)
-
-
-def page(store: Store, target: str, status: int = 200) -> Reader:
-    """Get a page, check what holds for all of them, and return it read."""
-    answer = get(store, target)
-    assert answer.status == status
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["content-security-policy"].startswith("default-src 'self'")
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    found = Reader(answer.text)
-    # The one script is a file of ours; nothing runs that stands in the page.
-    assert len(re.findall(r'<script src="/static/search\.js\?v=[0-9a-f]{12}" defer></script>',
-                          answer.text)) == found.tags.count("script") == 1  # fmt: skip
-    assert found.tags.count("h1") == 1
-    return found
-
-
-def at(urn: str, query: str = "") -> str:
-    return f"/entity/{quote(urn, safe='')}{query}"
 
 
 def full_model(store: Store, run: str = "run1", **more: Any) -> str:
@@ -140,7 +82,7 @@ def full_model(store: Store, run: str = "run1", **more: Any) -> str:
 
 def test_an_empty_catalog_says_how_to_fill_it(store: Store) -> None:
     found = page(store, "/")
-    assert "Nothing here yet" in found.text
+    assert "The catalog is empty" in found.text
     assert "mlcat-ingest http://127.0.0.1:5000 --to http://127.0.0.1:7001" in found.text
 
 
@@ -155,9 +97,9 @@ def test_the_first_page_counts_and_shows_the_latest_groups(store: Store) -> None
     assert found.links["/kind/mlModelGroup"] == "1Model group"
     assert found.links["/kind/corpuser"] == "1 User"
     assert found.links[at(group("churn"))] == "Churn"
-    assert "Churn 2 mlflow leaving" in found.text
+    assert "Churn Model group 2 mlflow leaving" in found.text
     assert at(group("old")) not in found.links
-    assert "Nothing here yet" not in found.text
+    assert "The catalog is empty" not in found.text
 
 
 def test_more_groups_than_the_first_page_shows(store: Store) -> None:
@@ -201,14 +143,14 @@ def test_a_start_that_is_none_is_the_beginning(store: Store, start: str) -> None
 def test_a_start_beyond_the_end(store: Store) -> None:
     put(store, model("m"), mlModelProperties={})
     found = page(store, "/kind/mlModel?start=500")
-    assert "Nothing found." in found.text
+    assert "No entities." in found.text
 
 
 def test_kinds_that_have_no_label(store: Store) -> None:
     put(store, "urn:li:dataHubPolicy:p", dataHubPolicyInfo={"type": "x"})
     assert page(store, "/").links["/kind/dataHubPolicy"] == "1 dataHubPolicy"
     assert at("urn:li:dataHubPolicy:p") in page(store, "/kind/dataHubPolicy").links
-    assert "Nothing found." in page(store, "/kind/tag").text
+    assert "No entities." in page(store, "/kind/tag").text
 
 
 def test_search_finds_names_and_urns(store: Store) -> None:
@@ -219,7 +161,7 @@ def test_search_finds_names_and_urns(store: Store) -> None:
     assert "Search 1" in found.text
     assert "Model" in found.text
     assert at(model("gone")) not in page(store, "/search?q=bold").links
-    assert "Nothing found." in page(store, "/search?q=%25").text
+    assert "No results." in page(store, "/search?q=%25").text
     assert at(group("churn")) in page(store, "/search?q=churn").links
     assert at(model("run1")) in page(store, "/search").links
 
@@ -229,7 +171,7 @@ def test_search_finds_names_and_urns(store: Store) -> None:
 
 def test_the_overview_of_a_model(store: Store) -> None:
     found = page(store, at(full_model(store)))
-    assert "bold-hare-1 Model mlflow PROD" in found.text
+    assert "bold-hare-1 Run mlflow PROD" in found.text
     assert "first of all" in found.text
     for fact in (
         "Model type Lasso",
@@ -243,8 +185,8 @@ def test_the_overview_of_a_model(store: Store) -> None:
         "Metrics 2 auc 0.912345678 auc (online) 0.8",
         "Parameters 3 alpha 0.1 l1 0.5 warm true",
         "Properties 1 mlflow.user ada",
-        "Notes of mlcat-ingest Notes 1 mlcat.source demo",
-        'Aspect subTypes { "typeNames": [ "Run" ] }',
+        "Internal properties of mlcat-ingest Internal properties 1 mlcat.source demo",
+        'Aspect dataPlatformInstance { "platform": "urn:li:dataPlatform:mlflow" }',
     ):
         assert fact in found.text, fact
     assert found.links[at(ADA)] == "Ada L."
@@ -283,7 +225,7 @@ def test_the_models_of_a_group(store: Store) -> None:
     assert "hare 0 " in rest.text
     assert at(group("churn"), "?tab=models&start=0") in rest.links
     overview = page(store, at(group("churn"), "?tab=overview"))
-    assert "Nothing more is known about it." in overview.text
+    assert "No further metadata." in overview.text
 
 
 def test_only_metrics_that_most_models_have_are_columns(store: Store) -> None:
@@ -308,7 +250,7 @@ def test_the_features_of_a_table(store: Store) -> None:
 def test_a_removed_model_has_a_banner(store: Store) -> None:
     put(store, model("m"), mlModelProperties={}, status={"removed": True})
     found = page(store, at(model("m")))
-    assert "This entity was removed at its source." in found.text
+    assert "This entity was deleted at its source." in found.text
     put(store, table("t"), mlFeatureTableProperties={"mlFeatures": [feature("t", "f")]})
     put(store, feature("t", "f"), mlFeatureProperties={}, status={"removed": True})
     assert "f removed" in page(store, at(table("t"))).text
@@ -321,7 +263,7 @@ def test_an_entity_that_is_only_referred_to_has_a_page(store: Store) -> None:
     assert "Raw JSON" not in found.text
     users = page(store, at(feature("customers", "never"), "?tab=used"))
     assert users.links[at(model("run1"))] == "bold-hare-1"
-    assert "Model" in users.text
+    assert "bold-hare-1 Run" in users.text
     assert get(store, at(feature("customers", "never"), "?format=json")).status == 404
 
 
@@ -361,13 +303,13 @@ def test_metadata_tests_and_their_results(store: Store) -> None:
     assert "Category ml" in test.text
     assert 'Definition { "on": { "types": [ "mlModel" ] }, "rules": [] }' in test.text
     assert at(urn) in page(store, at("urn:li:test:pass", "?tab=passing")).links
-    assert "Nothing here." in page(store, at("urn:li:test:pass", "?tab=failing")).text
+    assert "No entities." in page(store, at("urn:li:test:pass", "?tab=failing")).text
 
 
 def test_results_without_entries(store: Store) -> None:
     put(store, model("m"), mlModelProperties={}, testResults={"passing": [], "failing": []})
     found = page(store, at(model("m"), "?tab=tests"))
-    assert "No metadata test is about this entity." in found.text
+    assert "No metadata test applies to this entity." in found.text
 
 
 def test_features_datasets_and_other_kinds(store: Store) -> None:
@@ -382,6 +324,24 @@ def test_features_datasets_and_other_kinds(store: Store) -> None:
     assert "Domain d" in page(store, at(dataset)).text
     assert page(store, at(dataset, "?tab=used")).links[at(feature("t", "f"))] == "f"
     assert "personal data" in page(store, at("urn:li:glossaryTerm:pii")).text
+
+
+def test_a_run_leads_from_its_datasets_to_its_models(store: Store) -> None:
+    orders = build("dataset", build("dataPlatform", "s3"), "lake/orders", "PROD")
+    run = put(
+        store,
+        "urn:li:dataProcessInstance:r",
+        dataProcessInstanceProperties={"name": "night", "created": {"time": 1, "actor": ADA}},
+        dataProcessInstanceInput={"inputs": [orders], "inputEdges": [{"destinationUrn": orders}]},
+        mlTrainingRunProperties={"trainingMetrics": [{"name": "auc", "value": "0.91"}]},
+    )
+    trained = full_model(store, trainingJobs=[run])
+    found = page(store, at(run))
+    assert found.links[at(orders)] == "lake/orders"
+    assert "auc 0.91" in found.text
+    assert page(store, at(trained)).links[at(run)] == "night"
+    assert page(store, at(orders, "?tab=used")).links[at(run)] == "night"
+    assert page(store, at(run, "?tab=used")).links[at(trained)] == "bold-hare-1"
 
 
 def test_the_raw_json(store: Store) -> None:
@@ -476,7 +436,7 @@ def test_the_style_is_served_with_its_address_in_the_page(store: Store) -> None:
 
 
 def test_the_pages_are_part_of_the_service(store: Store) -> None:
-    assert "What the catalog knows" in call(create_app(store), "GET", "/").text
+    assert "Catalog contents" in call(create_app(store), "GET", "/").text
     assert call(create_app(store), "HEAD", "/").status == 200
     assert call(create_app(store), "POST", "/").status == 405
 

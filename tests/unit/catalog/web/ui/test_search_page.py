@@ -73,7 +73,7 @@ def test_choices_narrow_and_widen(store: Store) -> None:
 def test_whatever_is_typed_has_a_page(store: Store, text: str) -> None:
     answer = get(store, f"/search?q={quote(text)}&type=%00&platform=<b>&start=x")
     assert answer.status == 200
-    assert "Nothing found." in answer.text
+    assert "No results." in answer.text
     assert "<b>" not in answer.text
 
 
@@ -85,6 +85,7 @@ def test_suggestions_are_few_and_the_best(store: Store) -> None:
     assert found[0] == {
         "name": "Churn",
         "kind": "Model group",
+        "place": "",
         "href": f"/entity/{quote(group('churn'), safe='')}",
     }
     assert json.loads(get(store, "/search/suggest?q=").text) == []

@@ -111,7 +111,7 @@ def test_both_tokens_sign_in_and_the_cookie_is_no_token(browser: Browser, token:
     assert browser.cookies.keys() == {"mlcat_session"}
     assert token.strip() not in session
     home = browser.get("/")
-    assert "What the catalog knows" in home.text
+    assert "Catalog contents" in home.text
     assert home.headers["cache-control"] == "no-store"
 
 
@@ -133,7 +133,7 @@ def test_a_wrong_token_leads_to_the_form_again(browser: Browser, token: str) -> 
     fields = form_of(browser.get("/login?next=/search"))
     answer = browser.post("/login", {**fields, "token": token.encode("utf-8", "replace").decode()})
     assert answer.status == 401
-    assert "This is not a token of this catalog." in answer.text
+    assert "Wrong token." in answer.text
     assert form_of(answer) == fields
     assert "mlcat_session" not in browser.cookies
     assert browser.get("/").status == 303
@@ -165,6 +165,30 @@ def test_a_link_on_another_site_goes_through_a_page_of_this_one(browser: Browser
     assert browser.get("/search?q=a&b").status == 200
 
 
+def test_a_form_holds_for_an_hour(browser: Browser) -> None:
+    browser.get("/login")
+    [cookie] = browser.set_cookies
+    assert re.search("; HttpOnly; Max-Age=3600; Path=/; SameSite=strict$", cookie)
+
+
+@pytest.mark.parametrize(("fields", "status"), [(10, 303), (11, 400)])
+def test_a_form_of_more_fields_than_the_limit_is_refused(
+    browser: Browser, fields: int, status: int
+) -> None:
+    form = {**form_of(browser.get("/login")), "token": TOKEN}
+    more = {f"field{number}": "x" for number in range(fields - len(form))}
+    assert browser.post("/login", {**form, **more}).status == status
+
+
+@pytest.mark.parametrize(("form_bytes", "status"), [(20_000, 303), (20_001, 413)])
+def test_a_form_longer_than_the_limit_is_refused(
+    browser: Browser, form_bytes: int, status: int
+) -> None:
+    form = {**form_of(browser.get("/login")), "token": TOKEN, "field": ""}
+    form["field"] = "x" * (form_bytes - len(urlencode(form)))
+    assert browser.post("/login", form).status == status
+
+
 # --- forgery -------------------------------------------------------------------------------------
 
 
@@ -175,6 +199,7 @@ def test_the_sign_in_form_is_bound_to_the_browser(app: Starlette) -> None:
     for csrf in ("", "x", "é", theirs["csrf"], mine["csrf"][:-1]):
         answer = victim.post("/login", {"token": TOKEN, "csrf": csrf})
         assert answer.status == 403
+        assert "The form has expired" in answer.text
         assert "mlcat_session" not in victim.cookies
     victim.cookies = {}
     assert victim.post("/login", {**mine, "token": TOKEN}).status == 403

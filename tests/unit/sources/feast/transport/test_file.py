@@ -62,14 +62,14 @@ def test_a_file_without_permission_says_so(tmp_path: Path, monkeypatch: pytest.M
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(NotAuthorizedError, match="may not be read"):
+    with pytest.raises(NotAuthorizedError, match="denied"):
         file_at(tmp_path / "registry.db").fetch()
 
 
 def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     path.write_bytes(bytes(2048))
-    with pytest.raises(RecipeError, match=r"2,048 bytes, more than the 1,024") as raised:
+    with pytest.raises(RecipeError, match=r"2,048 bytes.* 1,024 bytes") as raised:
         file_at(path).fetch()
     assert "max_bytes" in str(raised.value.hint)
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_being_written_is_read_when_it_is_complete(tmp_path: Path
 def test_what_is_no_registry_is_named_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     path.write_bytes(b"<!DOCTYPE html><p>please sign in")
-    with pytest.raises(ProtocolMismatchError, match="no Feast registry") as raised:
+    with pytest.raises(ProtocolMismatchError, match="not a Feast registry") as raised:
         list(file_at(path).objects())
     assert str(path) in raised.value.message
 
@@ -130,4 +130,4 @@ def test_the_doctor_warns_of_a_registry_that_holds_nothing(tmp_path: Path) -> No
     path = tmp_path / "registry.db"
     path.write_bytes(bytes([0x1A, 0x01]) + b"1")
     (found,) = file_at(path).check()
-    assert (found.outcome, "holds nothing" in found.detail) == ("warning", True)
+    assert (found.outcome, "empty" in found.detail) == ("warning", True)

@@ -39,9 +39,9 @@ def test_an_object_holds_the_same_as_the_file() -> None:
 
 @pytest.mark.usefixtures("memory")
 def test_a_missing_object_and_one_beyond_the_limit_are_errors_of_the_recipe() -> None:
-    with pytest.raises(RecipeError, match="no registry memory://bucket/none"):
+    with pytest.raises(RecipeError, match="no registry at memory://bucket/none"):
         objects_of("memory://bucket/none")
-    with pytest.raises(RecipeError, match="more than the 2,048 bytes"):
+    with pytest.raises(RecipeError, match="2,048 bytes"):
         objects_of(ADDRESS, max_bytes=2048)
 
 
@@ -58,7 +58,7 @@ def test_an_object_that_arrives_in_part_or_changes_meanwhile_is_not_read(
         return content
 
     monkeypatch.setattr(type(memory), "cat_file", overwritten)
-    with pytest.raises(SourceUnavailableError, match="changed while it was fetched"):
+    with pytest.raises(SourceUnavailableError, match="changed"):
         objects_of(ADDRESS)
 
 

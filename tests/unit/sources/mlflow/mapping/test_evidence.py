@@ -200,8 +200,11 @@ def test_parameters_of_older_versions_of_feast_count_where_there_are_no_tags() -
 def history(*inputs: list[str] | None) -> str:
     return json.dumps(
         [
-            {"flavors": {}, "signature": names and {"inputs": json.dumps(columns(names))}}
-            for names in inputs
+            {
+                "artifact_path": f"model-{i}",
+                "signature": names and {"inputs": json.dumps(columns(names))},
+            }
+            for i, names in enumerate(inputs)
         ]
     )
 
@@ -217,8 +220,8 @@ def columns(names: list[str]) -> list[dict[str, str]]:
         (history(["a"], ["b"]), {"a", "b"}),
         (history(["a"], None), None),
         (history([]), None),
-        ('[{"signature": {"inputs": "["}}]', None),
-        ('[{"signature": {"inputs": "[{\\"type\\": \\"tensor\\"}]"}}]', None),
+        ('[{"artifact_path": "m", "signature": {"inputs": "["}}]', None),
+        ('[{"artifact_path": "m", "signature": {"inputs": "[{\\"type\\": \\"tensor\\"}]"}}]', None),
         ("[{...", None),
     ],
 )

@@ -81,9 +81,8 @@ def test_an_alias_too_long_for_a_tag_is_left_out_and_noted() -> None:
 
 def metrics_of(run: Run, *models: LoggedModel, scope: WorkspaceScope = SCOPE) -> dict[str, str]:
     known = {model.model_id: model for model in models}
-    found = training_metrics(
-        run, known, PropertiesBuilder(Fitter(scope.limits)), system_metrics=False
-    )
+    record = JoinedRun(scope, run, None, models=known)
+    found = training_metrics(record, PropertiesBuilder(Fitter(scope.limits)))
     names = [entry["name"] for entry in found]
     assert names == sorted(set(names))
     return {entry["name"]: entry["value"] for entry in found}

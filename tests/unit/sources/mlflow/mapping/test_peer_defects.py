@@ -74,6 +74,7 @@ def test_d3_no_request_is_made_per_run_or_version() -> None:
         "experiments": 1,
         "registered_models": 1,
         "model_versions": 1,
+        "logged_models 1": 1,
         "runs": 1,
     }
 

@@ -20,8 +20,9 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read import client
-from mlcat_ingest.sources.mlflow.read.client import ClientReader, check_store
+from mlcat_ingest.sources.mlflow.read import client, client_stores
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from mlcat_ingest.sources.mlflow.read.client_stores import check_store
 from mlcat_ingest.sources.mlflow.read.reader import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
@@ -33,9 +34,9 @@ SECRET = "hunter2"
 
 def test_the_tracking_uri_chooses_the_reader() -> None:
     assert isinstance(open_reader(MlflowConfig(tracking_uri="http://h")), RestReader)
-    for uri in ("mssql+pyodbc://h/db", "databricks", "./mlruns"):
+    for uri in ("mssql+pyodbc://h/db", "./mlruns"):
         assert isinstance(open_reader(MlflowConfig(tracking_uri=uri)), ClientReader)
-    both = MlflowConfig(tracking_uri="http://h", registry_uri="databricks-uc")
+    both = MlflowConfig(tracking_uri="http://h", registry_uri="uc:http://h")
     assert isinstance(open_reader(both), ClientReader)
 
 
@@ -60,9 +61,10 @@ def test_folders_are_distinguished_from_other_addresses(
     assert folder_of("./typo") == Path("./typo")
     assert folder_of("file:///a%20b") == Path("/a b")
     assert folder_of("databricks") is None
-    with pytest.raises(RecipeError, match=r"there is no folder typo"):
+    assert folder_of("arn:aws:sagemaker:r:1:mlflow-app/x") is None
+    with pytest.raises(RecipeError, match=r"no folder typo"):
         check_store("./typo")
-    with pytest.raises(ProtocolMismatchError, match=r"no MLflow store"):
+    with pytest.raises(ProtocolMismatchError, match=r"not an MLflow store"):
         check_store("mlruns")
     (tmp_path / "mlruns" / "0").mkdir()
     (tmp_path / "mlruns" / "0" / "meta.yaml").touch()
@@ -106,7 +108,7 @@ def test_a_database_of_another_version_is_reported(
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES ('abc')")
     seen: list[str | None] = []
-    monkeypatch.setattr(client, "_check_revision", lambda _, revision: seen.append(revision))
+    monkeypatch.setattr(client_stores, "_check_revision", lambda _, revision: seen.append(revision))
     check_store(f"sqlite:///{tmp_path / 'm.db'}")
     assert seen == ["abc"]
 
@@ -115,7 +117,7 @@ def test_a_database_of_another_version_is_reported(
 
 
 def reader_with(fake: Any) -> ClientReader:
-    reader = ClientReader(MlflowConfig(tracking_uri="databricks", server_id="mine"))
+    reader = ClientReader(MlflowConfig(tracking_uri="uc:http://h", server_id="mine"))
     reader._client = fake
     return reader
 
@@ -138,7 +140,7 @@ def test_mlflows_errors_become_ours(code: str, error: type[MlcatError]) -> None:
         raise failure
 
     reader = reader_with(SimpleNamespace(search_experiments=fails, search_logged_models=fails))
-    with pytest.raises(error, match=r"cannot read databricks: line one at http://h") as reported:
+    with pytest.raises(error, match=r"cannot read uc:http://h: line one at http://h") as reported:
         list(reader.experiments())
     assert SECRET not in str(reported.value)
     with pytest.raises(error):
@@ -170,7 +172,7 @@ def test_the_client_has_one_workspace() -> None:
     assert reader.workspaces() == ("default",)
     assert reader.in_workspace(reader.workspace) is reader
     assert reader.server_id() == "mine"
-    with pytest.raises(ProtocolMismatchError, match=r"workspace 'b' cannot be read"):
+    with pytest.raises(ProtocolMismatchError, match=r"workspace 'b'"):
         reader.in_workspace("b")
 
 
@@ -188,5 +190,5 @@ def test_an_mlflow_that_is_not_tested_is_reported_once(
     with caplog.at_level(logging.WARNING):
         client._warn_if_untested(version)
         client._warn_if_untested(version)
-    words = f"the installed mlflow {version} is not among the tested versions, 3.10, 3.17"
+    words = f"the installed mlflow {version} is not a tested version; tested: 3.10, 3.17"
     assert [one.getMessage() for one in caplog.records] == [words] * message

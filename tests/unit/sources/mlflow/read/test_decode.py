@@ -91,7 +91,7 @@ WRONG_METRIC = {
 
 @pytest.mark.parametrize("item", [{}, {"info": {}}, {"info": None}, 3, "info", WRONG_METRIC])
 def test_an_item_of_an_unknown_shape_names_the_listing(item: Any) -> None:
-    with pytest.raises(ProtocolMismatchError, match=r"listing runs holds an item"):
+    with pytest.raises(ProtocolMismatchError, match=r"listing of runs contains an item"):
         decode.decode_page("runs", decode.run, [item])
 
 

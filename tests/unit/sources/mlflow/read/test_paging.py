@@ -139,9 +139,9 @@ def test_a_repeated_token_ends_the_reading(ahead: int) -> None:
     def endless(_: str | None) -> ListingPage[Any]:
         return ListingPage(["again"], offset_token(1))
 
-    with pytest.raises(ProtocolMismatchError, match=r"listing things does not get on.*same page"):
+    with pytest.raises(ProtocolMismatchError, match=r"listing of things returned the same page"):
         flat(read(endless, ahead))
-    with pytest.raises(ProtocolMismatchError, match=r"listing things does not get on"):
+    with pytest.raises(ProtocolMismatchError, match=r"listing of things returned"):
         flat(follow(endless, listing="things"))
 
 
@@ -149,7 +149,7 @@ def test_empty_pages_without_end_end_the_reading() -> None:
     def empty(token: str | None) -> ListingPage[Any]:
         return ListingPage([], f"{token}+")
 
-    with pytest.raises(ProtocolMismatchError, match=r"empty pages only"):
+    with pytest.raises(ProtocolMismatchError, match=r"only empty pages"):
         flat(follow(empty, listing="things"))
 
 

@@ -17,10 +17,16 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.listing import FIRST_RUNS, PAGE_BYTES, SLICE_BYTES
+from mlcat_ingest.sources.mlflow.read.listing import (
+    FIRST_RUNS,
+    MODELS_PAGE,
+    PAGE_BYTES,
+    SLICE_BYTES,
+)
 from mlcat_ingest.sources.mlflow.read.paging import offset_token
-from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter, open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, WEBHOOK
 from mlcat_ingest.testing.service import (
     FailingService,
     ServiceAnswer,
@@ -29,6 +35,8 @@ from mlcat_ingest.testing.service import (
     web_page,
 )
 from support.certificates import make_certificate
+from support.mlflow_records import a_run
+from support.mlflow_tables import insert, make_database
 
 pytestmark = pytest.mark.process
 
@@ -141,6 +149,46 @@ def test_prompts_are_skipped_and_aliases_joined() -> None:
         assert [(one.name, one.aliases) for one in found] == [("m", ("champion",)), ("late", ())]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [NOT_FOUND, refusal("PERMISSION_DENIED", 403), refusal("INTERNAL_ERROR", 500), as_json([1])],
+)
+def test_a_kind_that_the_server_does_not_count_stays_unknown(answer: ServiceAnswer) -> None:
+    listings = {"webhooks": answer, "traces/metrics": answer, "datasets": answer}
+    with failing_service(mlflow(**listings)) as server:
+        found = {one.kind: one.count for one in reader_of(server).left_out()}
+    assert {kind for kind, count in found.items() if count is not None} == {"prompt"}
+
+
+def test_a_full_page_may_have_others_behind_it() -> None:
+    full = {"datasets": [{"dataset_id": str(at)} for at in range(MODELS_PAGE)]}
+    traces = {"data_points": [{"metric_name": "trace_count", "values": {"COUNT": 5_000.0}}]}
+    with failing_service(mlflow(datasets=full, **{"traces/metrics": traces})) as server:
+        found = {one.kind: one for one in reader_of(server).left_out()}
+        datasets, counted = found["GenAI dataset"], found["trace"]
+        assert (datasets.count, datasets.exact) == (MODELS_PAGE, False)
+        assert (counted.count, counted.exact) == (5_000, True)
+        # One request a kind, and the listing of experiments.
+        assert len(server.requests) == sum(kind.listed for kind in LEFT_OUT) + 1
+
+
+def test_left_out_kinds_of_the_registry_are_counted_there(tmp_path: Path) -> None:
+    hooks = {"webhooks": [{"webhook_id": "w"}]}
+    uri = make_database(
+        tmp_path / "m.db",
+        experiments=[{"experiment_id": 1}],
+        webhooks=[{"workspace": "default"}] * 2,
+    )
+    insert(tmp_path / "m.db", "trace_info", [{"experiment_id": 1}] * 2)
+    with failing_service(mlflow(webhooks=hooks)) as registry:
+        config = {"tracking_uri": uri, "registry_uri": registry.url}
+        both = open_reader(MlflowConfig.model_validate(config))
+        found = {one.kind: one.count for one in both.left_out()}
+        both.close()
+    assert (found["webhook"], found["trace"], found["prompt"]) == (1, 2, 0)
+    assert list(found) == [kind.noun for kind in LEFT_OUT]
+
+
 def test_a_registry_of_its_own_is_asked_for_models() -> None:
     models = {"registered_models": [{"name": "m"}]}
     with (
@@ -247,7 +295,7 @@ def test_a_limit_holds_over_several_listings() -> None:
 def test_a_page_token_that_comes_again_names_the_listing() -> None:
     endless = {"runs": [run(1)], "next_page_token": "again"}
     with failing_service(mlflow(runs=endless)) as server:
-        with pytest.raises(ProtocolMismatchError, match=r"listing runs does not get on"):
+        with pytest.raises(ProtocolMismatchError, match=r"listing of runs returned"):
             list(reader_of(server).runs(["1"]))
         assert len(server.requests) == 2
 
@@ -263,12 +311,30 @@ def test_logged_models_are_paged_and_missing_before_mlflow_3() -> None:
         assert found == ["m-None", "m-x"]
     for missing in (NOT_FOUND, refusal("ENDPOINT_NOT_FOUND", 404), ServiceAnswer(405, b"")):
         with failing_service(mlflow(logged_models=missing)) as server:
-            assert list(reader_of(server).logged_models(["1"])) == [[]]
+            reader = reader_of(server)
+            assert list(reader.logged_models(["1"])) == [[]]
+            assert list(reader.logged_models(["1"])) == [[]]
+            assert len(server.requests) == 1, "a server without the endpoint is asked once"
     with (
         failing_service(mlflow(logged_models=refusal("RESOURCE_DOES_NOT_EXIST", 404))) as server,
-        pytest.raises(ProtocolMismatchError, match=r"refused to list logged-models"),
+        pytest.raises(ProtocolMismatchError, match=r"refused the listing of logged-models"),
     ):
         list(reader_of(server).logged_models(["1"]))
+
+
+def test_the_newest_external_models_are_asked_for_and_no_more() -> None:
+    def listed(request: ServiceRequest) -> Any:
+        asked.append(json.loads(request.body))
+        made = [{"info": {"model_id": f"m-{n}", "experiment_id": "1"}} for n in range(2)]
+        return {"models": made, "next_page_token": "x"}
+
+    asked: list[Any] = []
+    with failing_service(mlflow(logged_models=listed)) as server:
+        pages = reader_of(server).logged_models(["1"], only=ModelFilter(newest_external=2))
+        assert [one.model_id for page in pages for one in page] == ["m-0", "m-1"]
+    [body] = asked
+    assert (body["max_results"], body["filter"]) == (2, "tags.`mlflow.model.isExternal` = 'true'")
+    assert body["order_by"] == [{"field_name": "creation_timestamp", "ascending": False}]
 
 
 # --- workspaces ----------------------------------------------------------------------------------
@@ -290,6 +356,45 @@ def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
         assert paths(server)[0] == "/api/3.0/mlflow/server-info"
         assert "X-MLFLOW-WORKSPACE" not in server.requests[-1].headers
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal("INVALID_PARAMETER_VALUE", 400, "Invalid comparator 'RLIKE'"),
+        refusal("PERMISSION_DENIED", 403),
+        NOT_FOUND,
+        as_json({"traces": [{"trace_id": "t"}]}),
+    ],
+)
+def test_feedback_that_cannot_be_read_is_asked_for_once(answer: ServiceAnswer) -> None:
+    with failing_service(mlflow(traces=answer)) as server:
+        reader = reader_of(server)
+        for _ in range(2):
+            assert reader.feedback([a_run("r1"), a_run("r2")]) == {}
+        assert paths(server) == ["/api/3.0/mlflow/traces/search"]
+        assert reader.in_workspace("default").feedback([a_run("r1")]) == {}
+        assert paths(server)[1:] == ["/api/3.0/mlflow/server-info"]
+
+
+def test_feedback_is_asked_for_100_runs_at_a_time() -> None:
+    with failing_service(mlflow(traces={})) as server:
+        runs = [a_run(f"r{n}", str(n % 2)) for n in range(101)] + [a_run("' OR 1")]
+        assert reader_of(server).feedback(runs) == {}
+        first, second = (json.loads(one.body) for one in server.requests)
+    asked = [one["mlflow_experiment"]["experiment_id"] for one in first["locations"]]
+    assert asked == ["0", "1"]
+    assert first["filter"].startswith("request_metadata.`mlflow.sourceRun` RLIKE '^(r0|r1|")
+    assert second["filter"] == "request_metadata.`mlflow.sourceRun` RLIKE '^(r100)$'"
+
+
+def test_what_a_server_lacks_is_asked_for_once() -> None:
+    with failing_service(mlflow(webhooks=NOT_FOUND, logged_models=NOT_FOUND)) as server:
+        reader = reader_of(server)
+        for here in (reader, reader, RestReader(reader._config, reader._server, "other")):
+            assert [one.count for one in here.left_out([WEBHOOK])] == [None]
+            assert not any(here.logged_models(["1"]))
+        assert paths(server) == ["/api/2.0/mlflow/webhooks", "/api/2.0/mlflow/logged-models/search"]
 
 
 def test_each_request_names_its_workspace() -> None:
@@ -315,18 +420,18 @@ def test_each_request_names_its_workspace() -> None:
         (
             refusal("PERMISSION_DENIED", 403),
             NotAuthorizedError,
-            "permit to list experiments: because",
+            "experiments: because",
         ),
         (refusal("INTERNAL_ERROR", 500, "a\n b"), SourceUnavailableError, "failed with 500: a b"),
         (ServiceAnswer(503, b"busy"), SourceUnavailableError, "failed with 503"),
-        (NOT_FOUND, ProtocolMismatchError, "is no MLflow server: 404"),
-        (ServiceAnswer(404, b"[]"), ProtocolMismatchError, "is no MLflow server: 404"),
+        (NOT_FOUND, ProtocolMismatchError, "no MLflow server at .*: 404"),
+        (ServiceAnswer(404, b"[]"), ProtocolMismatchError, "no MLflow server at .*: 404"),
         (refusal("INVALID_PARAMETER_VALUE", 400), ProtocolMismatchError, "refused .* 400: because"),
         (as_json({"error_code": "X", "message": 3}, 418), ProtocolMismatchError, "with 418"),
-        (as_json([1]), ProtocolMismatchError, "JSON that is no object"),
-        (as_json({"jobs": []}), ProtocolMismatchError, "no listing of MLflow"),
-        (as_json({"experiments": 3}), ProtocolMismatchError, "no listing of MLflow"),
-        (as_json({"experiments": [{}]}), ProtocolMismatchError, "an item of an unknown shape"),
+        (as_json([1]), ProtocolMismatchError, "JSON that is not an object"),
+        (as_json({"jobs": []}), ProtocolMismatchError, "not an MLflow listing"),
+        (as_json({"experiments": 3}), ProtocolMismatchError, "not an MLflow listing"),
+        (as_json({"experiments": [{}]}), ProtocolMismatchError, "an item of an unknown form"),
         (ServiceAnswer(200, b"pong"), ProtocolMismatchError, "not JSON"),
         (web_page(), AuthenticationError, "a web page instead of JSON"),
         (ServiceAnswer(401), AuthenticationError, "refused the credentials"),
@@ -372,7 +477,7 @@ def test_the_doctor_of_a_server_in_order() -> None:
         found = outcomes(reader_of(server, experiments={"deny": ["e0"]}, token="t"))
         assert {outcome for outcome, _ in found.values()} == {"ok"}
         assert found["MLflow version"][1] == "3.17.2"
-        assert found["MLflow permission: read experiments"][1] == "1 of 2 are read"
+        assert found["MLflow permission: read experiments"][1] == "1 of 2 selected"
         assert found["MLflow credentials"][1] == "accepted: the recipe's token"
         assert found["MLflow server id"][1] == sha("1")
         assert found["MLflow links"][1] == server.url
@@ -394,21 +499,21 @@ def test_the_doctor_names_what_is_odd() -> None:
         )
         found = outcomes(odd)
         assert found["MLflow version"][0] == "warning"
-        assert found["MLflow workspaces"] == ("ok", "1 of 3 are read: a")
+        assert found["MLflow workspaces"] == ("ok", "1 of 3 selected: a")
         assert found["MLflow permission: read experiments"] == (
             "warning",
-            "0 of 1 are read in workspace a",
+            "0 of 1 selected in workspace a",
         )
         assert found["MLflow links"] == ("ok", "https://ui")
         assert outcomes(reader_of(server, workspaces={"deny": [".*"]}))["MLflow workspaces"] == (
             "warning",
-            "0 of 3 are read: ",
+            "0 of 3 selected: ",
         )
     with failing_service(
         mlflow(**{"/version": ServiceAnswer(200, b"9.0.0")}, experiments=ServiceAnswer(401))
     ) as server:
         found = outcomes(reader_of(server))
-        words = "9.0.0 is not among the tested versions, 2.9, 2.22, 3.0, 3.10, 3.17"
+        words = "9.0.0 is not a tested version; tested: 2.9, 2.22, 3.0, 3.10, 3.17"
         assert found["MLflow version"] == ("warning", words)
         assert found["MLflow permission: read experiments"][0] == "failed"
         assert found["MLflow permission: read registered models"][0] == "ok"
@@ -419,6 +524,6 @@ def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_p
     with failing_service([ServiceAnswer()], certificate=make_certificate(tmp_path)) as server:
         with pytest.raises(SourceUnavailableError) as reported:
             list(reader_of(server).experiments())
-        assert str(reported.value).endswith("signed the certificate as `ca_bundle`)")
+        assert str(reported.value).endswith("signed the certificate)")
         key = tmp_path / "cert.pem"
         assert reader_of(server, ca_bundle=str(key)).workspaces()

@@ -18,9 +18,16 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.mlflow.read.reader import RunFilter
 from mlcat_ingest.sources.mlflow.select import changes as changes_module
+from mlcat_ingest.sources.mlflow.select import workspace as workspace_module
 from mlcat_ingest.sources.mlflow.source import MlflowSource
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedLoggedModel,
+    JoinedRecord,
+    JoinedRun,
+    JoinedVersion,
+)
 from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
     LoggedModel,
     ModelOutput,
     ModelVersion,
@@ -118,13 +125,13 @@ def world() -> World:
     return World(FakeStore(experiments=[an_experiment()], runs=[ended("a"), ended("b")]))
 
 
-def test_a_second_pass_reads_no_run_in_four_short_listings(world: World) -> None:
+def test_a_second_pass_reads_no_run_in_five_short_listings(world: World) -> None:
     assert world.runs() == ["a", "b"]
     assert world.memory.finished == [({"since_ms": NOW_MS}, True)]
     assert world.runs(NOW_MS + HOUR_MS) == []
     assert [name for _, name in world.reader.calls] == [
-        *("experiments", "registered_models", "model_versions", "logged_models 1"),
-        *("runs", "runs", "runs"),
+        *("experiments", "registered_models", "model_versions"),
+        *("logged_models 1", "logged_models 1", "runs", "runs", "runs"),
     ]
     since_ms = NOW_MS - HOUR_MS
     assert world.reader.filters == [
@@ -182,7 +189,7 @@ def test_only_the_latest_of_many_open_runs_are_asked_for(
     world.read()
     with caplog.at_level(logging.INFO):
         assert world.runs() == ["o3", "o4"]
-    assert "5 runs have not ended; reading the latest 2" in caplog.text
+    assert "5 runs unfinished; reading the latest 2" in caplog.text
 
 
 def test_abandoned_runs_are_reported_to_be_and_not_asked_for(world: World) -> None:
@@ -353,6 +360,42 @@ def test_a_logged_model_that_changed_leads_to_its_run_and_its_version(world: Wor
     assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a"]
 
 
+def external(world: World, at_ms: int) -> list[str]:
+    records = world.read(at_ms)
+    return [one.model.name for one in records if isinstance(one, JoinedLoggedModel)]
+
+
+def test_external_models_are_read_again_that_changed_or_are_the_newest(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_module, "EXTERNAL_MODELS", 1)
+    world.store.models = [
+        LoggedModel(
+            f"m-{n}", "1", f"agent {n}", "READY", created_at_ms=n, tags={EXTERNAL_TAG: "true"}
+        )
+        for n in range(4)
+    ]
+    assert len(external(world, NOW_MS)) == 4
+    assert external(world, NOW_MS + HOUR_MS) == ["agent 3"]
+    finished = replace(world.store.models[1], last_updated_at_ms=NOW_MS + HOUR_MS)
+    world.store.models[1] = finished
+    assert external(world, NOW_MS + 2 * HOUR_MS) == ["agent 1", "agent 3"]
+    world.memory.refused, world.memory.refused_kind = ("m-0",), "logged model"
+    world.read(NOW_MS + 50 * HOUR_MS)
+    assert external(world, NOW_MS + 90 * HOUR_MS) == ["agent 0", "agent 3"]
+
+
+def test_external_models_of_a_renamed_experiment_are_read_again(world: World) -> None:
+    world.store.models = [
+        LoggedModel("m-1", "1", "agent", "READY"),
+        LoggedModel("m-2", "1", "", "READY", "a"),
+    ]
+    world.read()
+    assert external(world, NOW_MS + HOUR_MS) == []
+    world.store.experiments = [an_experiment(name="renamed")]
+    assert external(world, NOW_MS + 2 * HOUR_MS) == ["agent"]
+
+
 def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -> None:
     world.store.registered = [RegisteredModel("m")]
     world.read()
@@ -362,8 +405,8 @@ def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -
     world.store.models = [LoggedModel(f"m-{n}", "1", "m", "READY") for n in range(250)]
     records = world.read(NOW_MS + HOUR_MS)
     assert all(one.model for one in records if isinstance(one, JoinedVersion))
-    # Those that changed, the runs of 100 at a time, and as many at a time for the versions.
-    assert [name for _, name in world.reader.calls].count("logged_models 1") == 1 + 3 + 3
+    # Those that changed, the newest external ones, the runs of 100, and as many for the versions.
+    assert [name for _, name in world.reader.calls].count("logged_models 1") == 2 + 3 + 3
 
 
 @dataclass
@@ -388,5 +431,5 @@ def test_a_server_that_cannot_list_changes_is_read_whole(
     reader = Stubborn({"default": world.store}, page=10, now_ms=NOW_MS)
     records = world.memory.pass_over(a_source(reader))
     assert [one.run.run_id for one in records if isinstance(one, JoinedRun)] == ["a", "b"]
-    assert "what changed cannot be listed, so everything is read" in caplog.text
+    assert "cannot list changes; reading everything" in caplog.text
     assert world.memory.finished[-1][1] is True

@@ -26,14 +26,14 @@ from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES
 ENTITY_PATH: Final = "/openapi/v3/entity/"
 
 ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
-SYSTEM: Final = Parameter("systemMetadata", "Whether system metadata is shown.", FLAG)
-SCROLL_ID: Final = Parameter("scrollId", "The scrollId of the page before.")
+SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
+SCROLL_ID: Final = Parameter("scrollId", "The scrollId of the previous page.")
 SLICES: Final = (
-    Parameter("sliceId", "Which slice of the result; the first has all of it.", WHOLE),
-    Parameter("sliceMax", "How many slices there are.", WHOLE),
+    Parameter("sliceId", "Index of the slice. The first slice has the whole result.", WHOLE),
+    Parameter("sliceMax", "Number of slices.", WHOLE),
 )
 KEEP_ALIVE: Final = Parameter(
-    "pitKeepAlive", "Accepted, and without effect: a scrollId does not expire."
+    "pitKeepAlive", "Accepted without effect: a scrollId does not expire."
 )
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _ASPECTS: Final = {name.lower(): name for name in DECLARED}

@@ -54,18 +54,18 @@ _ORDERS: Final = {"ASCENDING": False, "DESCENDING": True}
 
 _FACETS: Final = ("_entityType", "platform", "origin", "tags", "owners")
 
-_ACCEPTED: Final = "Accepted, and without effect: "
+_ACCEPTED: Final = "Accepted without effect: "
 _PARAMETERS: Final = (
-    Parameter("query", "Words, or Elasticsearch's query syntax; * by default."),
-    Parameter("count", f"Most entities of a page, {_COUNT} by default.", WHOLE),
+    Parameter("query", "Words, or Elasticsearch's query syntax. Default: *."),
+    Parameter("count", f"Maximum number of entities in a page. Default: {_COUNT}.", WHOLE),
     SCROLL_ID,
-    Parameter("sortCriteria", "Fields to sort by, repeated; `sort` is the same. urn by default."),
-    Parameter("sort", "As sortCriteria."),
-    Parameter("sortOrder", "ASCENDING, by default, or DESCENDING."),
+    Parameter("sortCriteria", "Field to sort by; repeatable. Default: urn. `sort` is a synonym."),
+    Parameter("sort", "Synonym of sortCriteria."),
+    Parameter("sortOrder", "ASCENDING (default) or DESCENDING."),
     SYSTEM,
-    Parameter("includeSoftDelete", "Whether entities marked as removed are found too.", FLAG),
+    Parameter("includeSoftDelete", "Whether to include soft-deleted entities.", FLAG),
     *SLICES,
-    Parameter("skipAggregation", "False asks for facets. True by default.", FLAG),
+    Parameter("skipAggregation", "False returns facets. Default: true.", FLAG),
     Parameter("skipCache", f"{_ACCEPTED}nothing is cached.", FLAG),
     Parameter("scrollIdPerEntity", f"{_ACCEPTED}only pages have a scrollId.", FLAG),
     KEEP_ALIVE,
@@ -112,7 +112,9 @@ class Scroll(Resource):
         (404,),
         (
             ENTITY_TYPE,
-            Parameter("aspects", "Only these, separated by commas or repeated."),
+            Parameter(
+                "aspects", "Names of the aspects to return, separated by commas or repeated."
+            ),
             *_PARAMETERS,
         ),
         client="SDK OpenAPIGraphClient.scroll_urns_by_filter",

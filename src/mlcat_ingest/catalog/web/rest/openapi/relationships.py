@@ -54,10 +54,10 @@ from mlcat_ingest.metadata.urn import entity_type_of
 
 _COUNT: Final = 10
 _PAGE: Final = (
-    Parameter("relationshipTypes", "Only these, repeated; all without any."),
-    Parameter("count", f"Most edges of a page, {_COUNT} by default.", WHOLE),
+    Parameter("relationshipTypes", "Relationship type to return; repeatable. Default: all."),
+    Parameter("count", f"Maximum number of edges in a page. Default: {_COUNT}.", WHOLE),
     SCROLL_ID,
-    Parameter("includeSoftDelete", "Whether removed entities may be at the ends.", FLAG),
+    Parameter("includeSoftDelete", "Whether to include edges of soft-deleted entities.", FLAG),
     *SLICES,
     KEEP_ALIVE,
 )
@@ -72,11 +72,11 @@ class EdgeScroll(Resource):
         {200: ref("EdgePage")},
         parameters=(
             *_PAGE,
-            Parameter("sourceTypes", "Entity types of the sources, repeated."),
-            Parameter("destinationTypes", "Entity types of the destinations, repeated."),
+            Parameter("sourceTypes", "Entity type of the sources; repeatable."),
+            Parameter("destinationTypes", "Entity type of the destinations; repeatable."),
             Parameter(
                 "direction",
-                "INCOMING: the two ends change their places.",
+                "INCOMING swaps source and destination.",
                 {"enum": ["INCOMING", "OUTGOING"]},
             ),
         ),
@@ -88,7 +88,7 @@ class EdgeScroll(Resource):
         """Read a page of the edges between certain entities, or of all edges."""
         body = json_object(call.json()) if call.body.strip() else {}
         if read_filter(body.get("edgeFilter"), "edgeFilter"):
-            raise BadRequestError("edgeFilter: edges have no fields to compare")
+            raise BadRequestError("edgeFilter: not supported, as edges have no fields")
         sources = EdgeEndpoints(_types(call.query, "sourceTypes"), _urns(body, "sourceFilter"))
         destinations = EdgeEndpoints(
             _types(call.query, "destinationTypes"), _urns(body, "destinationFilter")
@@ -107,7 +107,7 @@ class EdgeScroll(Resource):
             *_PAGE,
             Parameter(
                 "direction",
-                "Which way from `urns`; both without it.",
+                "Direction from `urns`. Default: both.",
                 {"enum": ["UPSTREAM", "DOWNSTREAM"]},
             ),
         ),
@@ -215,16 +215,18 @@ class Relationships(Resource):
             )
         },
         parameters=(
-            Parameter("urn", "The entity.", URN, required=True),
+            Parameter("urn", "URN of the entity.", URN, required=True),
             Parameter(
                 "direction",
-                "Which end `urn` is.",
+                "INCOMING for edges to `urn`, OUTGOING for edges from it.",
                 {"type": "string", "enum": [direction.value for direction in Direction]},
                 required=True,
             ),
-            Parameter("relationshipTypes", "Only these, repeated; all without any."),
-            Parameter("start", "How many to pass over.", WHOLE),
-            Parameter("count", f"Most to return, {_RELATED_COUNT} by default.", WHOLE),
+            Parameter(
+                "relationshipTypes", "Relationship type to return; repeatable. Default: all."
+            ),
+            Parameter("start", "Number of entities to skip.", WHOLE),
+            Parameter("count", f"Maximum number of entities. Default: {_RELATED_COUNT}.", WHOLE),
         ),
         client="SDK DataHubGraph.get_related_entities",
     )

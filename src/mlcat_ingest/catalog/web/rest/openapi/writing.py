@@ -35,12 +35,14 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 
 _SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
 
-URN: Final = Parameter("urn", "The entity, percent-encoded.", place="path", required=True)
-ASPECT: Final = Parameter("aspectName", "The name of the aspect.", place="path", required=True)
+URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
+ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
 _ASYNC: Final = Parameter(
-    "async", "Answered with 202 in place of 200; stored either way. True by default.", FLAG
+    "async",
+    "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
+    FLAG,
 )
-_CREATE: Final = "Whether the write is refused if the {} exists. False by default."
+_CREATE: Final = "Whether to refuse the write if the {} exists. Default: false."
 _CREATING: Final = (
     Parameter("createIfNotExists", _CREATE.format("aspect"), FLAG),
     Parameter("createEntityIfNotExists", _CREATE.format("entity"), FLAG),
@@ -89,8 +91,8 @@ class Writing(Resource):
         (
             ENTITY_TYPE,
             URN,
-            Parameter("aspects", "Only these, separated by commas."),
-            Parameter("clear", "Whether the entity itself stays.", FLAG),
+            Parameter("aspects", "Names of the aspects to delete, separated by commas."),
+            Parameter("clear", "Whether to keep the entity itself.", FLAG),
         ),
         client=_SDK,
     )
@@ -122,7 +124,7 @@ class Writing(Resource):
         """Delete one aspect of one entity; its key aspect stands for all of the entity."""
         target = target_of(call)
         if target.aspect is None:
-            raise BadRequestError(f"{target.urn}: the path names no aspect")
+            raise BadRequestError(f"{target.urn}: no aspect in the path")
         self._delete_aspects(target.urn, [target.aspect])
         return Answer()
 
@@ -137,7 +139,7 @@ class Writing(Resource):
             urn = urn_of(item, at, entity_type)
             writes = [read_aspect(urn, name, value, change) for name, value in aspects_of(item)]
             if not writes:
-                raise BadRequestError(f"[{at}]: names no aspect")
+                raise BadRequestError(f"[{at}]: no aspect")
             return writes
 
         writes, positions = read_items("", items, read)

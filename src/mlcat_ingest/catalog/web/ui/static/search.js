@@ -1,4 +1,4 @@
-// Suggestions under the search box while somebody types. Without this file the box is a plain form.
+// Suggestions under the search box during typing. Without this file the box is a plain form.
 "use strict";
 
 (() => {
@@ -49,7 +49,7 @@
     name.textContent = suggestion.name;
     const kind = document.createElement("span");
     kind.className = "dim";
-    kind.textContent = suggestion.kind;
+    kind.textContent = [suggestion.kind, suggestion.place].filter(Boolean).join(" · ");
     link.append(name, kind);
     option.append(link);
     return option;

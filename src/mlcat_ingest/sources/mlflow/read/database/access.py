@@ -144,8 +144,8 @@ class Database:
         if len(found) != 1:
             self.close()
             raise ProtocolMismatchError(
-                f"the MLflow database {self.shown} does not say its schema's revision",
-                hint="was its making or its migration broken off?",
+                f"the MLflow database {self.shown} has no schema revision",
+                hint="run `mlflow db upgrade` to complete its creation or migration",
             )
         return str(found[0][0])
 

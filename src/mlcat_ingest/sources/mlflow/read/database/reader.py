@@ -1,21 +1,26 @@
 """A `Reader` over MLflow's own tables, where the tracking URI is that of a database."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 from sqlalchemy import select
 
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.database.access import Database, IdQuery, pages_of_ids
+from mlcat_ingest.sources.mlflow.read.database.feedback import load_feedback
 from mlcat_ingest.sources.mlflow.read.database.groups import (
+    ROWS_COUNTED,
     ModelRegistry,
+    count_left_out,
     first_created_ms,
     is_there,
     load_experiments,
@@ -25,11 +30,13 @@ from mlcat_ingest.sources.mlflow.read.database.runs import load_logged_models, l
 from mlcat_ingest.sources.mlflow.read.database.tables import (
     LOGGED_MODELS,
     RUNS,
+    TAGS,
     tables_of,
     wanted_models,
     wanted_runs,
 )
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.read.files import FileLocation, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
@@ -44,21 +51,23 @@ from mlcat_ingest.sources.mlflow.read.paging import drain_slices
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
-    FileLocation,
+    IDS_A_LISTING,
     ModelFilter,
     RunFilter,
     Thing,
     identity,
-    local_text,
 )
+from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, RunFeedback, means_of
+from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, PROMPT, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
+    PARENT_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature, numbers_of
 
 log = logging.getLogger(__name__)
 
@@ -134,11 +143,18 @@ class DatabaseReader(RequestSide):
             self._models = [one for one in found if one.name not in self._prompts]
         yield from map(list, chunks(self._models, MODELS_PAGE))
 
-    def count_prompts(self) -> int:
-        """Return how many prompts are among the registered models."""
+    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
+        """Yield how many objects there are of each kind that no listing has, as far as known."""
         for _ in self.registered_models():
             pass
-        return len(self._prompts)
+        made = numbers_of(self._version)
+        there = [one for one in kinds if one.scope and one is not PROMPT and made >= one.since]
+        counts = count_left_out(self._database, there, self._scope)
+        for one in kinds:
+            count = len(self._prompts) if one is PROMPT else counts.get(one.noun)
+            if made < one.since:
+                count = 0
+            yield KindCount(one.noun, count, one is PROMPT or (count or 0) < ROWS_COUNTED)
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
@@ -155,13 +171,17 @@ class DatabaseReader(RequestSide):
         """
         if not self._has_logged_models:
             return
-        models = LOGGED_MODELS.c
+        models, left = LOGGED_MODELS.c, only.newest_external
+        newest_first = left is not None
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_models(ids, only))
-            ordered = IdQuery(models.model_id, models.creation_timestamp_ms, wanted)
-            for page in pages_of_ids(self._database, ordered):
+            ordered = IdQuery(
+                models.model_id, models.creation_timestamp_ms, wanted, newest_first=newest_first
+            )
+            for page in pages_of_ids(self._database, ordered, left):
                 with self._database.page() as read:
                     found = load_logged_models(read, page)
+                left = None if left is None else left - len(found)
                 yield found
 
     def runs(
@@ -185,6 +205,34 @@ class DatabaseReader(RequestSide):
                     slices.learn(len(found), entries_of(found))
                     left = None if left is None else left - len(found)
                     yield from drain_slices(found, RUNS_A_SLICE)
+
+    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
+        """Return the means of the feedback on the traces of evaluation runs.
+
+        Cost: one statement for 100 runs, which walks over the traces of their experiments.
+        """
+        if not MlflowFeature.EVALUATION_RUNS.is_in(self._version):
+            return {}
+        found: dict[str, Sequence[FeedbackMean]] = {}
+        for some in chunks(runs, IDS_A_LISTING):
+            with self._database.page() as read:
+                found.update(means_of(load_feedback(read, some)))
+        return found
+
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str]:
+        """Return the ids that the runs of some experiments name as their parents.
+
+        Cost: one statement for each 2,000 experiments, which walks over all child runs.
+        """
+        every, tags = replace(only, select="all"), TAGS.c
+        of_run = tags.run_uuid == RUNS.c.run_uuid
+        named = select(tags.value).distinct().join_from(TAGS, RUNS, of_run)
+        found: set[str] = set()
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            wanted = wanted_runs(ids, every, outputs=self._has_logged_models)
+            with self._database.page() as read:
+                found.update(one for (one,) in read(named.where(tags.key == PARENT_TAG, *wanted)))
+        return found
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         """Return whether an experiment has more than `at` runs.
@@ -216,7 +264,7 @@ class DatabaseReader(RequestSide):
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        found = f"{self._database.shown} is read directly: tables of MLflow {self._version}"
+        found = f"{self._database.shown} is readable: tables of MLflow {self._version}"
         yield Finding("MLflow database", "ok", found)
         try:
             closed = self._database.unreadable(tables_of(self._version))
@@ -224,14 +272,14 @@ class DatabaseReader(RequestSide):
             yield Finding("MLflow database", "failed", error.message, error.hint)
             return
         for name in closed:
-            hint = "the user needs SELECT on it"
-            yield Finding("MLflow tables", "failed", f"{name} may not be read", hint)
+            hint = "grant the user SELECT on it"
+            yield Finding("MLflow tables", "failed", f"no permission to read {name}", hint)
         if not closed:
             yield from findings(
                 self,
                 self._config,
                 version=self._version,
-                how="those of the address",
+                how="credentials of the address",
                 read_by="database",
             )
 
@@ -259,12 +307,12 @@ def open_database(config: MlflowConfig) -> DatabaseReader | None:
         log.info("reading the tables of MLflow %s in %s", version, database.shown)
         return DatabaseReader(config, database, version)
     database.close()
-    unknown = f"the database {database.shown}, whose schema revision {revision} is not known,"
+    unknown = f"the database {database.shown} with the unknown schema revision {revision}"
     if config.reader == "database":
         raise ProtocolMismatchError(
-            f"{unknown} cannot be read directly",
-            hint="without `reader: database` it is read through MlflowClient",
+            f"cannot read {unknown} by SQL",
+            hint="delete `reader: database` to read it by MlflowClient",
         )
     require_extra("mlflow", unknown)
-    log.warning("%s is read through MlflowClient, which takes longer", unknown)
+    log.warning("reading %s by MlflowClient, which takes longer", unknown)
     return None

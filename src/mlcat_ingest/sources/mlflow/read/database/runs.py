@@ -24,6 +24,7 @@ from mlcat_ingest.sources.mlflow.read.database.tables import (
 from mlcat_ingest.sources.mlflow.read.decode import (
     dataset_order,
     metric_order,
+    metric_runs,
     moment,
     output_order,
 )
@@ -189,13 +190,14 @@ def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
     infos = {row[0]: row for row in read.of(ids, _MODEL_INFOS)}
     params = by_owner(read.of(ids, _MODEL_PARAMS))
     tags = by_owner(read.of(ids, _MODEL_TAGS))
-    metrics = _model_metrics(read.of(ids, _MODEL_METRICS))
+    metrics, logged_by = _model_metrics(read.of(ids, _MODEL_METRICS))
     return [
         _logged_model(
             infos[model_id],
             params.get(model_id) or {},
             tags.get(model_id) or {},
             tuple(sorted(metrics.get(model_id, ()), key=metric_order)),
+            logged_by.get(model_id, ()),
         )
         for model_id in ids
         if model_id in infos
@@ -207,6 +209,7 @@ def _logged_model(
     params: dict[str, str],
     tags: dict[str, str],
     metrics: tuple[Metric, ...],
+    logged_by: Iterable[str],
 ) -> LoggedModel:
     model_id, experiment_id, name, status, run_id, model_type, place, created, updated, _ = info
     return LoggedModel(
@@ -222,12 +225,18 @@ def _logged_model(
         params,
         tags,
         metrics,
+        metric_runs(logged_by),
     )
 
 
-def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
+def _model_metrics(
+    rows: Iterable[Row],
+) -> tuple[Mapping[str, list[Metric]], Mapping[str, set[str]]]:
+    """Return the metrics of each logged model, and the runs that logged them."""
     found: defaultdict[str, list[Metric]] = defaultdict(list)
-    for model_id, key, value, timestamp, step, dataset, digest in rows:
+    logged_by: defaultdict[str, set[str]] = defaultdict(set)
+    for model_id, key, value, timestamp, step, dataset, digest, run_id in rows:
+        logged_by[model_id].add(run_id)
         found[model_id].append(
             Metric(
                 key,
@@ -239,4 +248,4 @@ def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
                 digest or None,
             )
         )
-    return found
+    return found, logged_by

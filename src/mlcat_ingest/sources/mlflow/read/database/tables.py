@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from mlcat_ingest.sources.mlflow.config import RunSelect
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
-from mlcat_ingest.sources.mlflow.values.records import HISTORY_TAG
+from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
 from mlcat_ingest.sources.mlflow.values.releases import MlflowFeature
 
 
@@ -62,7 +62,8 @@ LOGGED_MODEL_PARAMS: Final = _table("logged_model_params", "model_id param_key p
 LOGGED_MODEL_TAGS: Final = _table("logged_model_tags", "model_id tag_key tag_value")
 LOGGED_MODEL_METRICS: Final = _table(
     "logged_model_metrics",
-    "model_id metric_name metric_value metric_timestamp_ms metric_step dataset_name dataset_digest",
+    "model_id metric_name metric_value metric_timestamp_ms metric_step dataset_name dataset_digest"
+    " run_id",
 )
 
 REGISTERED_MODELS: Final = _table(
@@ -77,6 +78,12 @@ MODEL_VERSIONS: Final = _table(
 )
 MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value workspace")
 
+TRACES: Final = _table("trace_info", "request_id experiment_id")
+TRACE_METADATA: Final = _table("trace_request_metadata", "request_id key value")
+ASSESSMENTS: Final = _table(
+    "assessments", "trace_id name assessment_type value valid assessment_metadata"
+)
+
 WORKSPACES: Final = _table("workspaces", "name")
 ALEMBIC_VERSION: Final = _table("alembic_version", "version_num")
 
@@ -88,6 +95,7 @@ _COMMON: Final = (
 _OF_LOGGED_MODELS: Final = (
     *(LOGGED_MODELS, LOGGED_MODEL_PARAMS, LOGGED_MODEL_TAGS, LOGGED_MODEL_METRICS),
 )
+_OF_EVALUATION: Final = (TRACES, TRACE_METADATA, ASSESSMENTS)
 
 
 def tables_of(version: str) -> tuple[TableClause, ...]:
@@ -96,6 +104,7 @@ def tables_of(version: str) -> tuple[TableClause, ...]:
         *_COMMON,
         *(_OF_LOGGED_MODELS if MlflowFeature.LOGGED_MODELS.is_in(version) else ()),
         *((WORKSPACES,) if MlflowFeature.WORKSPACES.is_in(version) else ()),
+        *(_OF_EVALUATION if MlflowFeature.EVALUATION_RUNS.is_in(version) else ()),
     )
 
 
@@ -117,7 +126,7 @@ def wanted_runs(
     `outputs` says whether the schema knows the models that runs logged.
     """
     runs = RUNS.c
-    yield _is_one_of(runs.experiment_id, experiment_ids)
+    yield is_one_of(runs.experiment_id, experiment_ids)
     if only.since_ms is not None:
         yield runs.start_time >= only.since_ms
     if only.before_ms is not None:
@@ -139,7 +148,7 @@ def wanted_models(
 ) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions for the logged models of some experiments that `only` wants."""
     models = LOGGED_MODELS.c
-    yield _is_one_of(models.experiment_id, experiment_ids)
+    yield is_one_of(models.experiment_id, experiment_ids)
     yield models.lifecycle_stage != "deleted"
     if only.updated_since_ms is not None:
         yield models.last_updated_timestamp_ms >= only.updated_since_ms
@@ -147,6 +156,10 @@ def wanted_models(
         yield models.source_run_id.in_(only.run_ids)
     if only.model_ids is not None:
         yield models.model_id.in_(only.model_ids)
+    if only.newest_external is not None:
+        tags = LOGGED_MODEL_TAGS.c
+        external = (tags.tag_key == EXTERNAL_TAG, tags.tag_value == "true")
+        yield models.model_id.in_(select(tags.model_id).where(*external))
 
 
 def _may_have_model(chosen: RunSelect, *, outputs: bool) -> ColumnElement[bool]:
@@ -163,7 +176,8 @@ def _may_have_model(chosen: RunSelect, *, outputs: bool) -> ColumnElement[bool]:
     return or_(*(RUNS.c.run_uuid.in_(each) for each in ids))
 
 
-def _is_one_of(column: ColumnElement[Any], ids: Sequence[str]) -> ColumnElement[bool]:
+def is_one_of(column: ColumnElement[Any], ids: Sequence[str]) -> ColumnElement[bool]:
+    """Return the condition that a number in a column is one of `ids`."""
     # Spelled out: SQLite takes fewer parameters than there can be experiments.
     numbers = [int(each) for each in ids]
     return column.in_(bindparam(None, numbers, expanding=True, literal_execute=True))

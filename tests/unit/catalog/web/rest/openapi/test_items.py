@@ -180,7 +180,7 @@ def test_a_read_asks_for_so_many(tmp_path: Path) -> None:
         refused = client.refused(
             "POST", "/openapi/v3/entity/tag/batchGet", [{"urn": tag} for tag in tags]
         )
-        assert "the body has 4 items, more than the limit of 3" in refused
+        assert "the body has 4 items; the limit is 3" in refused
         read = [{"urn": tags[0], **{name: {} for name in names}}]
         refused = client.refused("POST", "/openapi/v3/entity/tag/batchGet", read)
         assert "more than 1,000 names of aspects" in refused

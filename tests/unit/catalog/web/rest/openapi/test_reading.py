@@ -169,14 +169,14 @@ def test_an_empty_body_asks_for_everything(client: RestClient) -> None:
             {"sortCriteria": [{"field": "urn", "order": "UP"}]},
             "sortCriteria[0].order: 'UP' is none of ASCENDING, DESCENDING",
         ),
-        ("?sort=" + "x," * 11, {}, "sorted by more than 10 fields"),
+        ("?sort=" + "x," * 11, {}, "sort fields; the limit is 10"),
         ("?sortOrder=x", {}, "sortOrder: 'x' is none of"),
         ("?count=x", {}, "count: expected a whole number"),
         ("?count=-1", {}, "count: expected a whole number"),
         ("?includeSoftDelete=x", {}, "includeSoftDelete: expected true or false"),
         ("?sliceId=x", {}, "sliceId: expected a whole number"),
-        ("?query=(((", {}, "query: not understood at its end"),
-        ("?scrollId=x", {}, "the scroll id is not one that a search gave"),
+        ("?query=(((", {}, "query: syntax error at its end"),
+        ("?scrollId=x", {}, "invalid scroll id"),
         ("?scrollId=bnVsbA==", {}, "the scroll id belongs to another search"),
     ],
 )
@@ -191,19 +191,19 @@ def test_a_filter_is_no_larger_than_the_limits(client: RestClient) -> None:
         return client.refused("POST", SCROLL, {"filter": {"or": [{"and": list(criteria)}]}})
 
     one = {"field": "name", "value": "nobody"}
-    assert "more than the limit of 100" in refused(*[one] * (SEARCH_CRITERIA + 1))
+    assert "the limit is 100" in refused(*[one] * (SEARCH_CRITERIA + 1))
     patterns = {"values": ["x"] * (SEARCH_PATTERNS + 1), "condition": "CONTAIN"}
-    assert "more than 100 patterns" in refused({"field": "name", **patterns})
+    assert "too many patterns; the limit is 100" in refused({"field": "name", **patterns})
     long = {"field": "name", "value": "x" * 1_001, "condition": "CONTAIN"}
-    assert "more than 1000 chars" in refused(long)
+    assert "too long; the limit is 1000" in refused(long)
     many = {"field": "name", "values": ["x"] * (SEARCH_VALUES - SEARCH_CRITERIA)}
-    assert "more than 10000 values" in refused(many, many)
+    assert "too many values; the limit is 10000" in refused(many, many)
     answer = client.ok(
         *("POST", SCROLL, {"filter": {"or": [{"and": [many, *[one] * (SEARCH_CRITERIA - 1)]}]}})
     )
     assert answer["entities"] == []
     spread = {"or": [{"and": [one, one]}] * (SEARCH_CRITERIA // 2 + 1)}
-    assert "more than 100 criteria" in client.refused("POST", SCROLL, {"filter": spread})
+    assert "criteria" in client.refused("POST", SCROLL, {"filter": spread})
 
 
 def forged_scroll(client: RestClient, place: Any) -> str:
@@ -218,7 +218,7 @@ def forged_scroll(client: RestClient, place: Any) -> str:
 def test_a_forged_scroll_id_without_sort_values_is_refused(client: RestClient, place: Any) -> None:
     answer = client.send("POST", forged_scroll(client, place), {})
     assert answer.status == 400
-    assert "the scroll id is not one that a search gave" in answer.body.decode()
+    assert "invalid scroll id" in answer.body.decode()
 
 
 @pytest.mark.parametrize("place", ["x", None, 1e300, -1])

@@ -91,7 +91,7 @@ def test_a_wrong_version_is_a_failed_precondition_and_nothing_is_written(
         ([{}], "[0].urn: expected a string, not null"),
         ([{"urn": 3}], "[0].urn: expected a string, not a number"),
         ([{"urn": "x"}], "[0].urn: 'x' is not a URN"),
-        ([item(), item(group("g"), status={})], "[0]: names no aspect"),
+        ([item(), item(group("g"), status={})], "[0]: no aspect"),
         ([item(status={}), item(group("g"), status={})], "[1].urn: urn:li:mlModelGroup"),
         ([{"urn": M, "status": 3}], "[0]: status: expected an object, not a number"),
         ([{"urn": M, "status": {}}], "[0]: status.value: expected an object, not null"),
@@ -259,7 +259,7 @@ def test_a_path_that_names_nothing_is_refused(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "PUT"])
 def test_an_entity_has_no_such_method(client: RestClient, method: str) -> None:
-    assert "is not for" in client.refused(method, path(M), {}, 405)
+    assert "does not support" in client.refused(method, path(M), {}, 405)
 
 
 @pytest.mark.parametrize(
@@ -272,5 +272,7 @@ def test_a_batch_has_so_many_aspects_however_few_its_entities(
     urn = "urn:li:post:p"
     post = {"urn": urn, **{f"a{n}": {"value": {}} for n in range(count)}}
     with rest_client(tmp_path / "c.db", limits) as client:
-        assert f"has {what}, more than" in client.refused("POST", "/openapi/v3/entity/post", [post])
+        assert f"has {what}; the limit is" in client.refused(
+            "POST", "/openapi/v3/entity/post", [post]
+        )
         assert not client.store.exists([urn])

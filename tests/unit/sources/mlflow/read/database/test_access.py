@@ -118,7 +118,10 @@ def test_tables_that_may_not_be_read_are_named(path: Path, monkeypatch: pytest.M
     assert "no such table: params" in second.detail
     monkeypatch.setattr(Database, "unreadable", lambda *_: ["params"])
     (_, second) = reader.check()
-    assert (second.detail, second.hint) == ("params may not be read", "the user needs SELECT on it")
+    assert (second.detail, second.hint) == (
+        "no permission to read params",
+        "grant the user SELECT on it",
+    )
     reader.close()
 
 

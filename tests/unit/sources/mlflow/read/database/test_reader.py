@@ -66,22 +66,22 @@ def test_an_unknown_schema_is_left_to_mlflow_with_one_warning(
     assert isinstance(opened(tracking_uri=unknown), ClientReader)
     (warning,) = caplog.records
     assert warning.levelno == logging.WARNING
-    assert warning.getMessage() == (
-        f"the database {unknown}, whose schema revision abc is not known, is read through"
-        " MlflowClient, which takes longer"
-    )
+    message = warning.getMessage()
+    assert unknown in message
+    assert "revision abc" in message
+    assert "MlflowClient" in message
 
 
 def test_an_unknown_schema_without_mlflow_is_reported_with_the_cure(
     unknown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(MissingExtraError, match=r"revision abc is not known.*\[mlflow\]"):
+    with pytest.raises(MissingExtraError, match=r"revision abc .*\[mlflow\]"):
         opened(tracking_uri=unknown)
 
 
 def test_an_unknown_schema_is_an_error_where_the_recipe_insists(unknown: str) -> None:
-    with pytest.raises(ProtocolMismatchError, match=r"without `reader: database`"):
+    with pytest.raises(ProtocolMismatchError, match=r"delete `reader: database`"):
         opened(tracking_uri=unknown, reader="database")
 
 
@@ -125,11 +125,19 @@ def test_what_is_no_database_of_mlflow_is_reported(tmp_path: Path) -> None:
             for statement in statements:
                 connection.execute(statement)
     for name, error, sentence in (
-        ("junk", ProtocolMismatchError, "is no MLflow database: file is not a database"),
-        ("empty", ProtocolMismatchError, "is no MLflow database: no such table: runs"),
-        ("others", ProtocolMismatchError, "is no MLflow database: no such table: runs"),
-        ("broken_off", ProtocolMismatchError, "does not say its schema's revision"),
-        ("typo", RecipeError, "there is no database"),
+        (
+            "junk",
+            ProtocolMismatchError,
+            "the tables of MLflow: file is not a database",
+        ),
+        ("empty", ProtocolMismatchError, "the tables of MLflow: no such table: runs"),
+        (
+            "others",
+            ProtocolMismatchError,
+            "the tables of MLflow: no such table: runs",
+        ),
+        ("broken_off", ProtocolMismatchError, "has no schema revision"),
+        ("typo", RecipeError, "does not exist"),
     ):
         path = tmp_path / f"{name}.db"
         before = path.read_bytes() if path.exists() else None
@@ -144,7 +152,7 @@ def test_a_file_that_may_not_be_read_is_reported(
 ) -> None:
     uri = make_database(tmp_path / "m.db")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(NotAuthorizedError, match=r"m\.db may not be read"):
+    with pytest.raises(NotAuthorizedError, match=r"read the database .*m\.db"):
         opened(tracking_uri=uri)
 
 
@@ -154,8 +162,8 @@ def test_a_file_that_may_not_be_read_is_reported(
         ("postgresql://u:{}@h/db", "psycopg", MissingExtraError, r"mlcat-ingest\[postgres\]"),
         ("mysql://u:{}@h/db", "pymysql MySQLdb", RecipeError, r"pip install pymysql"),
         ("mysql+mysqldb://u:{}@h/db", "pymysql MySQLdb", RecipeError, r"pip install mysqldb"),
-        ("postgresql+nodriver://u:{}@h/db", "", RecipeError, r"address of a database"),
-        ("mysql+pymysql://u:{}@127.0.0.1:x/db", "", RecipeError, r"address of a database"),
+        ("postgresql+nodriver://u:{}@h/db", "", RecipeError, r"address of the database"),
+        ("mysql+pymysql://u:{}@127.0.0.1:x/db", "", RecipeError, r"address of the database"),
         ("mysql+aiomysql://u:{}@h/db", "", RecipeError, r"No module named 'aiomysql'"),
     ],
 )
@@ -237,8 +245,8 @@ def test_where_mlflow_has_to_read_one_side_it_reads_both(tmp_path: Path) -> None
     from mlcat_ingest.sources.mlflow.read.client import ClientReader
 
     uri = make_database(tmp_path / "m.db")
-    assert isinstance(opened(tracking_uri=uri, registry_uri="databricks-uc"), ClientReader)
-    assert isinstance(opened(tracking_uri="databricks", registry_uri=uri), ClientReader)
+    assert isinstance(opened(tracking_uri=uri, registry_uri="uc:http://h"), ClientReader)
+    assert isinstance(opened(tracking_uri="./mlruns", registry_uri=uri), ClientReader)
 
 
 def test_a_registry_that_fails_is_a_finding_of_the_doctor() -> None:

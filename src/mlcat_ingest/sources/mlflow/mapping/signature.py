@@ -1,0 +1,152 @@
+"""Maps what `MLmodel` documents say: properties of a model, and the feature table of its inputs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.definitions.mapping import FeatureScope, map_table
+from mlcat_ingest.sources.definitions.tables import Feature, FeatureTable
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
+from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
+from mlcat_ingest.sources.mlflow.values.documents import Column
+from mlcat_ingest.sources.mlflow.values.joined import JoinedSignature
+from mlcat_ingest.sources.mlflow.values.records import OwnKey, SubType
+from mlcat_ingest.sources.mlflow.values.signatures import MadeModel
+
+ValueT = TypeVar("ValueT")
+
+_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
+    "boolean": "BINARY",
+    "integer": "ORDINAL",
+    "long": "ORDINAL",
+    "float": "CONTINUOUS",
+    "double": "CONTINUOUS",
+    "string": "TEXT",
+    "binary": "BYTE",
+    "datetime": "TIME",
+    "object": "MAP",
+    "map": "MAP",
+    "array": "SEQUENCE",
+    "sparkml_vector": "SEQUENCE",
+}
+"""Source: `mlflow/types/schema.py`, `DataType` and the composed types of MLflow 3.17."""
+
+_DTYPES: Final[Sequence[tuple[str, MLFeatureDataType]]] = (
+    ("bool", "BINARY"),
+    ("int", "ORDINAL"),
+    ("uint", "ORDINAL"),
+    ("float", "CONTINUOUS"),
+    ("datetime", "TIME"),
+    ("str", "TEXT"),
+    ("bytes", "BYTE"),
+)
+"""Types of tensors with one number an example, by the beginning of numpy's name of theirs."""
+
+
+def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> None:
+    """Add URI, flavors, signature and size of the models that a run made, or of a version's.
+
+    A signature or size that all models have stands as it is; else they are JSON by model URI.
+    """
+    if not models:
+        return
+    known = {made.uri: made.document for made in models if made.document is not None}
+    flavors = {name for one in known.values() for name in one.flavors}
+    signatures = {uri: one.signature for uri, one in known.items() if one.signature}
+    sizes = {uri: one.size_bytes for uri, one in known.items() if one.size_bytes is not None}
+    custom.set_own(OwnKey.MODEL_URI, ",".join(made.uri for made in models))
+    custom.set_own(OwnKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
+    if signatures:
+        same = _all_have(signatures, models)
+        text = _signature_text(same, custom) if same else _by_uri("signatures", signatures, custom)
+        custom.set_own(OwnKey.SIGNATURE, text)
+    if sizes:
+        size = _all_have(sizes, models)
+        text = _by_uri("sizes of models", sizes, custom) if size is None else str(size)
+        custom.set_own(OwnKey.MODEL_SIZE_BYTES, text)
+
+
+def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> ValueT | None:
+    """Return the value that all models have, None where they differ or one is not known."""
+    first = next(iter(values.values()))
+    same = len(values) == len(models) and all(one == first for one in values.values())
+    return first if same else None
+
+
+def _signature_text(signature: Mapping[str, Sequence[Column]], custom: PropertiesBuilder) -> str:
+    """Return a signature as JSON that one property has room for, if need be of fewer columns."""
+    text = compact_json(signature)
+    room = custom.fitter.limits.value_chars
+    if len(text) <= room:
+        return text
+    room -= len(compact_json({part: [] for part in signature}))
+    kept: dict[str, list[Column]] = {}
+    for part, columns in signature.items():
+        kept[part] = []
+        for column in columns:
+            room -= len(compact_json(column)) + len(",")
+            if room < 0:
+                break
+            kept[part].append(column)
+    count = sum(map(len, kept.values()))
+    custom.leave_out("columns of the signature", count, sum(map(len, signature.values())))
+    return compact_json(kept)
+
+
+def _by_uri(what: str, values: Mapping[str, object], custom: PropertiesBuilder) -> str:
+    """Return as many of `values` as one property has room for, as JSON by model URI."""
+    room = custom.fitter.limits.value_chars - len("{}")
+    kept = {}
+    for uri, value in values.items():
+        room -= len(compact_json({uri: value}))
+        if room >= 0:
+            kept[uri] = value
+    custom.leave_out(what, len(kept), len(values))
+    return compact_json(kept)
+
+
+def map_signature(record: JoinedSignature) -> list[Entity]:
+    """Return the feature table of a signature, and its features before it.
+
+    Raises:
+        InvalidUrnError: the table can have no URN.
+    """
+    limits = record.scope.limits
+    fitter = Fitter(limits)
+    custom = PropertiesBuilder(fitter)
+    custom.set_own(OwnKey.SIGNATURE_OF, record.owner)
+    names = custom.limit_entries("columns", list(record.columns), limits.columns)
+    table = FeatureTable(
+        name=record.table.table,
+        namespace=None,
+        kind=SubType.MODEL_SIGNATURE,
+        properties=custom.values,
+        features=tuple(_feature(name, record, fitter) for name in names),
+        notes=tuple(fitter.notes),
+    )
+    return list(map_table(FeatureScope(record.scope.naming, record.scope.source_key), table))
+
+
+def _feature(name: str, record: JoinedSignature, fitter: Fitter) -> Feature:
+    column = record.columns[name]
+    custom = PropertiesBuilder(fitter)
+    custom.set_own(OwnKey.SIGNATURE_OF, record.owner)
+    shown = {key: value for key, value in column.items() if key not in {"name", "required"}}
+    only_type = shown.get("type") if len(shown) == 1 else None
+    custom.set_own(
+        OwnKey.COLUMN_TYPE, only_type if isinstance(only_type, str) else compact_json(shown)
+    )
+    return Feature(name=name, type=feature_type(column), properties=custom.values)
+
+
+def feature_type(column: Column) -> MLFeatureDataType:
+    """Return the data type of the feature that a column is; a tensor of numbers is a sequence."""
+    spec = column.get("tensor-spec")
+    if not isinstance(spec, Mapping):
+        kind = column.get("type")
+        return _TYPES.get(kind, "UNKNOWN") if isinstance(kind, str) else "UNKNOWN"
+    shape, dtype = spec.get("shape"), str(spec.get("dtype"))
+    if isinstance(shape, list) and len(shape) > 1:
+        return "SEQUENCE"
+    return next((found for start, found in _DTYPES if dtype.startswith(start)), "UNKNOWN")

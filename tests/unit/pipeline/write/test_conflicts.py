@@ -1,0 +1,416 @@
+"""Conflicts entity by entity: probes, retractions, patches, and the aspects that are read."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.client.base import StoredEntity
+from mlcat_ingest.client.behaviour import ProbedBehaviour
+from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
+from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored
+from mlcat_ingest.pipeline.write.delivery import Delivery
+from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.recipes import a_recipe
+
+HOME, EDITED = "mlModelProperties", "editableMlModelProperties"
+URN = model_urn("r")
+TAG = "urn:li:tag:t"
+NEVER = "999999999"
+THEIRS = {"description": "theirs"}
+
+INGEST: Merge = partial(merge_entity, rules=MergeRules("test"))
+RETRACT: Merge = partial(retract_entity, writer="test")
+
+
+@dataclass
+class Sink(FakeSink):
+    """Keeps the aspects of its read requests, and applies patches to what is stored."""
+
+    place: str | None = "fake://catalog"
+    asked: list[tuple[list[str], list[str]]] = field(default_factory=list)
+
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        self.asked.append((list(urns), sorted(aspects)))
+        return super().read_many(urns, aspects)
+
+    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        super()._store(urn, [self._patched(one) for one in entity])
+
+    def _patched(self, one: Proposal) -> Proposal:
+        aspect = dict(self.stored.get(one.entity_urn, {}).get(one.aspect_name, {}))
+        for operation in one.patch:
+            name = str(operation["path"]).removeprefix("/")
+            if operation["op"] == "remove":
+                del aspect[name]
+            else:
+                aspect[name] = operation["value"]
+        return replace(one, aspect=aspect) if one.patch else one
+
+
+def model(*groups: str, **aspects: Any) -> Entity:
+    properties = {"groups": [group_urn(name) for name in groups]}
+    return Entity(URN, {**aspects, HOME: {**properties, "name": "r"}})
+
+
+def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
+    """Merge entities with what is stored, write them, and return the counts."""
+    tally = Tally("test", str)
+    delivery = Delivery(sink, merge, tally, Cancellation())
+    stored = read_stored(sink, entities)
+    delivery.deliver([merge(one, stored.get(one.urn)) for one in entities])
+    status = RunStatus(catalog="", passes=[], source_requests=0, catalog_requests=0, error=None)
+    return tally.report(status)
+
+
+def run(sink: FakeSink, *entities: Entity) -> Report:
+    options = RunOptions(a_recipe("test"), mask=str)
+    return PipelineRun([FakeSource([list(entities)])], sink, options).execute()
+
+
+def conditions(sink: FakeSink) -> list[list[str | None]]:
+    """Return the version that each proposal of each write request names."""
+    return [
+        [None if one.headers is None else one.headers["If-Version-Match"] for one in proposals]
+        for proposals in sink.writes
+    ]
+
+
+def retract(sink: Sink, **options: Any) -> Report:
+    """Take back an ingested entity; count only the requests of that."""
+    deliver(sink, model("g"))
+    for name, value in options.items():
+        setattr(sink, name, value)
+    sink.writes.clear()
+    sink.asked.clear()
+    return deliver(sink, whole_entity(URN), merge=RETRACT)
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entity", "aspects"),
+    [
+        (Entity(URN, {"ownership": {}}), [HOME, "ownership"]),
+        (Entity(URN, {"ownership": {}}, only_if_absent=True), ["mlModelKey", HOME, "ownership"]),
+        (Entity(TAG, {"tagProperties": {}}), ["tagKey", "tagProperties"]),
+    ],
+)
+def test_the_key_is_read_where_it_alone_shows_that_an_entity_is_there(
+    entity: Entity, aspects: list[str]
+) -> None:
+    sink = Sink()
+    read_stored(sink, [entity])
+    assert sink.asked == [([entity.urn], sorted(aspects))]
+
+
+@pytest.mark.parametrize("only_if_absent", [True, False])
+def test_a_reference_of_which_only_the_key_is_stored_is_left_alone(*, only_if_absent: bool) -> None:
+    sink = Sink()
+    sink.put(TAG, "status", {"removed": False})
+    run(sink, Entity(TAG, {"tagProperties": {"name": "ours"}}, only_if_absent=only_if_absent))
+    assert sink.writes == []
+
+
+# --- the probe of conditions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_a_run_of_many_batches_probes_once(*, checks: bool) -> None:
+    sink = Sink(checks_versions=checks)
+    run(sink, *(Entity(model_urn(f"r{n}"), {HOME: {"name": "r"}}) for n in range(401)))
+    probes = [one for one in conditions(sink) if NEVER in one]
+    assert probes == [[NEVER]]
+    assert len(sink.stored) == 401
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_a_catalog_that_was_probed_is_not_probed_again(*, checks: bool) -> None:
+    sink = Sink(checks_versions=checks)
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=checks)
+    deliver(sink, model("g"))
+    assert conditions(sink) == [["-1"] if checks else [None]]
+    sink.before_write = lambda _: sink.put(URN, EDITED, THEIRS)
+    # Without conditions each write is verified.
+    sink.asked.clear()
+    deliver(sink, model("h"))
+    assert len(sink.asked) == (1 if checks else 2)
+
+
+def test_a_deletion_is_never_sent_under_a_condition_that_cannot_hold() -> None:
+    version = {
+        "versionSet": "urn:li:versionSet:(x,mlModel)",
+        "version": {"versionTag": "1"},
+        "sortId": "1",
+    }
+    sink = Sink()
+    deliver(sink, model("g", versionProperties=version))
+    sink.writes.clear()
+    deliver(sink, model("g", versionProperties=dict.fromkeys(version)))
+    assert not any(NEVER in one for one in conditions(sink))
+    assert "versionProperties" not in sink.stored[URN]
+
+
+def test_a_probe_that_is_refused_for_its_content_too_shows_that_conditions_are_checked() -> None:
+    class Thorough(Sink):
+        """Names the conflict of the last aspect only."""
+
+        def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+            first, *others = super().write(proposals)
+            content = AspectRejectedError(
+                urn=first.urn, aspect=first.aspect, status=422, reason="not liked"
+            )
+            return [content, *others]
+
+    owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
+    guard = ConflictGuard(Thorough(), INGEST, Tally("test", str))
+    guard.learn([INGEST(model("g", ownership={"owners": [owner]}), None)])
+    assert guard.checks_versions
+
+
+# --- entities that are hidden because nothing of others is on them -------------------------------
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_an_entity_that_nobody_uses_is_hidden(*, checks: bool) -> None:
+    sink = Sink()
+    report = retract(sink, checks_versions=checks)
+    assert sink.stored[URN]["status"] == {"removed": True}
+    assert (report.conflicts, report.unverified) == (0, 0)
+    assert len([one for one in conditions(sink) if NEVER not in one]) == 1
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_an_entity_that_somebody_edits_while_it_is_hidden_is_shown_again(*, checks: bool) -> None:
+    sink = Sink()
+    edit = partial(sink.put, URN, EDITED, THEIRS)
+    report = retract(sink, checks_versions=checks, before_write=lambda _: edit())
+    assert sink.stored[URN]["status"] == {"removed": False}
+    assert sink.stored[URN][EDITED] == THEIRS
+    assert report.conflicts == 1
+    # The status is written without a condition.
+    assert (sink.writes[-1][0].aspect_name, conditions(sink)[-1][0]) == ("status", None)
+    assert report.unverified == int(checks)
+
+
+def test_a_lost_update_of_an_entity_that_is_hidden_shows_it_again() -> None:
+    sink = Sink()
+    deliver(sink, model("g"))
+    stored = sink.stored[URN][HOME]
+    edited = {**stored, "customProperties": {**stored["customProperties"], "theirs": "x"}}
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    edits = [edited]
+
+    def edit(_: object) -> None:
+        if edits:
+            sink.put(URN, HOME, edits.pop())
+
+    sink.checks_versions = False
+    sink.before_write = edit
+    report = deliver(sink, whole_entity(URN), merge=RETRACT)
+    assert sink.stored[URN]["status"] == {"removed": False}
+    assert sink.stored[URN][HOME]["customProperties"] == {"theirs": "x"}
+    assert (report.conflicts, report.unverified) == (1, 0)
+
+
+def test_where_conditions_are_checked_no_history_is_read() -> None:
+    sink = Sink()
+    reads: list[object] = []
+
+    def edit(urns: object) -> None:
+        reads.append(urns)
+        if len(reads) == 2:
+            sink.history = {}  # to look into it is an error
+            sink.stored[URN][HOME] = {**sink.stored[URN][HOME], **THEIRS}
+            sink.versions[URN, HOME] += 1
+
+    report = retract(sink, before_read=edit)
+    assert sink.stored[URN]["status"] == {"removed": False}
+    assert sink.stored[URN][HOME]["description"] == "theirs"
+    assert report.conflicts == 1
+
+
+def test_a_hidden_entity_that_somebody_deletes_is_not_made_again() -> None:
+    sink = Sink()
+    # The last read is that of the entity after it was hidden.
+    reads: list[object] = []
+
+    def delete(urns: object) -> None:
+        reads.append(urns)
+        if len(reads) == 2:
+            sink.stored.clear()
+
+    retract(sink, before_read=delete)
+    assert sink.stored == {}
+
+
+def test_a_hidden_entity_whose_status_is_gone_stays_as_it_is() -> None:
+    sink = Sink()
+    reads: list[object] = []
+
+    def restore(urns: object) -> None:
+        reads.append(urns)
+        if len(reads) == 2:
+            sink.put(URN, EDITED, THEIRS)
+            del sink.stored[URN]["status"]
+
+    retract(sink, before_read=restore)
+    assert "status" not in sink.stored[URN]
+
+
+def test_an_entity_that_the_source_removed_stays_hidden_whoever_edits_it() -> None:
+    sink = Sink()
+    deliver(sink, model("g"))
+    sink.put(URN, EDITED, THEIRS)
+    sink.writes.clear()
+    sink.asked.clear()
+    deliver(sink, model("g", status={"removed": True}))
+    assert sink.stored[URN]["status"] == {"removed": True}
+    # Nor is it read to see who did.
+    assert [urns for urns, aspects in sink.asked if EDITED in aspects] == []
+    assert len([one for one in conditions(sink) if NEVER not in one]) == 1
+
+
+def test_an_entity_that_is_not_hidden_is_not_read_after_its_write() -> None:
+    sink = Sink()
+    deliver(sink, model("g"))
+    assert len(sink.asked) == 1
+
+
+# --- lost updates --------------------------------------------------------------------------------
+
+
+def test_an_edit_after_our_first_write_is_no_reason_to_write_again() -> None:
+    sink = Sink(checks_versions=False)
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    reads: list[object] = []
+
+    def edit(urns: object) -> None:
+        reads.append(urns)
+        if len(reads) == 2:
+            sink.put(URN, HOME, {**sink.stored[URN][HOME], "description": "theirs"})
+
+    sink.before_read = edit
+    report = deliver(sink, model("g"))
+    assert report.conflicts == 1
+    assert len(sink.writes) == 1
+    assert sink.stored[URN][HOME]["description"] == "theirs"
+
+
+def test_a_patch_that_restores_is_one_of_what_is_stored() -> None:
+    """Lost: an alias. Ours: the sort id, which the other writer changed too."""
+    ours = {
+        "versionSet": "urn:li:versionSet:(x,mlModel)",
+        "version": {"versionTag": "1"},
+        "sortId": "1",
+        "aliases": [{"versionTag": "a"}],
+    }
+    sink = Sink(checks_versions=False)
+    deliver(sink, model("g", versionProperties=ours))
+    computed = {**sink.stored[URN]["versionProperties"], "isLatest": True}
+    sink.put(URN, "versionProperties", computed)
+    theirs = {**computed, "sortId": "9", "aliases": [{"versionTag": "a"}, {"versionTag": "t"}]}
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    writes: list[object] = []
+
+    def edit(proposals: object) -> None:
+        writes.append(proposals)
+        if len(writes) == 1:
+            sink.put(URN, "versionProperties", theirs)
+
+    sink.before_write = edit
+    fresh = {**ours, "sortId": "2", "aliases": [{"versionTag": "a"}, {"versionTag": "b"}]}
+    report = deliver(sink, model("g", versionProperties=fresh))
+    stored = sink.stored[URN]["versionProperties"]
+    assert stored["sortId"] == "2"
+    assert sorted(one["versionTag"] for one in stored["aliases"]) == ["a", "b", "t"]
+    assert stored["isLatest"] is True
+    assert report.conflicts == 1
+
+
+def test_where_the_service_stores_another_text_the_last_version_counts_as_ours() -> None:
+    class Normalising(Sink):
+        """Stores a number in what was sent: the version of its format."""
+
+        def _patched(self, one: Proposal) -> Proposal:
+            return replace(one, aspect={**one.aspect, "format": len(self.writes)})
+
+    sink = Normalising(checks_versions=False)
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    deliver(sink, model("g"))
+    stored = sink.stored[URN][HOME]
+    added = [group_urn("c"), group_urn("d")]
+    edits = [
+        {**stored, "groups": [*stored["groups"], *added], "description": "theirs"},
+        {**stored, "groups": [*stored["groups"], *added[:1]]},
+    ]
+
+    def edit(_: object) -> None:
+        while edits:
+            sink.put(URN, HOME, edits.pop())
+
+    sink.before_write = edit
+    assert deliver(sink, model("h")).conflicts > 0
+    assert set(sink.stored[URN][HOME]["groups"]) == {group_urn("h"), *added}
+    assert sink.stored[URN][HOME]["description"] == "theirs"
+
+
+def test_an_aspect_that_somebody_puts_back_is_deleted_again() -> None:
+    version = {
+        "versionSet": "urn:li:versionSet:(x,mlModel)",
+        "version": {"versionTag": "1"},
+        "sortId": "1",
+    }
+    sink = Sink(checks_versions=False)
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    deliver(sink, model("g", versionProperties=version))
+    reads: list[object] = []
+
+    def restore(urns: object) -> None:
+        reads.append(urns)
+        if len(reads) == 2:
+            sink.put(URN, "versionProperties", version)
+            sink.put(URN, HOME, {**sink.stored[URN][HOME], **THEIRS})
+
+    sink.before_read = restore
+    deliver(sink, model("g", versionProperties=dict.fromkeys(version)))
+    assert "versionProperties" not in sink.stored[URN]
+    assert sink.stored[URN][HOME]["description"] == "theirs"
+
+
+def test_twenty_versions_of_an_aspect_are_read_at_most() -> None:
+    sink = Sink(checks_versions=False)
+    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    deliver(sink, model("g"))
+    looked: list[int] = []
+
+    class Read(dict[tuple[str, str], Any]):
+        def __getitem__(self, key: tuple[str, str]) -> Any:
+            looked.append(1)
+            return super().__getitem__(key)
+
+    sink.history = Read(sink.history or {})
+    edits = iter(range(30))
+
+    def edit(_: object) -> None:
+        for number in edits:
+            stored = sink.stored[URN][HOME]
+            sink.put(URN, HOME, {**stored, "description": str(number)})
+
+    sink.before_write = edit
+    assert deliver(sink, model("h")).unverified == 1
+    assert sum(looked) == 20
+    assert sink.stored[URN][HOME]["description"] == "29"

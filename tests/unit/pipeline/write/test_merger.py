@@ -1,0 +1,110 @@
+"""The merge stage: limits, and entities that need no write."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.errors import LimitError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.pipeline.write.merger import NewEntityLimit
+from mlcat_ingest.recipe.model import LimitsSpec
+from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
+
+HOME = "mlModelProperties"
+A, B, C = map(model_urn, "abc")
+
+
+@dataclass
+class Remembered(FakeSource):
+    """Reads entities, and remembers each."""
+
+    entities: list[Entity] = field(default_factory=list)
+    known: dict[str, str] = field(default_factory=dict)
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        identity = {"thing": model_urn("0")}
+        partition = request.state.partition(Partition("fake:1", "", identity, ""))
+        self.known = dict(partition.fingerprints("thing"))
+        yield Page(
+            [
+                FakeRecord(one, RecordVersion("thing", one.urn, fingerprint="1"))
+                for one in self.entities
+            ],
+            partition,
+        )
+        yield Finished(partition, {"read": True}, complete=True)
+
+
+def model(urn: str, name: str = "m", **more: Any) -> Entity:
+    return Entity(urn, {HOME: {"name": name}, **more})
+
+
+def run(sink: FakeSink, *entities: Entity, **recipe: Any) -> Report:
+    options = RunOptions(a_recipe("test", **recipe), mask=str)
+    return PipelineRun([FakeSource([list(entities)])], sink, options).execute()
+
+
+@pytest.fixture
+def sink() -> FakeSink:
+    return FakeSink(place="fake://catalog")
+
+
+def test_an_entity_that_needs_no_write_is_acknowledged(sink: FakeSink, tmp_path: Path) -> None:
+    run(sink, model(A), model(B))
+    sink.writes.clear()
+    source = Remembered(entities=[model(A), model(B)])
+    for known in ({}, {A: "1", B: "1"}):
+        state = StateSession(f"sqlite:///{tmp_path / 'state.db'}", StateOptions("test"))
+        options = RunOptions(a_recipe("test"), state=state)
+        assert PipelineRun([source], sink, options).execute().exit_code == 0
+        assert source.known == known
+    assert sink.writes == []
+
+
+def test_a_scope_of_all_evaluates_entities_that_need_no_write_but_none_removed(
+    sink: FakeSink,
+) -> None:
+    removed = model(C, status={"removed": True})
+    run(sink, model(A), model(B), model(C))
+    run(sink, removed)
+    sink.evaluations.clear()
+    run(sink, model(A), model(B, "other"), removed, evaluate={"scope": "all"})
+    assert sorted(urn for batch in sink.evaluations for urn in batch) == [A, B]
+
+
+def test_a_removal_that_was_deferred_is_made_in_the_same_run(sink: FakeSink) -> None:
+    run(sink, model(A), model(B))
+    report = run(sink, model(A, status={"removed": True}), model(B))
+    assert sink.stored[A]["status"] == {"removed": True}
+    assert report.entities["mlModel"].removed == 1
+
+
+# --- the limit on new entities -------------------------------------------------------------------
+
+
+def test_a_refused_chunk_does_not_count_as_admitted() -> None:
+    limit = NewEntityLimit(LimitsSpec(max_new_entities=3))
+    limit.admit(2)
+    with pytest.raises(LimitError, match="more than 3 new entities"):
+        limit.admit(2)
+    limit.admit(1)
+    with pytest.raises(LimitError):
+        limit.admit(1)
+    limit.admit(0)
+
+
+def test_entities_that_are_there_already_are_not_new(sink: FakeSink) -> None:
+    limits = {"max_new_entities": 2}
+    assert run(sink, *map(model, (A, B, C)), limits=limits).exit_code == 2
+    assert sink.stored == {}
+    run(sink, model(A), model(B))
+    assert run(sink, *(model(urn, "other") for urn in (A, B, C)), limits=limits).exit_code == 0
+    assert set(sink.stored) == {A, B, C}

@@ -1,0 +1,204 @@
+"""External models are read in every pass, bounded, and tell whose metrics a run holds."""
+
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.sources.base import ReadRequest, Rest, Runs, Shards
+from mlcat_ingest.sources.mlflow.select import models as models_module
+from mlcat_ingest.sources.mlflow.select.models import ExternalModels, LoggedModels
+from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
+    LoggedModel,
+    Metric,
+    ModelOutput,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from support.fake_mlflow import FakeReader, FakeStore, a_source, entities_of, read_all, shown
+from support.mlflow_records import a_run, an_experiment
+from support.reading import records_of
+
+HOUR_MS = 3_600_000
+BEE = "be" * 16
+
+
+def an_agent(name: str = "agent", made_ms: int = 1_000, **more: Any) -> LoggedModel:
+    facts = {"tags": {EXTERNAL_TAG: "true"}, "created_at_ms": made_ms, **more}
+    return LoggedModel(f"m-{name}", "1", name, "READY", **facts)
+
+
+def measured(run_id: str = BEE, key: str = "score", **more: Any) -> LoggedModel:
+    return an_agent(metrics=(Metric(key, 0.5),), metric_runs=(run_id,), **more)
+
+
+def a_bee(**more: Any) -> Run:
+    facts = {
+        "name": "mysterious-bee-45",
+        "start_time_ms": 2_000,
+        "metrics": (Metric("score", 0.5),),
+        "tags": {"mlflow.user": "ann"},
+        **more,
+    }
+    return a_run(BEE, **facts)
+
+
+def a_reader(models: list[LoggedModel], runs: list[Run] | None = None, **more: Any) -> FakeReader:
+    store = FakeStore([an_experiment()], runs or [], models=models, **more)
+    return FakeReader({"default": store})
+
+
+def names_of(reader: FakeReader, request: ReadRequest | None = None, **config: Any) -> list[str]:
+    records = read_all(a_source(reader, **config), *([request] if request else []))
+    return [one.model.name for one in records if isinstance(one, JoinedLoggedModel)]
+
+
+def test_models_without_a_run_and_those_with_the_tag_stand_for_themselves() -> None:
+    inside = LoggedModel("m-2", "1", "in a run", "READY", "r1", tags={EXTERNAL_TAG: "true"})
+    alone = LoggedModel("m-3", "1", "without a run", "READY")
+    trained = LoggedModel("m-4", "1", "trained", "READY", "r1")
+    run = a_run("r1", model_outputs=(ModelOutput("m-4"),))
+    reader = a_reader([an_agent(), inside, alone, trained], [run])
+    assert names_of(reader) == ["agent", "in a run", "without a run"]
+    assert sum("logged" in name for _, name in reader.calls) == 1
+
+
+def test_an_external_model_follows_its_group() -> None:
+    found = [shown(one) for one in read_all(a_source(a_reader([an_agent()])))]
+    assert found == ["experiment fraud", "logged model agent"]
+
+
+def test_filters_of_runs_hold_for_external_models_too() -> None:
+    models = [an_agent("old", 1_000), an_agent("new", 1_767_225_600_000)]
+    assert names_of(a_reader(models), runs={"since": "2026-01-01T00:00Z"}) == ["new"]
+    assert names_of(a_reader(models), runs={"select": "with_model"}) == ["old", "new"]
+    assert names_of(a_reader(models), runs={"statuses": ["FAILED"]}) == ["old", "new"]
+    versions = [ModelVersion("m", "1", model_id="m-old")]
+    registry: dict[str, Any] = {"registered": [RegisteredModel("m")], "versions": versions}
+    assert names_of(a_reader(models, **registry), runs={"select": "registered"}) == ["old"]
+    assert names_of(a_reader(models), experiments={"deny": [".*"]}) == []
+
+
+def test_a_version_has_the_parameters_of_the_external_model_it_names() -> None:
+    versions = [ModelVersion("m", "1", source="models:/m-agent")]
+    reader = a_reader(
+        [an_agent(params={"llm": "small"})], registered=[RegisteredModel("m")], versions=versions
+    )
+    records = read_all(a_source(reader))
+    [version] = [one for one in records if isinstance(one, JoinedVersion)]
+    assert version.model is not None
+    assert version.model.params == {"llm": "small"}
+
+
+def test_with_a_limit_as_many_of_the_newest_are_read() -> None:
+    models = [an_agent(str(n), n) for n in range(9)]
+    reader = a_reader(models, [a_run(f"r{n}") for n in range(9)])
+    assert names_of(reader, limit=3) == ["8", "7", "6"]
+
+
+def test_external_models_come_with_the_rest_and_in_no_shard() -> None:
+    reader = a_reader([an_agent()], [a_run("r1")])
+    keys = [one.key for one in a_source(reader).shards()]
+    assert names_of(reader, ReadRequest(Shards(keys))) == []
+    assert names_of(reader, ReadRequest(Rest())) == ["agent"]
+
+
+def run_names(reader: FakeReader, request: ReadRequest | None = None, **config: Any) -> list[str]:
+    entities = entities_of(a_source(reader, **config), *([request] if request else []))
+    found = [one.aspects.get("mlModelProperties", {}) for one in entities.values()]
+    return [one["name"] for one in found if "mlflow.run_id" in one.get("customProperties", {})]
+
+
+BY_NAME = ["metrics of agent (mysterious-bee-45)"]
+
+
+@pytest.mark.parametrize("scope", ["all", "limit", "shard", "ids"])
+def test_a_run_that_mlflow_started_for_metrics_is_called_after_their_model(scope: str) -> None:
+    reader = a_reader([measured()], [a_bee()])
+    match scope:
+        case "shard":
+            keys = [one.key for one in a_source(reader).shards()]
+            assert run_names(reader, ReadRequest(Shards(keys))) == BY_NAME
+        case "ids":
+            assert run_names(reader, ReadRequest(Runs([BEE]))) == BY_NAME
+        case "limit":
+            assert run_names(reader, limit=5) == BY_NAME
+        case _:
+            assert run_names(reader) == BY_NAME
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"params": {"lr": "0.1"}},
+        {"tags": {"team": "risk"}},
+        {"tags": {"mlflow.note.content": "nightly"}},
+        {"metrics": (Metric("score", 0.5), Metric("loss", 1.0))},
+    ],
+)
+def test_a_run_with_anything_of_its_own_keeps_its_name(more: dict[str, Any]) -> None:
+    assert run_names(a_reader([measured()], [a_bee(**more)])) == ["mysterious-bee-45"]
+
+
+def test_a_run_behind_a_version_keeps_its_name() -> None:
+    registry: dict[str, Any] = {
+        "registered": [RegisteredModel("m")],
+        "versions": [ModelVersion("m", "1", run_id=BEE)],
+    }
+    assert "mysterious-bee-45" in run_names(a_reader([measured()], [a_bee()], **registry))
+
+
+def test_metrics_of_a_model_in_another_experiment_name_no_run() -> None:
+    reader = a_reader([], [a_bee()])
+    model = measured()
+    reader.store.experiments.append(an_experiment("2", "other"))
+    reader.store.models = [LoggedModel(**{**_fields(model), "experiment_id": "2"})]
+    assert run_names(reader) == ["mysterious-bee-45"]
+
+
+def test_a_run_has_its_own_name_again_once_its_models_are_deleted() -> None:
+    assert run_names(a_reader([], [a_bee()])) == ["mysterious-bee-45"]
+
+
+def _fields(model: LoggedModel) -> dict[str, Any]:
+    return {name: getattr(model, name) for name in model.__dataclass_fields__}
+
+
+def test_a_run_holds_the_metrics_of_a_model_that_was_made_long_after_it_started() -> None:
+    between = [an_agent(str(n), 100 * n * HOUR_MS) for n in range(1, 5)]
+    metric = Metric("score", 0.5, 500 * HOUR_MS)
+    models = [*between, measured(made_ms=499 * HOUR_MS)]
+    assert run_names(a_reader(models, [a_bee(metrics=(metric,))])) == BY_NAME
+
+
+def test_what_waits_while_a_long_run_of_metrics_is_looked_at_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(models_module, "HELD_MODELS", 10)
+    made = [LoggedModel(f"m-{n}", "1", "x", "READY", f"r{n}", created_at_ms=n) for n in range(99)]
+    runs = [a_run(f"r{n}", model_outputs=(ModelOutput(f"m-{n}"),)) for n in range(99)]
+    reader = a_reader(made, [a_bee(metrics=(Metric("score", 0.5, 500 * HOUR_MS),)), *runs])
+    records = (one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
+    assert next(records).run_id == BEE
+    assert reader.pages["logged_models 1"] < 10
+    assert all(one.models for one in records)
+
+
+def test_the_listing_is_read_no_further_than_the_last_metric_of_a_run() -> None:
+    models = [measured(), *(an_agent(str(n), n * 24 * HOUR_MS) for n in range(1, 50))]
+    reader = a_reader(models, [a_bee()])
+    run = next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
+    assert [one.name for one in run.measures] == ["agent"]
+    assert reader.pages["logged_models 1"] == 1
+
+
+def test_models_that_nothing_awaits_are_not_held() -> None:
+    external = ExternalModels(keep=True)
+    pages = [[an_agent(str(n), n) for n in range(at, at + 2)] for at in range(0, 10, 2)]
+    models = LoggedModels(lambda _: iter(pages), external, lambda one: not one.is_external)
+    assert len(list(models.read_rest(()))) == 5
+    assert models._waiting == {}
+    assert len(external.take()) == 10
+    assert external.take() == []
