@@ -172,5 +172,6 @@ def test_an_example_in_a_help_is_a_command(
     assert program == "mlcat-ingest"
     assert rest == words[len(named) :] or name == "run"
     arguments = ["tests.yml" if "*" in word else word for word in rest]
-    context = command.make_context(name, arguments, obj=OutputSettings())
+    settings = cli.context_settings
+    context = command.make_context(name, arguments, obj=OutputSettings(), **settings)
     assert not context.args

@@ -97,8 +97,7 @@ def _is_own(parameter: click.Parameter) -> bool:
 
 def _usage(name: str, command: click.Command) -> str:
     # A command keeps its option of help from the first context that asks for it.
-    names = ["-h", "--help"]
-    context = click.Context(command, info_name=f"mlcat-ingest {name}", help_option_names=names)
+    context = click.Context(command, info_name=f"mlcat-ingest {name}", **cli.context_settings)
     return " ".join([context.command_path, *command.collect_usage_pieces(context)])
 
 

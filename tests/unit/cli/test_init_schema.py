@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlcat_ingest.cli import init, schema
+from mlcat_ingest.cli.main import cli
 from mlcat_ingest.recipe.model import Recipe
 
 
@@ -25,7 +26,7 @@ def runner() -> CliRunner:
 
 
 def run_init(*arguments: str) -> tuple[int, str, str]:
-    result = runner().invoke(init.command, arguments)
+    result = runner().invoke(init.command, arguments, **cli.context_settings)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -107,7 +108,7 @@ def test_init_refuses(folder: Path, arguments: tuple[str, ...], sentence: str) -
 
 
 def test_schema_prints_a_schema() -> None:
-    result = runner().invoke(schema.command)
+    result = runner().invoke(schema.command, **cli.context_settings)
     assert result.exit_code == 0
     assert json.loads(result.stdout)["title"] == "mlcat-ingest recipe"
 
