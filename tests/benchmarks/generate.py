@@ -15,8 +15,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlcat_ingest.testing.mlflow_store import new_database
-
 STORE_FILE = "mlflow.db"
 FIRST_START_MS = 1_760_000_000_000
 BETWEEN_RUNS_MS = 60_000
@@ -31,8 +29,9 @@ def generate(
     metrics: int = 20,
 ) -> Path:
     """Make the store in `folder` and return its database file."""
+    folder.mkdir(parents=True, exist_ok=True)
     database = folder / STORE_FILE
-    new_database(database)
+    _make_tables(f"sqlite:///{database}")
     connection = sqlite3.connect(database)
     with connection:
         connection.execute("DELETE FROM experiments")  # the default one has the time of its making
@@ -48,12 +47,7 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
     """Make the same store in an empty PostgreSQL database."""
     import psycopg
 
-    subprocess.run(
-        [sys.executable, "-m", "mlflow", "db", "upgrade", url],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
-    )
+    _make_tables(url)
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
         for table, rows in _tables(runs, 10, params, metrics):
             copy = f"COPY {table} ({_COLUMNS[table]}) FROM STDIN"
@@ -63,6 +57,16 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
         connection.commit()
         connection.autocommit = True
         connection.execute("VACUUM ANALYZE")
+
+
+def _make_tables(url: str) -> None:
+    """Let MLflow make its tables, in another process: this one has to stay small, see `measure`."""
+    subprocess.run(
+        [sys.executable, "-m", "mlflow", "db", "upgrade", url],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+    )
 
 
 Rows = Iterator[tuple[object, ...]]

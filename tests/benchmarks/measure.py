@@ -1,6 +1,7 @@
 """Measure whole processes: wall, CPU and peak memory of a command, and the CPU a server spent."""
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -34,7 +35,9 @@ def run(command: Sequence[str], *, server: "Server", env: Mapping[str, str] | No
     """Run `command` to its end and return its cost; its children count, the server does not.
 
     Raises:
-        RuntimeError: the command failed; its output is in the message.
+        RuntimeError: the command failed; its output is in the message. Or this process has held
+            more memory than the command, which hides the peak of the command: Linux counts the
+            memory of a process until it executes the command.
     """
     before = server.cpu_s()
     started = time.perf_counter()
@@ -52,6 +55,9 @@ def run(command: Sequence[str], *, server: "Server", env: Mapping[str, str] | No
     if child.returncode != 0:
         text = output.decode("utf-8", "replace")[-3000:]
         raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}\n{text}")
+    own_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if usage.ru_maxrss <= own_kib:
+        raise RuntimeError(f"the benchmark itself has held {own_kib} KiB, more than its command")
     return Cost(
         wall_s,
         usage.ru_utime + usage.ru_stime,

@@ -5,9 +5,13 @@ import random
 import pytest
 
 from mlcat_ingest.sources.mlflow.select import joins
-from mlcat_ingest.sources.mlflow.select.joins import VersionOrder
+from mlcat_ingest.sources.mlflow.select.joins import VersionOrder, VersionsByOrigin
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion
-from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import (
+    ModelOutput,
+    ModelVersion,
+    RegisteredModel,
+)
 from support.fake_mlflow import FakeReader, FakeStore, a_source, read_all
 from support.mlflow_records import a_run, a_scope, an_experiment
 
@@ -102,3 +106,57 @@ def test_a_server_with_runs_in_any_order_is_read_ascending(seed: int) -> None:
         (one.run is not None) == (one.version.run_id in {run.run_id for run in runs})
         for one in found
     )
+
+
+# --- versions by their origin --------------------------------------------------------------------
+
+
+def versions_by_origin() -> VersionsByOrigin:
+    by_run = [ModelVersion("m", n, run_id="r1") for n in ("9", "10", "2")]
+    by_model = ModelVersion("n", "1", model_id="m-1")
+    by_source = ModelVersion("n", "2", source="models:/m-2/1")
+    uploaded = ModelVersion("n", "3", source="s3://bucket/m-3")
+    return VersionsByOrigin([by_run, [by_model, by_source, uploaded]])
+
+
+def test_versions_are_found_by_their_run_once() -> None:
+    versions = versions_by_origin()
+    assert [one.version for one in versions.take(a_run("r1"))] == ["9", "10", "2"]
+    assert versions.take(a_run("r1")) == ()
+    assert not versions.by_run()
+
+
+def test_versions_are_found_by_the_models_that_their_run_made() -> None:
+    versions = versions_by_origin()
+    made = a_run("r1", model_outputs=(ModelOutput("m-2"), ModelOutput("m-3")))
+    assert [one.version for one in versions.take(made)] == ["9", "10", "2", "2"]
+    assert list(versions.by_model()) == ["m-1"]
+    assert [one.version for one in versions.every()] == ["3", "1"]
+
+
+def test_a_run_without_versions_takes_none() -> None:
+    assert versions_by_origin().take(a_run("r2")) == ()
+    assert VersionsByOrigin([]).take(a_run("r2", model_outputs=(ModelOutput("m-1"),))) == ()
+
+
+def test_the_newest_version_has_the_highest_number_and_not_the_last_place() -> None:
+    versions = versions_by_origin()
+    assert versions.newest("m") == ("10",)
+    assert versions.newest("n") == ("3",)
+    assert versions.newest("unknown") == ()
+    assert list(versions.names()) == ["m", "n"]
+
+
+def test_only_logged_models_are_named_by_versions() -> None:
+    assert versions_by_origin().model_ids == {"m-1", "m-2"}
+
+
+@pytest.mark.parametrize("source", ["models:/m-2/1", "models:/m-2"])
+def test_the_id_of_a_logged_model_is_read_from_the_source(source: str) -> None:
+    assert joins.logged_model_id(ModelVersion("m", "1", source=source)) == "m-2"
+    assert joins.logged_model_id(ModelVersion("m", "1", source=source, model_id="m-7")) == "m-7"
+
+
+@pytest.mark.parametrize("source", [None, "", "models:/fraud/1", "runs:/r1/model"])
+def test_other_sources_name_no_logged_model(source: str | None) -> None:
+    assert joins.logged_model_id(ModelVersion("m", "1", source=source)) is None

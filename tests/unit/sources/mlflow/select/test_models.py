@@ -202,3 +202,71 @@ def test_models_that_nothing_awaits_are_not_held() -> None:
     assert models._waiting == {}
     assert len(external.take()) == 10
     assert external.take() == []
+
+
+# --- whose metrics a run holds -------------------------------------------------------------------
+
+
+def external(*models: LoggedModel) -> ExternalModels:
+    found = ExternalModels(keep=True)
+    found.add(models)
+    return found
+
+
+def measured_names(found: ExternalModels, run: Run) -> list[str]:
+    return [one.name for one in found.measured_by(run)]
+
+
+def test_a_run_of_metrics_holds_those_of_all_models_that_name_it() -> None:
+    found = external(measured(name="b"), measured(key="loss", name="a"))
+    run = a_bee(metrics=(Metric("score", 0.5), Metric("loss", 0.1)))
+    assert measured_names(found, run) == ["a", "b"]
+    assert found.measured_by(run) == (), "a run comes once"
+
+
+def test_a_run_with_a_metric_of_no_model_is_a_run_of_its_own() -> None:
+    run = a_bee(metrics=(Metric("score", 0.5), Metric("loss", 0.1)))
+    assert external(measured()).measured_by(run) == ()
+
+
+def test_a_run_that_no_model_names_and_one_of_another_experiment_hold_no_metrics_of_models() -> (
+    None
+):
+    assert external().measured_by(a_bee()) == ()
+    other = measured()
+    other = LoggedModel("m-2", "77", "far", "READY", tags=other.tags, metric_runs=(BEE,))
+    assert external(other).measured_by(a_bee()) == ()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"params": {"depth": "3"}},
+        {"tags": {"mlflow.user": "ann", "team": "risk"}},
+        {"tags": {"mlflow.note.content": "words"}},
+        {"model_outputs": (ModelOutput("m-9"),)},
+        {"metrics": ()},
+    ],
+    ids=["a parameter", "a tag", "a note", "a model", "no metric"],
+)
+def test_a_run_with_more_than_metrics_is_a_run_of_its_own(more: dict[str, Any]) -> None:
+    found = external(measured())
+    assert found.measured_by(a_bee(**more)) == ()
+
+
+def test_models_are_taken_once_and_only_where_they_are_kept() -> None:
+    found = external(an_agent(), LoggedModel("m-2", "1", "trained", "READY", "r1"))
+    assert [one.name for one in found.take()] == ["agent"]
+    assert found.take() == []
+    unkept = ExternalModels(keep=False)
+    unkept.add([measured()])
+    assert unkept.take() == []
+    assert measured_names(unkept, a_bee()) == ["agent"]
+
+
+def test_runs_are_forgotten_once_none_comes_any_more() -> None:
+    found = external(measured())
+    found.forget_runs()
+    assert found.measured_by(a_bee()) == ()
+    found.add([measured(name="late")])
+    assert found.measured_by(a_bee()) == ()
