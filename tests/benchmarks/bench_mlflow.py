@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.generate import generate, generate_in_postgresql
 from benchmarks.measure import Cost, Server, run, serving
 from support.ports import free_port
-from support.services import postgres_database
 
 HERE = Path(__file__).parent
 QUIET = {
@@ -164,6 +163,8 @@ def in_sqlite(folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
 def in_postgresql(_folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
     """Give the address of such a store on this machine's PostgreSQL, with its first process."""
     import psycopg
+
+    from support.services import postgres_database
 
     with postgres_database() as url:
         generate_in_postgresql(url, runs=chosen.runs, params=chosen.width, metrics=chosen.width)

@@ -60,7 +60,7 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
 
 
 def _make_tables(url: str) -> None:
-    """Let MLflow make its tables, in another process: this one has to stay small, see `measure`."""
+    """Let MLflow make its tables, in another process: this one has to stay small, see `Cost`."""
     subprocess.run(
         [sys.executable, "-m", "mlflow", "db", "upgrade", url],
         check=True,
