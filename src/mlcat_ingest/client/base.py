@@ -8,7 +8,7 @@ the catalog cannot do it.
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
 from mlcat_ingest.core.findings import Finding, ProbeResult
@@ -44,7 +44,8 @@ StoredEntity = Mapping[str, StoredAspect]
 class AspectWrite:
     """One version of an aspect, and what the catalog noted of its write; None where it did not.
 
-    `at_ms` is epoch milliseconds, `client` the program that wrote, as it called itself.
+    `at_ms` is epoch milliseconds, `client` the program that wrote, as it called itself, `pipeline`
+    the name of its recipe.
     """
 
     value: Aspect
@@ -52,6 +53,7 @@ class AspectWrite:
     at_ms: int | None = None
     run_id: str | None = None
     client: str | None = None
+    pipeline: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +251,12 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
 
     Attributes:
         probed: the behaviour that a probe of this version found; set before anything is read.
+        system_metadata: sent with each proposal, where the catalog keeps such; says which run wrote
+            it.
     """
 
     probed: ProbedBehaviour = UNPROBED
+    system_metadata: Mapping[str, Any] | None = None
 
     @property
     def keeps(self) -> bool:

@@ -70,7 +70,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
         options: HttpOptions | None = None,
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
-        system_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Resolve the address and the token; `connection`, if given, has them and the options.
 
@@ -81,13 +80,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
             found = resolve(server, token), options or HttpOptions()
             connection = Connection(lambda: found)
         AspectReader.__init__(self, connection)
-        Emitter.__init__(
-            self,
-            connection,
-            max_proposals=max_proposals,
-            max_bytes=max_bytes,
-            system_metadata=system_metadata,
-        )
+        Emitter.__init__(self, connection, max_proposals=max_proposals, max_bytes=max_bytes)
         self._lock = threading.Lock()
         self._capabilities: Capabilities | None = None
         self._search = Search(self.graphql, self.incoming)

@@ -1,8 +1,8 @@
 """The emitter: sends proposals to the service, one or many, and names each that is refused.
 
 Every write asks for ``"async": "false"``, so that a reply means that the proposal is durable. URNs
-travel as UTF-8: the DataHub SDK's single emit spells non-ASCII characters as backslash escapes,
-which would make another entity of them.
+are sent in UTF-8, and only the text of an aspect in ASCII. The DataHub SDK's single emit sends
+backslash escapes inside URNs, which names another entity.
 
 Source: DataHub's Rest.li resource ``/aspects``, actions ``ingestProposal`` and
 ``ingestProposalBatch``; and OpenAPI v3's ``DELETE`` of an aspect, which those do not take.
@@ -80,8 +80,11 @@ class Emitter:
 
     Neighbours of one URN are one unit: they go in one request, and are taken or refused together.
     No URN is in two requests in flight, as long as it is not given to two threads. A unit that
-    passes `max_proposals` or `max_bytes` is sent alone. `system_metadata` goes with each proposal.
+    passes `max_proposals` or `max_bytes` is sent alone. `system_metadata`, if set, goes with each
+    proposal.
     """
+
+    system_metadata: Mapping[str, Any] | None = None
 
     def __init__(
         self,
@@ -89,13 +92,11 @@ class Emitter:
         *,
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
-        system_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep the connection, and the most proposals and bytes of one request."""
         self._connection = connection
         self._max_proposals = max_proposals
         self._max_bytes = max_bytes - len(_HEAD) - len(_TAIL)
-        self._system_metadata = dict(system_metadata) if system_metadata else None
         self._took = False
         self._faults = 0
         self._denials = 0
@@ -180,8 +181,8 @@ class Emitter:
 
     def _encode(self, proposal: Proposal) -> bytes:
         wire = proposal.wire()
-        if self._system_metadata is not None:
-            wire["systemMetadata"] = self._system_metadata
+        if self.system_metadata is not None:
+            wire["systemMetadata"] = self.system_metadata
         return dumps(wire)
 
     def _delete_aspects(self, neighbours: Sequence[Proposal]) -> Reply | None:

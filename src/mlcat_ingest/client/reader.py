@@ -256,6 +256,7 @@ def _write_of(envelope: object, reply: Reply) -> AspectWrite:
         at_ms=at_ms if isinstance(at_ms, int) else None,
         run_id=None if run_id == _NO_RUN else run_id,
         client=" ".join(filter(None, map(_text, client))) or None,
+        pipeline=_text(system.get("pipelineName")),
     )
 
 

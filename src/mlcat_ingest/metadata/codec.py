@@ -7,6 +7,7 @@ silent losses, so both are caught here.
 import hashlib
 import json
 import math
+import re
 from enum import Enum
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -20,6 +21,7 @@ from mlcat_ingest.errors import CodecError
 _TO_SHAPE: Final = bytes.maketrans(b"123456789,[- \t\r\n", b"000000000:::::::")
 _LONG_INTEGER: Final = b":" + b"0" * 19
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
 
@@ -35,6 +37,25 @@ def dumps(value: object) -> bytes:
             string, a lone surrogate, more than 250 levels, or something that is not JSON.
     """
     return _dumps(value, _PLAIN)
+
+
+def aspect_text(value: object) -> str:
+    """Return `value` as the JSON text of `GenericAspect.value`, in ASCII.
+
+    That field is of bytes, so each character of the text is one byte; others are escaped.
+
+    Raises:
+        CodecError: as `dumps`.
+
+    Source: `GenericAspect.pdl`; `_make_generic_aspect` of the DataHub SDK 1.7.
+    """
+    text = dumps(value).decode()
+    # Outside of strings JSON is ASCII.
+    return text if text.isascii() else _NOT_ASCII.sub(_escape, text)
+
+
+def _escape(run: re.Match[str]) -> str:
+    return json.dumps(run[0])[1:-1]
 
 
 def canonical(value: object) -> bytes:

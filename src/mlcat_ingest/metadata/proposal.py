@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from mlcat_ingest.metadata.codec import JsonObject, dumps
+from mlcat_ingest.metadata.codec import JsonObject, aspect_text
 from mlcat_ingest.metadata.urn import entity_type_of
 
 Aspect = Mapping[str, Any]
@@ -42,7 +42,8 @@ class Proposal:
     def wire(self) -> JsonObject:
         """Return the proposal as the service's emit endpoints take it.
 
-        The aspect is a JSON text inside the JSON; non-ASCII text stays UTF-8.
+        The aspect is a JSON text inside the JSON, in ASCII. A URN with other characters stays as
+        it is, in UTF-8.
 
         Raises:
             CodecError: the aspect has no faithful JSON form.
@@ -56,7 +57,7 @@ class Proposal:
             "entityUrn": self.entity_urn,
             "changeType": self.change_type,
             "aspectName": self.aspect_name,
-            "aspect": {"value": dumps(self._content()).decode(), "contentType": content_type},
+            "aspect": {"value": aspect_text(self._content()), "contentType": content_type},
         }
         if self.headers:
             body["headers"] = dict(self.headers)

@@ -36,7 +36,7 @@ from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
 from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
-from mlcat_ingest.pipeline.report.catalog import RecipeListing
+from mlcat_ingest.pipeline.report.catalog import RecipeListing, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.tally import Mask, Progress, Tally
@@ -243,6 +243,7 @@ class PipelineRun:
     def _connect(self) -> None:
         self._ending.catalog = self._sink.open()
         self._sink.probed = self._state.probed_behaviour(self._sink.version)
+        self._sink.system_metadata = system_metadata(self._ending.report(finished=False))
         self._evaluator.open()
 
     def _contact(self) -> None:

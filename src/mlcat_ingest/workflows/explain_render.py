@@ -172,11 +172,13 @@ def _writer(entry: ExplainedEntry) -> str:
 def _is_edited(entry: ExplainedEntry) -> bool:
     """Return whether another tool brought the value of an entry that a recipe claims.
 
-    A recipe's own writes name no run and no client.
+    A recipe's own writes name it as their pipeline, and no client.
     """
     write = entry.write
-    is_noted = write is not None and (write.client is not None or write.run_id is not None)
-    return is_noted and not entry.or_earlier
+    if write is None or entry.or_earlier:
+        return False
+    ours = write.run_id is None or write.pipeline in entry.recipes
+    return write.client is not None or not ours
 
 
 def _person(write: AspectWrite | None) -> str:

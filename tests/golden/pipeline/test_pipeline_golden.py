@@ -21,6 +21,7 @@ from support.golden import as_lines, assert_valid
 
 HERE = Path(__file__).parent
 STARTED_MS = 1_700_000_000_000
+RUN_ID = "prod-2023_11_14-22_13_20-000000"
 
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,run-1,PROD)"
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,churn,PROD)"
@@ -67,7 +68,6 @@ TESTS = """
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(time, "time_ns", lambda: STARTED_MS * 1_000_000)
-    monkeypatch.setattr("secrets.token_hex", lambda size: "0" * 2 * size)
     return tmp_path
 
 
@@ -98,7 +98,7 @@ def evaluated(folder: Path) -> Iterable[Proposal]:
 
 def run_report(_: Path) -> Iterable[Proposal]:
     """Yield the proposals about a run, without its text, of which there are other tests."""
-    report = Report("prod", STARTED_MS, STARTED_MS + 2_500, records=7, proposals_sent=9)
+    report = Report("prod", STARTED_MS, STARTED_MS + 2_500, RUN_ID, records=7, proposals_sent=9)
     for one in proposals_of(report, RecipeListing(("mlflow",), "rest", "mlcat-ingest 1.2.3")):
         if "report" not in one.aspect:
             yield one

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import canonical, content_hash, dumps, loads
+from mlcat_ingest.metadata.codec import aspect_text, canonical, content_hash, dumps, loads
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = (
@@ -38,6 +38,30 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert same(loads(dumps(value)), value)
     assert loads(canonical(value)) == value
     assert content_hash(loads(dumps(value))) == content_hash(value)
+
+
+# Accents, marks that combine, other scripts, and characters that UTF-16 writes as two units.
+beyond_ascii = st.text(st.characters(min_codepoint=0x80, exclude_categories=["Cs"]))
+hostile = st.recursive(
+    beyond_ascii | values,
+    lambda inner: st.lists(inner) | st.dictionaries(beyond_ascii, inner),
+    max_leaves=20,
+)
+
+
+@given(hostile)
+def test_a_reader_of_bytes_decodes_the_text_of_an_aspect(value: Any) -> None:
+    # DataHub declares the field as bytes: each character is one, and the bytes are JSON in UTF-8.
+    data = aspect_text(value).encode("latin-1")
+    assert same(json.loads(data.decode()), value)
+    assert same(loads(data), value)
+
+
+@given(values)
+def test_an_ascii_aspect_has_the_text_of_other_json(value: Any) -> None:
+    data = dumps(value)
+    if data.isascii():
+        assert aspect_text(value) == data.decode()
 
 
 @given(anything)

@@ -64,5 +64,6 @@ def _run() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def _fix_measurements(report: dict[str, Any]) -> None:
     report |= {"source_requests": 23, "catalog_requests": 31}
     report |= {"started_at_ms": STARTED_MS, "finished_at_ms": STARTED_MS + 2_000, "duration_s": 2.0}
+    report["run_id"] = "diabetes-2026_09_21-13_33_20-3f9a1c"
     for place in report["passes"]:
         place["current_at_ms"] = STARTED_MS + 100

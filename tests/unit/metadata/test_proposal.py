@@ -6,13 +6,16 @@ from mlcat_ingest.metadata.proposal import Proposal
 URN = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,modèle,PROD)"
 
 
-def test_a_proposal_travels_with_its_aspect_as_text_in_utf8() -> None:
-    assert Proposal(URN, "mlModelProperties", {"name": "é\n"}).wire() == {
+def test_a_proposal_has_its_aspect_as_ascii_text() -> None:
+    assert Proposal(URN, "mlModelProperties", {"name": "é\n語\U0001f600"}).wire() == {
         "entityType": "mlModel",
         "entityUrn": URN,
         "changeType": "UPSERT",
         "aspectName": "mlModelProperties",
-        "aspect": {"value": '{"name":"é\\n"}', "contentType": "application/json"},
+        "aspect": {
+            "value": r'{"name":"\u00e9\n\u8a9e\ud83d\ude00"}',
+            "contentType": "application/json",
+        },
     }
 
 
@@ -26,6 +29,12 @@ def test_a_patch_says_that_it_is_one() -> None:
     patch = {"patch": [{"op": "add", "path": "/name", "value": "x"}]}
     sent = Proposal(URN, "mlModelProperties", patch, "PATCH").wire()
     assert sent["aspect"]["contentType"] == "application/json-patch+json"
+
+
+def test_the_operations_of_a_patch_are_ascii_too() -> None:
+    operations = [{"op": "add", "path": "/naïve", "value": "é"}]
+    wire = Proposal(URN, "mlModelProperties", {}, "PATCH", {}, operations).wire()
+    assert wire["aspect"]["value"] == r'[{"op":"add","path":"/na\u00efve","value":"\u00e9"}]'
 
 
 def test_a_patch_sends_its_operations_and_its_record_shows_them() -> None:

@@ -8,10 +8,8 @@ Source: `datahub_ingestion_run_summary_provider` of DataHub's SDK 1.7.
 
 import hashlib
 import json
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
@@ -33,7 +31,6 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.render import as_data, as_text
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
 from mlcat_ingest.pipeline.report.summaries import FailedRecord
-from mlcat_ingest.recipe.values import file_stem
 
 MAX_TEXT: Final = 200_000
 """Characters of the report as text, and again of the report as data: a catalog limits aspects."""
@@ -85,7 +82,7 @@ def publish(report: Report, listing: RecipeListing, sink: Catalog) -> str | None
 def proposals_of(report: Report, listing: RecipeListing) -> Iterator[Proposal]:
     """Yield the recipe as an ingestion source, and this run of it."""
     source = source_urn(report.name)
-    run = _run_urn(report)
+    run = f"urn:li:dataHubExecutionRequest:{report.run_id}"
     types = ", ".join(dict.fromkeys(listing.sources))
     info: dict[str, Any] = {
         "name": f"[CLI] {types} [{report.name}]",
@@ -103,17 +100,24 @@ def proposals_of(report: Report, listing: RecipeListing) -> Iterator[Proposal]:
     yield Proposal(run, DATAHUB_EXECUTION_REQUEST_RESULT, _result(report, listing))
 
 
+def system_metadata(report: Report) -> dict[str, Any]:
+    """Return the system metadata of each aspect that a run writes: its run, recipe and start.
+
+    DataHub's pages say when an entity was last synced only if a run is named.
+
+    Source: `SystemMetadata.pdl`.
+    """
+    return {
+        "runId": report.run_id,
+        "lastObserved": report.started_at_ms,
+        "pipelineName": report.name,
+    }
+
+
 def source_urn(name: str) -> str:
     """Return the URN that the runs of the recipe `name` are listed under."""
     digest = hashlib.sha256(f"mlcat-ingest:{name}".encode()).hexdigest()[:32]
     return f"urn:li:dataHubIngestionSource:cli-{digest}"
-
-
-def _run_urn(report: Report) -> str:
-    started = datetime.fromtimestamp(report.started_at_ms / 1000, UTC)
-    # Two hosts may begin a run of one name in the same second.
-    own = f"{started:%Y_%m_%d-%H_%M_%S}-{secrets.token_hex(3)}"
-    return f"urn:li:dataHubExecutionRequest:{file_stem(report.name)}-{own}"
 
 
 def _input(report: Report, source: str, config: dict[str, str]) -> dict[str, Any]:

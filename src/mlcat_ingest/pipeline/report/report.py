@@ -1,7 +1,9 @@
 """The report of a run: records read, entities written or refused, tests, and the exit status."""
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
@@ -14,6 +16,7 @@ from mlcat_ingest.pipeline.report.summaries import (
     PassSummary,
 )
 from mlcat_ingest.pipeline.report.verdict import Verdict
+from mlcat_ingest.recipe.values import file_stem
 
 if TYPE_CHECKING:
     from mlcat_ingest.client import behaviour
@@ -120,6 +123,8 @@ class Report:
     """Start of the run, in epoch milliseconds UTC."""
     finished_at_ms: int
     """End of the run, in epoch milliseconds UTC; the last update if the run is not finished."""
+    run_id: str = ""
+    """Identifier of the run, which the catalog keeps with each aspect that the run wrote."""
     catalog: str = ""
     """Address of the catalog."""
     passes: tuple[PassSummary, ...] = ()
@@ -267,6 +272,13 @@ class Report:
 COUNTERS: Final[Mapping[str, Counter]] = {
     one.name: one.metadata["counter"] for one in fields(Report) if one.metadata
 }
+
+
+def new_run_id(name: str, started_at_ms: int) -> str:
+    """Return the identifier of a run of the recipe `name`, in the form of DataHub's."""
+    started = datetime.fromtimestamp(started_at_ms / 1000, UTC)
+    # Two hosts may begin a run of one name in the same second.
+    return f"{file_stem(name)}-{started:%Y_%m_%d-%H_%M_%S}-{secrets.token_hex(3)}"
 
 
 def failure_of(error: BaseException, mask: Callable[[str], str] = str) -> Failure:

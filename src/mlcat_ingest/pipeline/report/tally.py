@@ -23,7 +23,7 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
-from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of
+from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of, new_run_id
 from mlcat_ingest.pipeline.report.summaries import (
     DanglingDataset,
     EntityCounts,
@@ -88,6 +88,7 @@ class Tally:
         self._mask = mask
         self._lock = threading.Lock()
         self._started_at_ms = _now_ms()
+        self._run_id = new_run_id(name, self._started_at_ms)
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -310,6 +311,7 @@ class Tally:
         with self._lock:
             return Report(
                 name=self._name,
+                run_id=self._run_id,
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
                 catalog=self._clean(status.catalog),

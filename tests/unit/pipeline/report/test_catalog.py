@@ -29,7 +29,7 @@ from support.recipes import a_recipe
 
 LISTING = RecipeListing(("mlflow",), "rest", "mlcat-ingest 1.2.3")
 SOURCE = source_urn("prod")
-GOOD = Report("prod", 1_700_000_000_000, 1_700_000_002_500, records=7, proposals_sent=9)
+GOOD = Report("prod", 1_700_000_000_000, 1_700_000_002_500, "prod-1", records=7, proposals_sent=9)
 FAILED = replace(GOOD, failure=failure_of(SourceUnavailableError("it is gone")))
 
 
@@ -51,8 +51,7 @@ def test_the_recipe_is_a_source_and_the_run_its_request() -> None:
             "executorId": "__datahub_cli_",
         },
     }
-    assert request.entity_urn == result.entity_urn
-    assert request.entity_urn.startswith("urn:li:dataHubExecutionRequest:prod-2023_11_14-22_13_20-")
+    assert request.entity_urn == result.entity_urn == "urn:li:dataHubExecutionRequest:prod-1"
     assert request.aspect["source"] == {
         "type": "CLI_INGESTION_SOURCE",
         "ingestionSource": SOURCE,
@@ -63,10 +62,24 @@ def test_the_recipe_is_a_source_and_the_run_its_request() -> None:
 
 
 def test_the_source_is_the_same_in_every_run_and_a_run_is_its_own() -> None:
-    first, second = list(proposals_of(GOOD, LISTING)), list(proposals_of(GOOD, LISTING))
+    sink = FakeSink(place="fake://catalog")
+    reports = [ingest(sink), ingest(sink)]
+    first, second = (list(proposals_of(report, LISTING)) for report in reports)
     assert first[0] == second[0]
     assert first[1].entity_urn != second[1].entity_urn
+    assert reports[0].run_id.startswith("prod-20")
     assert source_urn("other") != SOURCE
+
+
+def test_aspects_of_a_run_name_the_run_that_is_listed() -> None:
+    sink = FakeSink(place="fake://catalog")
+    report = ingest(sink)
+    assert sink.system_metadata == {
+        "runId": report.run_id,
+        "lastObserved": report.started_at_ms,
+        "pipelineName": "prod",
+    }
+    assert sink.writes[-1][2].entity_urn == f"urn:li:dataHubExecutionRequest:{report.run_id}"
 
 
 @pytest.mark.parametrize(
