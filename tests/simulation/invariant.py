@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.registry import DECLARED
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.rules import FIRST_WRITERS
 from simulation.people import MARK, OWN_TYPES, Ledger, is_persons
 
 Contents: TypeAlias = Mapping[str, Mapping[str, Aspect]]
@@ -24,7 +24,7 @@ def facts_of(aspects: Mapping[str, Aspect]) -> Facts:
     for name, aspect in aspects.items():
         if name == "status":
             continue
-        unowned = FIRST_WRITERS.get(name, frozenset())
+        unowned = DECLARED[name].unowned
         for field, value in aspect.items():
             fact = _without_people(value)
             if field not in unowned and fact not in ([], {}, None, ""):

@@ -51,7 +51,7 @@ class Shelf:
 
     def put(self, name: str, value: Aspect) -> None:
         """Write as somebody who knows nothing of merging."""
-        self.aspects[name] = json.loads(json.dumps(value))
+        self.aspects[name] = _with_computed(name, json.loads(json.dumps(value)))
         self.versions[name] = self.versions.get(name, 0) + 1
 
     def edit(self, name: str, **fields: Any) -> None:
@@ -81,3 +81,16 @@ class Shelf:
         custom = dict(self.field("customProperties", {}))
         custom.pop(applied_key(writer), None)
         self.edit(HOME, customProperties=custom)
+
+
+def _with_computed(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Return an aspect with what DataHub's server computes of it, as its answers show."""
+    if name == "ownership" and value["owners"]:
+        types: dict[str, list[str]] = {}
+        for one in value["owners"]:
+            named = f"urn:li:ownershipType:__system__{one.get('type', 'NONE').lower()}"
+            types.setdefault(one.get("typeUrn", named), []).append(one["owner"])
+        return {**value, "ownerTypes": types}
+    if name == "domains" and "domainAssociations" not in value:
+        return {**value, "domainAssociations": [{"domain": one} for one in value["domains"]]}
+    return value

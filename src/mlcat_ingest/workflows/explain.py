@@ -34,8 +34,8 @@ from mlcat_ingest.pipeline.merge.provenance import (
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
 from mlcat_ingest.pipeline.merge.rules import (
     COLLECTIONS,
-    FIRST_WRITERS,
-    SERVICE_OWN,
+    COMPUTED,
+    UNOWNED,
     keys_of,
     same_json,
     single_fields,
@@ -271,10 +271,10 @@ def _explain_entry(
 
 
 def _kind(aspect: str, name: str, write: AspectWrite | None) -> WriterKind:
-    if aspect == STATUS or name in FIRST_WRITERS.get(aspect, ()):
-        return "anyone"
-    if name in SERVICE_OWN.get(aspect, ()):
+    if name in COMPUTED.get(aspect, ()):
         return "service"
+    if aspect == STATUS or name in UNOWNED.get(aspect, ()):
+        return "anyone"
     is_noted = write is not None and (write.client is not None or write.run_id is not None)
     return "service" if aspect in OF_THE_SERVICE and not is_noted else "person or tool"
 

@@ -14,7 +14,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, is_own
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.rules import Key, keys_of, same_json, single_fields
+from mlcat_ingest.pipeline.merge.rules import COMPUTED, Key, keys_of, same_json, single_fields
 from mlcat_ingest.pipeline.report.labels import label_of_merged
 
 Action = Literal["create", "update", "remove", "revive"]
@@ -125,12 +125,16 @@ def diff_merged(one: MergedEntity) -> EntityDiff | None:
 
 
 def values_of(one: MergedEntity, proposal: Proposal) -> tuple[Aspect | None, Aspect | None]:
-    """Return the aspect of a proposal as the catalog holds it, and as it would be."""
+    """Return the aspect of a proposal as the catalog holds it, and as it would be.
+
+    Neither has the fields that the service computes anew.
+    """
     stored = one.stored if one.overwritten is None else one.overwritten
-    before = stored.get(proposal.aspect_name)
+    before, after = stored.get(proposal.aspect_name), proposal.aspect
+    unsent = COMPUTED.get(proposal.aspect_name, frozenset()) - after.keys()
     return (
-        None if before is None else before.value,
-        None if proposal.change_type == "DELETE" else proposal.aspect,
+        None if before is None else {k: v for k, v in before.value.items() if k not in unsent},
+        None if proposal.change_type == "DELETE" else after,
     )
 
 

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.workflows.plan_diff import diff_entity
+from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.rules import UNION
+from mlcat_ingest.workflows.plan_diff import diff_entity, diff_merged
 from mlcat_ingest.workflows.plan_render import entity_data, entity_lines
 from support.fakes import model_urn
 
@@ -83,6 +86,20 @@ def test_entries_are_reported_by_their_keys() -> None:
         "        ~ lr: 0.1 → 0.2",
         "      trainingJobs",
         "        + j",
+    ]
+
+
+def test_what_the_service_computes_is_not_shown() -> None:
+    owner = {"owner": "urn:li:corpuser:ada", "type": "DATAOWNER"}
+    stored = {
+        "ownership": StoredAspect({"owners": [owner], "ownerTypes": {"t": [owner["owner"]]}}, "1")
+    }
+    more = [owner, {**owner, "owner": "urn:li:corpuser:bob"}]
+    source = Entity(model_urn("r1"), {"ownership": {"owners": more}})
+    diff = diff_merged(merge_entity(source, stored, UNION))
+    assert diff is not None
+    assert [(one.aspect, field.field) for one in diff.aspects for field in one.fields] == [
+        ("ownership", "owners")
     ]
 
 

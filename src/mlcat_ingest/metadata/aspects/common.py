@@ -227,8 +227,8 @@ IS_LATEST: Final = "isLatest"
 class VersionProperties(TypedDict):
     """The version of a version set that the entity is. MLflow: version number, aliases.
 
-    `sortId` orders the set as text (numbers are padded with zeros). `isLatest` and
-    `metadataCreatedTimestamp` are kept by the service.
+    `sortId` orders the set as text (numbers are padded with zeros). `isLatest` is computed
+    by the service.
     """
 
     versionSet: Annotated[str, Edge("VersionOf", "versionSet")]
@@ -254,7 +254,7 @@ VERSION_PROPERTIES: Final = aspect(
     "mlModel dataset",
     merge_keys={"aliases": "versionTag"},
     computed=frozenset({IS_LATEST}),
-    filled_in=frozenset({"metadataCreatedTimestamp"}),
+    unowned=frozenset({"metadataCreatedTimestamp"}),
 )
 
 

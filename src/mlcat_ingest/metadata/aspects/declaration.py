@@ -47,9 +47,8 @@ class AspectSpec:
             the same. Lists that are not named are keyed by each record's whole value.
         patch_keys: path of an array to the key fields of its entries, none for an array of texts.
         one_value: lists that are one value, since their order is their meaning.
-        computed: fields that the service computes, and refuses in a proposal.
-        filled_in: further fields that the service fills in by itself, and that nobody owns.
-        unowned: fields that the aspect needs and nobody owns: what is stored there stays.
+        computed: fields that the service computes: they are never sent, and never compared.
+        unowned: further fields that nobody owns: what is stored there stays.
         curated: the list whose entries people add in the catalog; it moves with a renamed group.
         searched: its searchable fields.
     """
@@ -63,7 +62,6 @@ class AspectSpec:
     patch_keys: Mapping[str, str] = field(default_factory=dict)
     one_value: frozenset[str] = frozenset()
     computed: frozenset[str] = frozenset()
-    filled_in: frozenset[str] = frozenset()
     unowned: frozenset[str] = frozenset()
     curated: str | None = None
     searched: tuple[SearchField, ...] = ()
@@ -81,7 +79,6 @@ class AspectFacts(TypedDict, total=False):
     patch_keys: Mapping[str, str]
     one_value: frozenset[str]
     computed: frozenset[str]
-    filled_in: frozenset[str]
     unowned: frozenset[str]
     curated: str
     searched: tuple[SearchField, ...]

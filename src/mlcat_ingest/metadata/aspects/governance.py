@@ -54,7 +54,7 @@ class Owner(TypedDict):
 class Ownership(TypedDict):
     """The owners of the entity. Source in MLflow: the run's user, the `mlflow.user` tag.
 
-    `ownerTypes` is an index by owner type that the service keeps; leave it out.
+    `ownerTypes` is an index by owner type that the service computes; leave it out.
     """
 
     owners: list[Owner]
@@ -71,6 +71,7 @@ OWNERSHIP: Final = aspect(
     f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain corpGroup",
     merge_keys={"owners": f"owner type typeUrn {ATTRIBUTION}"},
     patch_keys={"owners": "owner type typeUrn"},
+    computed=frozenset({"ownerTypes"}),
     curated="owners",
     searched=(
         SearchField("owners.owner", "owners", "tags", entity_types=("corpuser", "corpGroup")),
@@ -176,7 +177,10 @@ class DomainAssociation(TypedDict):
 
 
 class Domains(TypedDict):
-    """The business domains of the entity; the catalog's page shows the first."""
+    """The business domains of the entity; the catalog's page shows the first.
+
+    `domainAssociations` repeats them as records that the service computes; leave it out.
+    """
 
     domains: Annotated[list[str], Edge("AssociatedWith", "domain")]
     domainAssociations: NotRequired[list[DomainAssociation]]
@@ -188,6 +192,7 @@ DOMAINS: Final = aspect(
     Domains,
     f"{ASSETS} glossaryTerm",
     patch_keys={"domains": ""},
+    computed=frozenset({"domainAssociations"}),
     curated="domains",
     searched=(SearchField("domains", "domains", "tags", entity_types=("domain",)),),
 )

@@ -8,6 +8,7 @@ from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
 from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.client.evaluate import NO_TESTS
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -15,7 +16,6 @@ from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.rules import SERVICE_OWN
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
@@ -191,8 +191,8 @@ class Evaluator:
 def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
     """Return the aspects of an entity as its acknowledged write left them, None for one it lacks.
 
-    Aspects that were not written are not known, but for a new entity. Nor are those that the
-    service fills in, and those of groups: a renaming copies others' entries to them afterwards.
+    Aspects that were not written are not known, but for a new entity. Nor is which version is the
+    latest, and nothing of groups: a renaming copies others' entries to them afterwards.
     """
     entity_type = entity_type_of(merged.urn)
     if entity_type not in EVALUATED or entity_type == "mlModelGroup":
@@ -202,4 +202,5 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
         aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
     for one in merged.proposals:
         aspects[one.aspect_name] = None if one.change_type == "DELETE" else one.aspect
-    return {name: value for name, value in aspects.items() if not SERVICE_OWN.get(name)}
+    aspects.pop(VERSION_PROPERTIES, None)
+    return aspects

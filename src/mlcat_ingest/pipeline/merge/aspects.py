@@ -12,9 +12,9 @@ from mlcat_ingest.pipeline.merge.fields import AppliedField, first_field, merge_
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
 from mlcat_ingest.pipeline.merge.rules import (
     COLLECTIONS,
-    FIRST_WRITERS,
-    SERVICE_OWN,
+    COMPUTED,
     UNION,
+    UNOWNED,
     Key,
     MergeRules,
     keys_of,
@@ -41,14 +41,15 @@ class MergedAspect(NamedTuple):
 
 def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
     """Return an aspect that is neither stored nor applied, as most of a first ingest are."""
-    unowned = FIRST_WRITERS.get(name, ())
+    unowned = UNOWNED.get(name, ())
     value: dict[str, object] = {}
     applied: dict[str, str] = {}
     for field, entry in fresh.items():
         if entry is None:
             continue
         if field in unowned:
-            value[field] = entry
+            if field not in COMPUTED.get(name, ()):
+                value[field] = entry
             continue
         value[field], text = first_field(name, field, entry)
         if text:
@@ -77,8 +78,8 @@ def merge_aspect(
     applied_field = _NOT_APPLIED
     for field, value in fresh.items():
         known = before.get(field)
-        if field in FIRST_WRITERS.get(name, ()):
-            if known is None:
+        if field in UNOWNED.get(name, ()):
+            if known is None and field not in COMPUTED.get(name, ()):
                 changes[field] = value
             continue
         if ours or others:
@@ -132,7 +133,7 @@ def _with_changes(
     missing = required_values(name).intersection(cleared)
     if not missing:
         return MergedAspect(left, applied)
-    if not any(has_content(left[field]) for field in left.keys() - SERVICE_OWN.get(name, ())):
+    if not any(has_content(left[field]) for field in left.keys() - UNOWNED.get(name, ())):
         return MergedAspect(None, NOTHING)
     # Without these the aspect is not valid, and somebody else has something in it.
     applied.update((field, ours[field]) for field in missing if field in ours)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.common import IS_LATEST, STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,
     NOT_STORED,
@@ -38,7 +38,12 @@ from mlcat_ingest.pipeline.merge.provenance import (
     is_removed,
     with_all_sources,
 )
-from mlcat_ingest.pipeline.merge.rules import COMPUTED, MergeRules, properties_aspect, same_json
+from mlcat_ingest.pipeline.merge.rules import (
+    MergeRules,
+    properties_aspect,
+    same_json,
+    without_computed,
+)
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
 
@@ -124,17 +129,16 @@ def condition(before: StoredAspect | None) -> Mapping[str, str]:
 def propose(urn: str, name: str, before: StoredAspect | None, value: Aspect | None) -> Proposal:
     """Return the proposal that makes `value` of a stored aspect; None deletes it.
 
-    A stored aspect that holds computed fields is patched: they may not be sent, and to replace the
-    aspect without them would drop them (VersionPropertiesValidator.java).
+    Computed fields are not sent. A stored version is patched: its `isLatest` depends on the other
+    versions, so to replace the aspect without it would drop it (VersionPropertiesValidator.java).
     """
     header = condition(before)
     if value is None:
         return Proposal(urn, name, {}, "DELETE", header)
     stored = NOTHING if before is None else before.value
-    computed = {field: stored[field] for field in COMPUTED.get(name, ()) if field in stored}
-    if not computed:
-        return Proposal(urn, name, value, headers=header)
-    whole = {**value, **computed}
+    if name != VERSION_PROPERTIES or IS_LATEST not in stored:
+        return Proposal(urn, name, without_computed(name, value), headers=header)
+    whole = {**value, IS_LATEST: stored[IS_LATEST]}
     return Proposal(urn, name, whole, "PATCH", header, tuple(_operations(stored, whole)))
 
 

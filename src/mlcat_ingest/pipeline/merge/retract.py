@@ -22,7 +22,7 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, applied_key, enco
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, propose
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
-from mlcat_ingest.pipeline.merge.rules import SERVICE_OWN, MergeRules, properties_aspect, same_json
+from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_aspect, same_json
 
 OF_THE_SERVICE: Final = frozenset(
     {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
@@ -143,5 +143,5 @@ class _Retraction:
 
 
 def _is_content(name: str, value: Aspect) -> bool:
-    unowned = SERVICE_OWN.get(name, frozenset()) | _STAMPS
+    unowned = UNOWNED.get(name, frozenset()) | _STAMPS
     return any(has_content(entry) for field, entry in value.items() if field not in unowned)

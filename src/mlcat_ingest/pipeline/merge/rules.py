@@ -51,18 +51,20 @@ UNION: Final = MergeRules(writer=None)
 """The rules of nobody in particular: nothing is taken away, and no base is kept."""
 
 
-COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items()}
-"""Aspect to the fields that the service computes, and refuses in a proposal."""
+COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items() if spec.computed}
+"""Aspect to the fields that the service computes: they are never sent, and never compared."""
 
-SERVICE_OWN: Final = {name: spec.computed | spec.filled_in for name, spec in ASPECTS.items()}
-"""Aspect to the fields that the service fills in by itself."""
-
-FIRST_WRITERS: Final = {name: spec.unowned for name, spec in ASPECTS.items()}
-"""Aspect to the fields that it needs and nobody owns: what is stored there stays."""
+UNOWNED: Final = {
+    name: spec.computed | spec.unowned
+    for name, spec in ASPECTS.items()
+    if spec.computed or spec.unowned
+}
+"""Aspect to the fields that nobody owns: what is stored there stays, and the service's part of
+them is computed anew."""
 
 
 def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
-    """Return a stored aspect without the fields that the service computes."""
+    """Return an aspect without the fields that the service computes."""
     computed = COMPUTED.get(aspect_name, frozenset())
     if computed.isdisjoint(aspect):
         return aspect

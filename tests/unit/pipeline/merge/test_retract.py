@@ -55,6 +55,19 @@ def test_what_the_service_makes_by_itself_does_not_keep_an_entity() -> None:
     assert retract(shelf).outcome == "removed"
 
 
+def test_what_the_service_computes_of_ours_does_not_keep_an_entity() -> None:
+    shelf = ingested(
+        ownership={"owners": [{"owner": "urn:li:corpuser:ada", "type": "DATAOWNER"}]},
+        domains={"domains": ["urn:li:domain:sales"]},
+    )
+    assert "ownerTypes" in shelf.aspects["ownership"]
+    assert retract(shelf).outcome == "removed"
+    # A stale index beside an empty list is stored as it was sent.
+    stale = ingested()
+    stale.aspects["ownership"] = {"owners": [], "ownerTypes": {"t": ["urn:li:corpuser:ada"]}}
+    assert retract(stale).outcome == "removed"
+
+
 def test_anything_of_others_keeps_an_entity() -> None:
     shelf = ingested()
     shelf.put("editableMlModelProperties", {"description": "theirs"})

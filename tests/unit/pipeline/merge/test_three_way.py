@@ -396,6 +396,42 @@ def test_what_the_service_computes_is_never_sent_back() -> None:
     assert shelf.aspects["versionProperties"] == {**left, "isLatest": True}
 
 
+OWNER = {"owner": "urn:li:corpuser:ada", "type": "DATAOWNER"}
+DOMAIN = "urn:li:domain:sales"
+
+
+def test_what_the_service_computes_of_an_aspect_is_neither_sent_nor_compared() -> None:
+    shelf = Shelf()
+    aspects: dict[str, Any] = {
+        HOME: {},
+        "ownership": {"owners": [OWNER]},
+        "domains": {"domains": [DOMAIN]},
+    }
+    shelf.ingest(aspects)
+    assert shelf.field("ownerTypes", aspect="ownership")
+    assert shelf.field("domainAssociations", aspect="domains")
+    assert shelf.ingest(aspects).proposals == ()
+    nobody: dict[str, Any] = {HOME: {}, "ownership": {"owners": []}, "domains": {"domains": []}}
+    merged = shelf.ingest(nobody)
+    assert {one.aspect_name: one.aspect for one in merged.proposals if one.aspect_name != HOME} == {
+        "ownership": {"owners": []},
+        "domains": {"domains": []},
+    }
+    assert "ownerTypes" not in shelf.aspects["ownership"]
+
+
+def test_a_computed_field_that_a_source_names_is_left_out() -> None:
+    shelf = Shelf()
+    owners = {"owners": [OWNER], "ownerTypes": {"urn:li:ownershipType:x": ["urn:li:corpuser:b"]}}
+    aspects: dict[str, Any] = {HOME: {}, "ownership": owners}
+    [first, _] = shelf.ingest(aspects).proposals
+    assert first.aspect == {"owners": [OWNER]}
+    assert shelf.ingest(aspects).proposals == ()
+    shelf.drop("ownership", "ownerTypes")
+    assert shelf.ingest(aspects).proposals == ()
+    assert "ownerTypes" not in shelf.base()["ownership"]
+
+
 def test_a_stored_version_without_a_computed_field_is_replaced() -> None:
     shelf = Shelf()
     first = shelf.ingest({HOME: {}, "versionProperties": VERSION})
