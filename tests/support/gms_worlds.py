@@ -94,10 +94,12 @@ class Intruder:
     """Somebody who writes between our read of an entity and our write of it.
 
     `writes` has, for an entity, what to do before the next write to it; each is done once.
+    `seen` has the proposals of each request, as the server sees them.
     """
 
     app: ASGIApp
     writes: dict[str, Callable[[], None]] = field(default_factory=dict)
+    seen: list[list[dict[str, Any]]] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the intruder be first."""
@@ -108,7 +110,8 @@ class Intruder:
         while more:
             part = await receive()
             body, more = body + part.get("body", b""), part.get("more_body", False)
-        for proposal in json.loads(body).get("proposals", []):
+        self.seen.append(json.loads(body).get("proposals", []))
+        for proposal in self.seen[-1]:
             if (write := self.writes.pop(proposal["entityUrn"], None)) is not None:
                 write()
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

@@ -292,6 +292,11 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
         """The version that the catalog names once it is open, None where it names none."""
         return None
 
+    @property
+    def enforces_conditions(self) -> bool | None:
+        """Whether it refuses a write that names another version than is stored; None: not known."""
+        return None
+
     def exists(self) -> bool:
         """Return whether there is a catalog before `open` makes one; nothing is contacted."""
         return True

@@ -80,8 +80,6 @@ class ProbedBehaviour:
     """Version of the service."""
     probed_at_ms: int
     """Time of the probe, in epoch milliseconds UTC."""
-    checks_conditions: bool | None = None
-    """Whether it compares the version that a write names; null if that is not known."""
     evaluates: bool | None = None
     """Whether it has an endpoint that evaluates metadata tests; null if that is not known."""
     lacks: tuple[str, ...] = ()
@@ -91,13 +89,11 @@ class ProbedBehaviour:
     def of(cls, version: str, probed_at_ms: int, rows: Iterable[ProbeRow]) -> Self:
         """Return the behaviour that `rows` show."""
         by_fact = {ProbedFact(row.fact, row.name): row for row in rows}
-        conditions: dict[str, bool] = {ProbeAnswer.CONFLICT: True, ProbeAnswer.TAKEN: False}
         evaluation: dict[str, bool] = {ProbeAnswer.THERE: True, ProbeAnswer.MISSING: False}
         aspects = (by_fact.get(MODEL_ASPECTS), by_fact.get(OTHER_ASPECTS))
         return cls(
             version,
             probed_at_ms,
-            _answer(by_fact, CONDITIONS, conditions),
             _answer(by_fact, EVALUATION, evaluation),
             tuple(one for row in aspects if row is not None for one in row.lacks),
         )
@@ -113,8 +109,6 @@ class ProbedBehaviour:
         return tuple(
             text
             for holds, text in (
-                (self.checks_conditions is True, "conditional writes are relied on"),
-                (self.checks_conditions is False, "each write is verified in the version history"),
                 (self.evaluates is False, "`evaluate.where: auto` evaluates in the client"),
                 (bool(self.lacks), f"not sent: {', '.join(self.lacks)}"),
             )

@@ -130,6 +130,11 @@ class CatalogClient(AspectReader, Emitter, Closing):
         return None if self._capabilities is None else self._capabilities.datahub_version
 
     @property
+    def enforces_conditions(self) -> bool | None:
+        """Whether conditions are enforced, as the version says; None where it says nothing."""
+        return None if self._capabilities is None else self._capabilities.enforces_conditions
+
+    @property
     def clock_skew_s(self) -> float | None:
         """Seconds that the service's clock is ahead of ours, None before its first answer."""
         return self._connection.clock_skew_s

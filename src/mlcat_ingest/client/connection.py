@@ -217,6 +217,9 @@ _DATAHUB = "acryldata/datahub"
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
+_CONDITIONS_SINCE: Final = (0, 14)
+"""The first release of DataHub that enforces conditions. Source: `ConditionalWriteValidator`."""
+
 ENVIRONMENTS_SINCE: Final = {
     "SANDBOX": (0, 15),
     **dict.fromkeys(("PRD", "TST", "SIT", "SBX"), (1, 2)),
@@ -251,6 +254,11 @@ class Capabilities:
     def is_supported(self) -> bool:
         """False for a release that is known to be older than the smallest supported one."""
         return self.release is None or self.release >= SMALLEST_RELEASE
+
+    @property
+    def enforces_conditions(self) -> bool | None:
+        """Whether it compares the version that a write names, None where that is not known."""
+        return None if self.release is None else self.release >= _CONDITIONS_SINCE
 
     @property
     def environments(self) -> frozenset[str]:

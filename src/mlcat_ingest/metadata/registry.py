@@ -332,6 +332,9 @@ ENTITY_TYPES: Final[Mapping[str, EntityType]] = MappingProxyType(
 )
 """Entity types by name, open ones included."""
 
+KEY_ASPECTS: Final = frozenset(one.key for one in ENTITY_TYPES.values())
+"""The aspects that are made of the URN. A server checks no condition on a write of one."""
+
 
 def allows(entity_type: str, aspect_name: str) -> bool:
     """Return whether an entity of this type may have this aspect; open types may have any."""

@@ -82,13 +82,6 @@ class World:
             if one["what"] == "catalog behaviour"
         ]
 
-    def conditions(self, since: int = 0) -> list[list[bool]]:
-        """Return for each write request whether its proposals name a version."""
-        return [
-            ["If-Version-Match" in one.get("headers", {}) for one in request.json()["proposals"]]
-            for request in self.gms.calls("/aspects", "ingestProposalBatch")[since:]
-        ]
-
 
 @contextmanager
 def world(folder: Path, profile: GmsProfile = V1_7, **changes: Any) -> Iterator[World]:
@@ -119,7 +112,7 @@ def test_a_field_that_a_release_drops_is_not_sent_again(
         capsys.readouterr()
         assert there.plan() == 0
         planned = capsys.readouterr().out
-        assert "DataHub v1.0.0: conditional writes are relied on" in planned
+        assert "DataHub v1.0.0:" in planned
         assert PAGE in planned
         [(outcome, detail)] = there.behaviour(capsys)
         assert outcome == "ok"
@@ -155,37 +148,6 @@ def test_a_release_that_lacks_a_field_never_gets_it_after_a_probe(tmp_path: Path
         ]
         assert groups
         assert all("externalUrl" not in one["aspect"]["value"] for one in groups)
-
-
-def test_conditions_that_are_checked_are_not_tried_again(tmp_path: Path) -> None:
-    with world(tmp_path / "tried") as there:
-        there.ingest(0)
-        tried = there.conditions()
-    with world(tmp_path / "probed") as there:
-        there.probe()
-        before = len(there.conditions())
-        report = there.ingest(0)
-        probed = there.conditions(before)
-    assert tried[0] == [True, True], "one whole entity is tried"
-    assert tried[1:] == probed
-    assert all(all(one) for one in probed)
-    assert report["probe"]["checks_conditions"] is True
-
-
-def test_conditions_that_are_ignored_are_never_sent(tmp_path: Path) -> None:
-    with world(tmp_path / "tried", checks_versions=False) as there:
-        there.ingest(0)
-        assert there.conditions()[0] == [True, True]
-    with world(tmp_path / "probed", checks_versions=False) as there:
-        there.probe()
-        before = len(there.conditions())
-        reads = len(there.gms.calls("/openapi/v3/entity/mlModel/batchGet"))
-        assert there.ingest(0)["probe"]["checks_conditions"] is False
-        assert not any(any(one) for one in there.conditions(before))
-        # To merge, to look for lost updates, and to see what is stored.
-        assert len(there.gms.calls("/openapi/v3/entity/mlModel/batchGet")) == reads + 3
-        assert call(["retract", there.recipe, "--yes", "-q"]) == 0
-        assert not any(any(one) for one in there.conditions(before))
 
 
 def test_a_service_that_does_not_evaluate_is_not_asked_again(tmp_path: Path) -> None:

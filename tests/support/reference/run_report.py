@@ -30,7 +30,7 @@ FULL: Final = Report(
     started_at_ms=1,
     finished_at_ms=2,
     passes=(PassSummary("mlflow", full=True, why="first run", current_at_ms=1),),
-    probe=ProbedBehaviour("v1.7.0", 1, checks_conditions=True, evaluates=True),
+    probe=ProbedBehaviour("v1.7.0", 1, evaluates=True),
     entities={"mlModel": EntityCounts()},
     dropped={"mlModel: aspect": 1},
     left_out={"trace": 1},

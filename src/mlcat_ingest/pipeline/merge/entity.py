@@ -14,6 +14,7 @@ from mlcat_ingest.metadata.proposal import (
     Note,
     Proposal,
 )
+from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
@@ -111,7 +112,7 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
     for name, fresh in entity.aspects.items():
         value = first_aspect(name, fresh).value
         if value is not None:
-            yield Proposal(entity.urn, name, value, headers=_IF_ABSENT)
+            yield propose(entity.urn, name, None, value)
 
 
 def condition(before: StoredAspect | None) -> Mapping[str, str]:
@@ -129,10 +130,11 @@ def condition(before: StoredAspect | None) -> Mapping[str, str]:
 def propose(urn: str, name: str, before: StoredAspect | None, value: Aspect | None) -> Proposal:
     """Return the proposal that makes `value` of a stored aspect; None deletes it.
 
-    Computed fields are not sent. A stored version is patched: its `isLatest` depends on the other
+    A key aspect has no condition: no server checks one, and it never changes. Computed fields are
+    not sent. A stored version is patched: its `isLatest` depends on the other
     versions, so to replace the aspect without it would drop it (VersionPropertiesValidator.java).
     """
-    header = condition(before)
+    header = None if name in KEY_ASPECTS else condition(before)
     if value is None:
         return Proposal(urn, name, {}, "DELETE", header)
     stored = NOTHING if before is None else before.value

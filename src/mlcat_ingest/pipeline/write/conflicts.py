@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.proposal import (
     Entity,
     Proposal,
 )
-from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.registry import KEY_ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, propose, with_applied_of
@@ -65,8 +65,8 @@ _Enforcement = Literal["checked", "ignored", "none"]
 class ConflictGuard:
     """Guards writes against conflicts: optimistic locking, or a look at the versions afterwards.
 
-    A probe has shown if the catalog checks conditions, else the first real write of a run does.
-    Safe for several threads.
+    The catalog's version says if it checks conditions; without one, the first real write of a run
+    shows it. Safe for several threads.
     """
 
     def __init__(self, sink: Catalog, merge: Merge, tally: Tally) -> None:
@@ -84,7 +84,7 @@ class ConflictGuard:
         written, and they are not. Its aspects go together: if the run ended after one of them, its
         entries would have no base, and count as those of others.
 
-        Cost: none where a probe has shown it; else one request in a run, and a read where it is
+        Cost: none where the version says it; else one request in a run, and a read where it is
         accepted; the other workers wait.
         """
         with self._lock:
@@ -104,8 +104,8 @@ class ConflictGuard:
     def _known_enforcement(self) -> _Enforcement | None:
         if not self._sink.keeps:
             return "none"
-        checks = self._sink.probed.checks_conditions
-        return None if checks is None else "checked" if checks else "ignored"
+        enforced = self._sink.enforces_conditions
+        return None if enforced is None else "checked" if enforced else "ignored"
 
     def _stores(self, probe: Sequence[Proposal]) -> bool:
         urn, names = probe[0].entity_urn, [one.aspect_name for one in probe]
@@ -140,7 +140,7 @@ class ConflictGuard:
         ignored = self._enforcement == "ignored"
         if not ignored:
             self._tally.count(
-                unverified=sum(any(p.headers is None for p in one.proposals) for one in arrived)
+                unverified=sum(any(map(_is_unconditional, one.proposals)) for one in arrived)
             )
         to_read = [one for one in arrived if ignored or _hidden_as_unused(one)]
         stored = read_stored(self._sink, [one.entity for one in to_read])
@@ -230,11 +230,19 @@ class ConflictGuard:
 
 def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     """Return an entity of `batch` under conditions that cannot hold, none where none will do."""
-    # A deletion is a request of its own, which may take no condition.
-    fitting = [one for one in batch if all(p.change_type != "DELETE" for p in one.proposals)]
+    # A deletion is a request of its own, which may take no condition; a key aspect takes none.
+    fitting = [
+        one
+        for one in batch
+        if all(p.change_type != "DELETE" and p.headers is not None for p in one.proposals)
+    ]
     smallest = min(fitting, key=lambda one: len(one.proposals), default=None)
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
     return [] if smallest is None else [replace(p, headers=never) for p in smallest.proposals]
+
+
+def _is_unconditional(proposal: Proposal) -> bool:
+    return proposal.headers is None and proposal.aspect_name not in KEY_ASPECTS
 
 
 def _hidden_as_unused(one: MergedEntity) -> bool:

@@ -83,7 +83,7 @@ class Delivery:
         """Write `batch` and return what became of each entity, in no particular order.
 
         Cost: one write request for up to `batch_size` proposals; one more in a run, to learn
-        whether the catalog checks versions, unless a probe has shown it; one read an entity type
+        whether the catalog checks versions, unless its version says it; one read an entity type
         after each write if it does not. If somebody else writes the same entities, one read an
         entity type and one write a round.
         """

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.client.behaviour import ProbedBehaviour
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.flow.queues import Cancellation
@@ -39,6 +38,11 @@ class Sink(FakeSink):
 
     place: str | None = "fake://catalog"
     asked: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    enforces: bool | None = None
+
+    @property
+    def enforces_conditions(self) -> bool | None:
+        return self.enforces
 
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
@@ -138,9 +142,9 @@ def test_a_run_of_many_batches_probes_once(*, checks: bool) -> None:
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_a_catalog_that_was_probed_is_not_probed_again(*, checks: bool) -> None:
+def test_a_catalog_whose_version_says_it_is_not_probed(*, checks: bool) -> None:
     sink = Sink(checks_versions=checks)
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=checks)
+    sink.enforces = checks
     deliver(sink, model("g"))
     assert conditions(sink) == [["-1"] if checks else [None]]
     sink.before_write = lambda _: sink.put(URN, EDITED, THEIRS)
@@ -148,6 +152,18 @@ def test_a_catalog_that_was_probed_is_not_probed_again(*, checks: bool) -> None:
     sink.asked.clear()
     deliver(sink, model("h"))
     assert len(sink.asked) == (1 if checks else 2)
+
+
+def test_a_key_aspect_has_no_condition_and_is_no_probe() -> None:
+    key = {"id": "x", "entityType": "mlModel"}
+    version_set = Entity("urn:li:versionSet:(x,mlModel)", {"versionSetKey": key})
+    sink = Sink()
+    alone = deliver(sink, replace(version_set, only_if_absent=True))
+    assert conditions(sink) == [[None]]
+    assert alone.unverified == 0
+    tag = Entity(TAG, {"tagKey": {"name": "t"}, "tagProperties": {"name": "t"}})
+    deliver(sink, model("g"), tag)
+    assert conditions(sink)[1:] == [[NEVER], ["-1", None, "-1"]]
 
 
 def test_a_deletion_is_never_sent_under_a_condition_that_cannot_hold() -> None:
@@ -211,7 +227,7 @@ def test_a_lost_update_of_an_entity_that_is_hidden_shows_it_again() -> None:
     deliver(sink, model("g"))
     stored = sink.stored[URN][HOME]
     edited = {**stored, "customProperties": {**stored["customProperties"], "theirs": "x"}}
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    sink.enforces = False
     edits = [edited]
 
     def edit(_: object) -> None:
@@ -295,7 +311,7 @@ def test_an_entity_that_is_not_hidden_is_not_read_after_its_write() -> None:
 
 def test_an_edit_after_our_first_write_is_no_reason_to_write_again() -> None:
     sink = Sink(checks_versions=False)
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    sink.enforces = False
     reads: list[object] = []
 
     def edit(urns: object) -> None:
@@ -323,7 +339,7 @@ def test_a_patch_that_restores_is_one_of_what_is_stored() -> None:
     computed = {**sink.stored[URN]["versionProperties"], "isLatest": True}
     sink.put(URN, "versionProperties", computed)
     theirs = {**computed, "sortId": "9", "aliases": [{"versionTag": "a"}, {"versionTag": "t"}]}
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    sink.enforces = False
     writes: list[object] = []
 
     def edit(proposals: object) -> None:
@@ -349,7 +365,7 @@ def test_where_the_service_stores_another_text_the_last_version_counts_as_ours()
             return replace(one, aspect={**one.aspect, "format": len(self.writes)})
 
     sink = Normalising(checks_versions=False)
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    sink.enforces = False
     deliver(sink, model("g"))
     stored = sink.stored[URN][HOME]
     added = [group_urn("c"), group_urn("d")]
@@ -375,7 +391,7 @@ def test_an_aspect_that_somebody_puts_back_is_deleted_again() -> None:
         "sortId": "1",
     }
     sink = Sink(checks_versions=False)
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    sink.enforces = False
     deliver(sink, model("g", versionProperties=version))
     reads: list[object] = []
 
@@ -393,7 +409,7 @@ def test_an_aspect_that_somebody_puts_back_is_deleted_again() -> None:
 
 def test_twenty_versions_of_an_aspect_are_read_at_most() -> None:
     sink = Sink(checks_versions=False)
-    sink.probed = ProbedBehaviour("1", 0, checks_conditions=False)
+    sink.enforces = False
     deliver(sink, model("g"))
     looked: list[int] = []
 
