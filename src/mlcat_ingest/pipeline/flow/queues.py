@@ -125,7 +125,7 @@ class InFlight:
     def claim(self, urns: Collection[str], version_sets: Mapping[str, str] | None = None) -> bool:
         """Claim all of `urns`, or return False where one of them is parked.
 
-        `version_sets` maps version sets to themselves, and versions to their sets, ascending.
+        `version_sets` maps versions to their sets, ascending.
 
         Raises:
             StoppedError: the run was stopped.

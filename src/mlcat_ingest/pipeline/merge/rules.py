@@ -20,7 +20,6 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.shapes import Field, fields
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, canonical_bytes, is_own
 from mlcat_ingest.recipe.rules import Policy
 
@@ -72,9 +71,7 @@ def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
 
 
 def version_set_of(entity: Entity) -> str | None:
-    """Return the version set that an entity is a version of, or is itself; None for any other."""
-    if entity_type_of(entity.urn) == "versionSet":
-        return entity.urn
+    """Return the version set that an entity is a version of; None for any other."""
     return entity.aspects.get(VERSION_PROPERTIES, {}).get("versionSet")
 
 

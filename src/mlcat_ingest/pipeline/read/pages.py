@@ -38,7 +38,7 @@ REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
 
 # Not feature tables: they come among their features, so that each chunk would have only a few.
-_WRITTEN_EARLY: Final = ("mlModelGroup", "versionSet")
+_WRITTEN_EARLY: Final = "mlModelGroup"
 _NAMING_FIELDS: Final = ("run_id", "model_id", "experiment_id", "name", "urn", "id")
 
 
@@ -51,7 +51,7 @@ class Chunk:
 
     @property
     def version_sets(self) -> dict[str, str]:
-        """The version sets of those entities that are versions or sets, by URN, in their order."""
+        """The version sets of those entities that are versions, by URN, in their order."""
         sets = ((urn, version_set_of(one)) for urn, one in self.entities.items())
         return {urn: version_set for urn, version_set in sets if version_set}
 
@@ -198,9 +198,8 @@ class Chunker:
 
     def _containers(self) -> Iterator[Chunk]:
         # A run that breaks off should not leave members without their group.
-        for entity_type in _WRITTEN_EARLY:
-            if entity_type in self._buffers:
-                yield self._cut(entity_type)
+        if _WRITTEN_EARLY in self._buffers:
+            yield self._cut(_WRITTEN_EARLY)
 
     def _cut(self, entity_type: str) -> Chunk:
         del self._weights[entity_type]

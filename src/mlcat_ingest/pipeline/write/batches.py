@@ -23,7 +23,7 @@ class BatchWriter:
     """Packs whole entities into batches of proposals; whoever fills one writes it.
 
     A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. An entity
-    whose `versionProperties` change waits until its version set and all earlier ones of it are
+    whose `versionProperties` change waits until all earlier ones of its version set are
     acknowledged: the service compares a new version with the latest that it has stored, so of two
     in one request both would become the latest (VersionPropertiesSideEffect.java).
     """
@@ -58,7 +58,7 @@ class BatchWriter:
         """
         versions = {one.urn: one for one in changed if _changes_version(one)}
         others = [one for one in changed if one.urn not in versions]
-        self._in_flight.leave_sets([one.urn for one in others if not _is_version_set(one)])
+        self._in_flight.leave_sets([one.urn for one in others])
         with self._lock:
             self._in_flight.park([one.urn for one in changed])
             self._waiting.update(versions)
@@ -144,7 +144,3 @@ def _changes_version(one: MergedEntity) -> bool:
     return bool(version_set_of(one.entity)) and any(
         proposal.aspect_name == VERSION_PROPERTIES for proposal in one.proposals
     )
-
-
-def _is_version_set(one: MergedEntity) -> bool:
-    return version_set_of(one.entity) == one.urn

@@ -101,29 +101,6 @@ def test_versions_are_written_ascending_and_one_at_a_time() -> None:
     assert [*sink.order.values()] == [[f"{n:010}" for n in range(1, 180)]] * 4
 
 
-def test_a_version_set_is_written_before_its_versions() -> None:
-    # The service makes a set with the first version: written after it, ours would be "unchanged".
-    sink = WatchingSink()
-    names = [f"m{n}" for n in range(150)]
-    sets = [
-        Entity(
-            f"urn:li:versionSet:({name},mlModel)",
-            {"versionSetKey": {"id": name, "entityType": "mlModel"}},
-            only_if_absent=True,
-        )
-        for name in names
-    ]
-    run([*sets, *(version(name, 1) for name in names), *plain(300)], sink)
-    batch_of = {
-        (one.entity_urn, one.aspect_name): number
-        for number, batch in enumerate(sink.writes)
-        for one in batch
-    }
-    for name in names:
-        first = batch_of[f"urn:li:versionSet:({name},mlModel)", "versionSetKey"]
-        assert first < batch_of[model_urn(f"{name}_1"), "versionProperties"], name
-
-
 def test_many_sets_of_few_versions_fill_their_batches() -> None:
     sink = WatchingSink(slow=False)
     entities = [version(f"m{name}", n) for n in (1, 2, 3) for name in range(400)]

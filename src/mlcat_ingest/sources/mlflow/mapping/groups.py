@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.urn import build, entity_type_of, raw_parts, tag
+from mlcat_ingest.metadata.urn import build, tag
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts
 from mlcat_ingest.sources.mlflow.mapping.metrics import (
@@ -300,9 +300,10 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
 
 
 def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
-    """Return the group that a registered model is, and the set of its versions.
+    """Return the group that a registered model is.
 
-    The group's version is the newest by number, whatever its stage.
+    Its version is the newest by number, whatever its stage. The set of its versions is the
+    service's own: the write of a version makes it.
 
     Raises:
         RecordError: the registered model has no name.
@@ -332,17 +333,7 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     aspects[OWNERSHIP] = scope.owners.ownership(None)
     aspects[GLOBAL_TAGS] = NO_TAGS
     aspects[ML_MODEL_GROUP_PROPERTIES] = fit_size(properties, fitter)
-    entities = [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
-    if newest is not None:
-        entities.append(_version_set(version_set_urn(scope, model.name)))
-    return entities
-
-
-def _version_set(urn: str) -> Entity:
-    """Return the version set; its properties are the service's own to keep."""
-    guid, entity_type = raw_parts(urn)
-    key = {"id": guid, "entityType": entity_type}
-    return Entity(urn, {f"{entity_type_of(urn)}Key": key}, only_if_absent=True)
+    return [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
 
 
 def _group(custom: PropertiesBuilder, name: str) -> dict[str, Any]:
