@@ -17,11 +17,10 @@ class Limits:
         batch_urns: most URNs in one batch read or batch evaluation.
         page_size: most results in one page; a larger count is cut to it.
         query_depth: deepest nesting of a GraphQL query, in fields; that of a DataHub server.
-        query_fields: most fields in a GraphQL query, fragments spread out; what several of them
-            bring to the same place counts once. A DataHub server allows 2,000.
-        query_aliases: most aliases in a GraphQL query.
-        query_bytes: longest GraphQL query, in bytes of UTF-8.
-        query_searches: most searches in one GraphQL query.
+        query_fields: most fields in a GraphQL query as it is written; those of a named fragment
+            count once. So does a DataHub server count.
+        query_tokens: most tokens of a GraphQL query; as many as on a DataHub server.
+        query_chars: longest GraphQL query, in characters; as on a DataHub server.
         query_values: most values in the answer to a GraphQL query.
         query_seconds: longest time that one GraphQL query may run, in seconds.
     """
@@ -33,10 +32,9 @@ class Limits:
     batch_urns: int = 10_000
     page_size: int = 10_000
     query_depth: int = 50
-    query_fields: int = 5_000
-    query_aliases: int = 100
-    query_bytes: int = 200_000
-    query_searches: int = 10
+    query_fields: int = 2_000
+    query_tokens: int = 15_000
+    query_chars: int = 1_048_576
     query_values: int = 500_000
     query_seconds: float = 15
 

@@ -53,6 +53,9 @@ NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)
 COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
 """The columns of text, the most telling first; a hit in an earlier one ranks higher."""
 
+STEP: Final = "\N{SYMBOL FOR UNIT SEPARATOR}"
+"""What each step of a browse path begins with."""
+
 ANYWHERE: Final = "_text"
 """The field of a criterion on all of these columns; no aspect has it."""
 
@@ -159,7 +162,17 @@ def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[Searchabl
                 yield SearchableText(IS_LATEST, "true" if latest else "false", None, keyword=True)
         else:
             yield from _matches(value, _ASPECTS.get(aspect, ()))
+            if aspect == BROWSE_PATHS_V2:
+                yield from _places(value)
     yield SearchableText("urn", urn, URN)
+
+
+def _places(value: Mapping[str, Any]) -> Iterator[SearchableText]:
+    """Yield the browse path, and those above it, as DataHub's index has them: `␟eu␟churn`."""
+    place = ""
+    for step in _texts(value, ("path", "id")):
+        place += f"{STEP}{step}"
+        yield SearchableText(_ALIASES[BROWSE_PATHS_V2], place, None, keyword=True)
 
 
 def _name(aspects: Aspects) -> str | None:
@@ -181,15 +194,15 @@ def _matches(value: Mapping[str, Any], rules: Iterable[_Rule]) -> Iterator[Searc
 
 
 def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts at the end of `path`, through lists; a flag that is set is `true`."""
+    """Yield the texts at the end of `path`, through lists; a flag is `true` or `false`."""
     if isinstance(value, list):
         for item in value:
             yield from _texts(item, path)
     elif path:
         if isinstance(value, Mapping) and path[0] in value:
             yield from _texts(value[path[0]], path[1:])
-    elif value is True:
-        yield "true"
+    elif isinstance(value, bool):
+        yield "true" if value else "false"
     elif isinstance(value, str) and value:
         yield value
 

@@ -49,7 +49,6 @@ from mlcat_ingest.metadata.shapes import fields
 MAX_TOKENS: Final = 200
 """Most keywords that are looked for as tokens of the full-text index; more are looked up in SQL."""
 
-_FLAGS: Final = frozenset({"removed", "deprecated"})
 _TIMES: Final = {"created": "created_ms", "lastModified": "modified_ms"}
 _ALWAYS_THERE: Final = frozenset({"name", "urn", *_TIMES})
 _TEXTS: Final = {"description": DESCRIPTION, "customProperties": PROPERTIES}
@@ -57,6 +56,7 @@ _RELATIVES: Final = frozenset(
     {Condition.ANCESTORS_INCL, Condition.DESCENDANTS_INCL, Condition.RELATED_INCL}
 )
 _URN: Final = "urn:li:"
+_NAMED_SPACES: Final = ("mlFeature", "mlPrimaryKey")
 _URN_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     rule.field: tuple(f"{_URN}{entity_type}:" for entity_type in rule.entity_types)
     for spec in ASPECTS.values()
@@ -79,7 +79,7 @@ def _edge_fields() -> Mapping[str, list[str]]:
     return {field: sorted(names) for field, names in relationships.items()}
 
 
-_EDGES: Final = _edge_fields()
+_EDGES: Final = {**_edge_fields(), "features": ["Contains"], "primaryKeys": ["KeyedBy"]}
 """Searchable field to the relationships that it stands for."""
 
 
@@ -89,8 +89,6 @@ def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:
     Cost: at most a few SQL statements, on keywords.
     """
     field, name = field_name(criterion.field)
-    if field in _FLAGS:
-        return _flag(connection, field, criterion)
     if name is not None:
         predicate = _number(connection, field, name, criterion)
     elif field == "customProperties" and _is_about_source(criterion):
@@ -136,16 +134,6 @@ def _number(connection: Connection, field: str, name: str, criterion: Criterion)
         check=lambda at: exists(table.c.value).where(table.c.entity_id == at, having),
         among=select(table.c.entity_id).where(having),
     )
-
-
-def _flag(connection: Connection, field: str, criterion: Criterion) -> EntityPredicate:
-    """Return the predicate for a flag; an entity that does not carry it has it on false."""
-    wanted = {value.lower() for value in criterion.values} & {"true", "false"}
-    if len(wanted) != 1 or criterion.condition is Condition.EXISTS:
-        constant = always(holds=bool(wanted) or not criterion.values)
-        return replace(constant, negated=criterion.negated)
-    carrying = _keywords(connection, field, Condition.EQUAL, ("true",))
-    return replace(carrying, negated=criterion.negated is (wanted == {"true"}))
 
 
 def _is_about_source(criterion: Criterion) -> bool:
@@ -263,6 +251,16 @@ def _name(criterion: Criterion) -> EntityPredicate:
     return _on_entity(lambda row: text_compares(row.c.name, criterion.condition, values))
 
 
+def _namespace(criterion: Criterion) -> EntityPredicate:
+    """Return the predicate for the first part of the URN of a feature or a primary key."""
+    values = tuple(
+        f"{_URN}{entity_type}:({value},"
+        for entity_type in _NAMED_SPACES
+        for value in criterion.values
+    )
+    return _urn(replace(criterion, values=values, condition=Condition.START_WITH))
+
+
 def _urn(criterion: Criterion) -> EntityPredicate:
     # Under another name: a search that sorts by URN has the table already.
     named = entity.alias()
@@ -280,6 +278,7 @@ _OTHERS: Final[Mapping[str, Callable[[Criterion], EntityPredicate]]] = {
     ANYWHERE: _anywhere,
     "name": _name,
     "urn": _urn,
+    "featureNamespace": _namespace,
     "description": _text,
     "customProperties": _text,
     "created": _time,

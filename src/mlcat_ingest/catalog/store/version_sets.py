@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Direction, Write
 from mlcat_ingest.catalog.store.prepare import PreparedWrite
 from mlcat_ingest.catalog.store.rows import now_ms
@@ -229,39 +229,42 @@ class Version:
     source_created_by: str | None = None
 
 
-def link(store: "Store", version_set: str, urn: str, version: Version) -> None:
-    """Make `urn` the newest version of `version_set`, which is made where it is missing.
+def link(store: "Store", version_set: str, urn: str, version: Version) -> bool:
+    """Make `urn` the newest version of `version_set`; either is made where it is missing.
+
+    Return whether it is new there: a version that is in a set stays as it is.
 
     Raises:
-        BadRequestError: the set is for entities of another type, or `urn` is in a set already.
-        NotFoundError: `urn` is not in the catalog.
+        BadRequestError: the set is for entities of another type.
         InvalidProposalError: another version was linked at the same time.
     """
     _check_set(version_set, urn)
     found = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
-    if urn not in found:
-        raise NotFoundError(f"{urn} is not in the catalog")
-    linked = found[urn].get(VERSION_PROPERTIES)
-    if linked is not None:
-        raise BadRequestError(f"{urn} is already a version of {linked.value['versionSet']}")
+    if VERSION_PROPERTIES in found.get(urn, {}):
+        return False
     held = found.get(version_set, {}).get(VERSION_SET_PROPERTIES)
     scheme = _GENERATED if held is None else held.value["versioningScheme"]
     latest = None if held is None else held.value["latest"]
     value = _version_value(version_set, version, scheme, _sort_id(store, scheme, latest, version))
     store.write([Write(urn, VERSION_PROPERTIES, value, "CREATE")])
+    return True
 
 
-def unlink(store: "Store", version_set: str | None, urn: str) -> str:
+def unlink(store: "Store", version_set: str | None, urn: str) -> str | None:
     """Take `urn` out of its version set and return the set; without versions, that is deleted.
 
+    None is returned where it is in no set.
+
     Raises:
-        BadRequestError: `urn` is in no set, or in another than `version_set` (None: any).
+        BadRequestError: `urn` is in another set than `version_set` (None: any).
         VersionConflictError: the entity or the set was changed at the same time.
     """
     linked = _read_aspect(store, urn, VERSION_PROPERTIES)
-    named = None if linked is None else linked.value["versionSet"]
-    if linked is None or named is None or version_set not in {None, named}:
-        raise BadRequestError(f"{urn} is not a version of {version_set or 'any version set'}")
+    if linked is None:
+        return None
+    named = linked.value["versionSet"]
+    if version_set not in {None, named}:
+        raise BadRequestError(f"{urn} is a version of {named}, not of {version_set}")
     leaving = Write(urn, VERSION_PROPERTIES, change="DELETE", expected_version=str(linked.version))
     store.write([leaving, *_after_leaving(store, named, urn)])
     return str(named)
@@ -285,12 +288,13 @@ def _check_set(version_set: str, urn: str) -> None:
 def _version_value(
     version_set: str, version: Version, scheme: str, sort_id: str
 ) -> Mapping[str, Any]:
+    stamp = {"time": now_ms(), "actor": UNKNOWN_ACTOR}
     value: dict[str, Any] = {
         "versionSet": version_set,
-        "version": {"versionTag": version.label},
+        "version": {"versionTag": version.label, "metadataAttribution": stamp},
         "sortId": sort_id,
         "versioningScheme": scheme,
-        "metadataCreatedTimestamp": {"time": now_ms(), "actor": UNKNOWN_ACTOR},
+        "metadataCreatedTimestamp": stamp,
     }
     if version.comment is not None:
         value["comment"] = version.comment

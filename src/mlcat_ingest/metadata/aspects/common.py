@@ -172,7 +172,7 @@ BROWSE_PATHS_V2: Final = aspect(
     BrowsePathsV2,
     BROWSED,
     one_value=frozenset({"path"}),
-    searched=(SearchField("path.urn", "browsePathV2"), SearchField("path.id", "browsePathV2")),
+    searched=(SearchField("path.urn", "browsePathV2"),),
 )
 
 

@@ -82,7 +82,6 @@ def _fill(store: Store) -> None:
         where("typeNames", "Run"),
         where("type", "lasso", condition=C.IEQUAL),
         where("deprecated", "true"),
-        where("deprecated", "false", negated=True),
         where("groups", group("churn")),
         where("groups", "Churn"),
         where("groups", condition=C.EXISTS),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import Version, link, next_sort_id, unlink
 from support.catalog_store import group, model, open_store, put
@@ -42,7 +42,8 @@ def test_the_last_that_was_linked_is_the_newest(store: Store) -> None:
     assert first["sortId"] < second["sortId"]
     assert first["comment"] == "first"
     assert second["sourceCreatedTimestamp"]["time"] == 7
-    assert second["version"] == {"versionTag": "2"}
+    stamp = second["metadataCreatedTimestamp"]
+    assert second["version"] == {"versionTag": "2", "metadataAttribution": stamp}
 
 
 def test_when_the_newest_leaves_the_one_before_it_is_newest_again(store: Store) -> None:
@@ -71,7 +72,6 @@ def test_a_set_with_an_order_of_its_own_goes_by_labels(store: Store) -> None:
 @pytest.mark.parametrize(
     ("version_set", "urn", "error", "says"),
     [
-        (SET, model("no"), NotFoundError, "not in the catalog"),
         (SET, group("g"), BadRequestError, "entity type mlModelGroup does not support versions"),
         (model("a"), model("a"), BadRequestError, "not the URN of a version set"),
         ("urn:li:versionSet:(x,dataset)", model("a"), BadRequestError, "a version set of dataset"),
@@ -85,13 +85,18 @@ def test_what_cannot_be_linked(
 
 
 def test_an_entity_is_in_one_set_at_a_time(store: Store) -> None:
-    link(store, SET, model("a"), Version("1"))
-    with pytest.raises(BadRequestError, match="already"):
-        link(store, "urn:li:versionSet:(other,mlModel)", model("a"), Version("1"))
-    with pytest.raises(BadRequestError, match="not a version of urn:li:versionSet:"):
-        unlink(store, "urn:li:versionSet:(other,mlModel)", model("a"))
-    with pytest.raises(BadRequestError, match="not a version of any version set"):
-        unlink(store, None, model("b"))
+    other = "urn:li:versionSet:(other,mlModel)"
+    assert link(store, SET, model("a"), Version("1"))
+    assert not link(store, other, model("a"), Version("1"))
+    assert version(store, "a")["versionSet"] == SET
+    with pytest.raises(BadRequestError, match="not of urn:li:versionSet:"):
+        unlink(store, other, model("a"))
+    assert unlink(store, None, model("b")) is None
+
+
+def test_an_entity_that_was_never_written_becomes_a_version(store: Store) -> None:
+    assert link(store, SET, model("new"), Version("1"))
+    assert latest(store) == model("new")
 
 
 def test_a_set_that_changes_meanwhile_is_not_overwritten(

@@ -11,22 +11,25 @@ from mlcat_ingest.catalog.web.graphql.nodes import Node, Record, kind_of, node_o
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
     Resolver,
-    aspect,
     bad_request,
     context_of,
     nodes_in,
     page_of,
     part,
+    parts_of,
+    selected_fields,
 )
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
+from mlcat_ingest.metadata.urn import KINDS as URN_KINDS
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 
 _RELATIONSHIPS_COUNT: Final = 100
 _MOST_TYPES: Final = 100
 _PLATFORM: Final = f"{PREFIX}dataPlatform:"
+_NO_RUN: Final = (None, "no-run-id-provided")
 # The first part of these URNs is the bare name of a platform.
 _NAMED_PLATFORM: Final = frozenset({"chart", "dashboard", "dataFlow"})
 
@@ -65,12 +68,11 @@ def property_of_entity(field: str) -> Resolver:
     return resolve
 
 
-def custom_properties(record: Record, _info: GraphQLResolveInfo) -> list[Record] | None:
-    """Return the map as a list of entries, in stored order; None where it is unset."""
+def custom_properties(record: Record, _info: GraphQLResolveInfo) -> list[Record]:
+    """Return the map as a list of entries, in stored order; where it is unset, an empty one."""
     value = record.value.get("customProperties")
-    if not isinstance(value, dict):
-        return None
-    return [Record(record.node, {"key": key, "value": item}) for key, item in value.items()]
+    entries = value.items() if isinstance(value, dict) else ()
+    return [Record(record.node, {"key": key, "value": item}) for key, item in entries]
 
 
 def _editable(node: Node, _info: GraphQLResolveInfo) -> Record | None:
@@ -90,8 +92,8 @@ def _exists(node: Node, _info: GraphQLResolveInfo) -> bool:
 
 
 def _last_ingested(node: Node, _info: GraphQLResolveInfo) -> int | None:
-    stored = node.cohort.aspects(node.urn).values()
-    observed = (aspect.system_metadata.get("lastObserved") for aspect in stored)
+    stored = [aspect.system_metadata for aspect in node.cohort.aspects(node.urn).values()]
+    observed = (one.get("lastObserved") for one in stored if one.get("runId") not in _NO_RUN)
     return max((time for time in observed if isinstance(time, int)), default=None)
 
 
@@ -159,7 +161,6 @@ ENTITY: Final[Fields] = {
     "exists": _exists,
     "lastIngested": _last_ingested,
     "status": _status,
-    "testResults": aspect(TEST_RESULTS),
     "aspects": _aspects,
     "privileges": _privileges,
     "relationships": _relationships,
@@ -181,6 +182,8 @@ ENTITY: Final[Fields] = {
 _SINGLE: Final = ("mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable")
 """Entity types that have a root field of their own."""
 
+_IDENTITY: Final = frozenset({"urn", "type", "__typename"})
+
 
 def _type_of(urn: str) -> str:
     try:
@@ -190,30 +193,30 @@ def _type_of(urn: str) -> str:
 
 
 def _look_up(info: GraphQLResolveInfo, urn: str) -> Node | None:
+    """Return the entity `urn`, be it stored or not.
+
+    Raises:
+        GraphQLError: it is no URN, or has not the parts that its entity type has.
+    """
+    kind = URN_KINDS.get(_type_of(urn))
+    count = len(parts_of(urn))
+    if kind is not None and count != len(kind.parts):
+        raise bad_request(f"{urn!r} has {plural(count, 'part')}, not {len(kind.parts)}")
     cohort = Cohort(context_of(info).loader, [urn])
     # All aspects at once: one entity's are few, and this tells whether it exists as well.
     cohort.aspects(urn)
-    if cohort.exists(urn):
-        return node_of(urn, cohort)
-    try:
-        check(urn)
-    except InvalidUrnError as error:
-        raise bad_request(str(error)) from error
-    return None
+    return node_of(urn, cohort)
 
 
-def _single(entity_type: str) -> Resolver:
-    def resolve(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
-        named = _type_of(urn)
-        if named != entity_type:
-            raise bad_request(f"{urn!r} is a URN of {named}, not of {entity_type}")
-        return _look_up(info, urn)
-
-    return resolve
+def _single(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
+    return _look_up(info, urn)
 
 
 def _entity(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
-    _type_of(urn)
+    if _IDENTITY.issuperset(selected_fields(info)):
+        # Nothing is read of the entity, so that its parts do not matter.
+        parts_of(urn)
+        return nodes_in(info, [urn]).get(urn)
     return _look_up(info, urn)
 
 
@@ -224,7 +227,7 @@ def _entities(_root: Any, info: GraphQLResolveInfo, urns: Sequence[str]) -> list
     for urn in urns:
         _type_of(urn)
     cohort = Cohort(context.loader, list(dict.fromkeys(urns)))
-    return [node_of(urn, cohort) if cohort.exists(urn) else None for urn in urns]
+    return [node_of(urn, cohort) for urn in urns]
 
 
 def _me(_root: Any, info: GraphQLResolveInfo) -> dict[str, Node]:
@@ -250,7 +253,7 @@ def _global_views(_root: Any, _info: GraphQLResolveInfo) -> Mapping[str, Any]:
 
 
 LOOK_UPS: Final[Fields] = {
-    **{entity_type: _single(entity_type) for entity_type in _SINGLE},
+    **dict.fromkeys(_SINGLE, _single),
     "entity": _entity,
     "entities": _entities,
     "listQueries": _list_queries,

@@ -58,6 +58,15 @@ def _references(field: str, *, unset: list[Node] | None = None) -> Resolver:
     return resolve
 
 
+def _texts(field: str) -> Resolver:
+    """Return the resolver of a list of texts; where it is unset, an empty one."""
+
+    def resolve(record: Record, _info: GraphQLResolveInfo) -> list[str]:
+        return texts(record.value.get(field))
+
+    return resolve
+
+
 def _inner(field: str, name: str) -> Resolver:
     """Return the resolver of the member `name` of an object in `field`."""
 
@@ -170,6 +179,7 @@ TYPES: Final[Mapping[str, Fields]] = {
         "mlFeatures": _features_or_null,
         "groups": _references("groups", unset=[]),
         "deployments": _references("deployments"),
+        "tags": _texts("tags"),
         "mlModelLineageInfo": _lineage_info,
     },
     "MLModelGroup": {"name": part(1)},
@@ -189,7 +199,11 @@ TYPES: Final[Mapping[str, Fields]] = {
         "displayName": _name_in_aspect(DATA_PLATFORM_INFO, "displayName"),
     },
     "DataPlatformInstance": {"instanceId": part(1)},
-    "Dataset": {"name": part(1), "schemaMetadata": _schema_metadata},
+    "Dataset": {
+        "name": part(1),
+        "schemaMetadata": _schema_metadata,
+        "testResults": aspect(TEST_RESULTS),
+    },
     "DatasetProperties": {"created": _inner("created", "time")},
     "SchemaMetadata": {
         "fields": record_list("fields"),

@@ -1,21 +1,23 @@
 """The GraphQL endpoint: from an HTTP request to variables, an execution and its answer."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from graphql import (
-    DocumentNode,
     ExecutionContext,
     ExecutionResult,
     FieldNode,
+    GraphQLBoolean,
     GraphQLError,
     GraphQLInputObjectType,
     GraphQLInt,
     GraphQLList,
     GraphQLObjectType,
     GraphQLSchema,
+    GraphQLString,
     OperationDefinitionNode,
     OperationType,
     execute,
@@ -29,17 +31,20 @@ from starlette.routing import Route
 from mlcat_ingest.catalog.errors import BadRequestError, CatalogError, ForbiddenError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.queries import Documents, too_complex
+from mlcat_ingest.catalog.web.graphql.queries import Documents
 from mlcat_ingest.catalog.web.graphql.resolvers import Context, StopQuery, plain
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
+from mlcat_ingest.catalog.web.graphql.wording import ABORTED, classified, variable_error
 from mlcat_ingest.catalog.web.http import Call, endpoint
 from mlcat_ingest.catalog.web.params import json_object, optional
-from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, SkippableError
+from mlcat_ingest.metadata.codec import dumps
 
 _log = logging.getLogger(__name__)
 
 _CLOCK_EVERY: Final = 256
+
+_FETCHING: Final = {"classification": "DataFetchingException"}
 
 _TYPES: Final = {400: "BAD_REQUEST", 404: "NOT_FOUND", 422: "BAD_REQUEST"}
 
@@ -70,15 +75,22 @@ class GraphQLEndpoint:
         a level of the query, however many entities there are on it.
 
         Raises:
+            BadRequestError: no operation of the query, or not a single one, is meant.
             ForbiddenError: the operation is a mutation, and the request may not write.
         """
         prepared = self._documents.prepare(request.query)
         if prepared.document is None:
-            return _body(None, list(prepared.errors))
-        if not request.may_write and not _only_reads(prepared.document, request.operation_name):
+            return _body(None, prepared.errors)
+        operation = get_operation_ast(prepared.document, request.operation_name)
+        if operation is None:
+            raise BadRequestError(
+                "operationName: there is no such operation, or the query has several and none is "
+                "named"
+            )
+        if not request.may_write and operation.operation is not OperationType.QUERY:
             raise ForbiddenError("this token only permits reading")
         schema = executable_schema()
-        variables = with_whole_numbers(schema, prepared.document, request.variables)
+        variables = with_converted_scalars(schema, operation, request.variables)
         try:
             result = execute(
                 schema,
@@ -91,19 +103,17 @@ class GraphQLEndpoint:
                 is_awaitable=_never,
             )
         except StopQuery as stopped:
-            return _body(None, [too_complex(str(stopped))])
+            return _body(None, [classified(str(stopped), ABORTED)])
         if not isinstance(result, ExecutionResult):
             raise TypeError("a resolver is asynchronous")
-        return _body(result.data, result.errors or [])
+        errors = result.errors or []
+        if result.data is None and errors and errors[0].path is None:
+            # Nothing was read: the variables do not fit. graphql-java stops at the first.
+            errors = [variable_error(errors[0])]
+        return _body(result.data, errors)
 
 
-def _only_reads(document: DocumentNode, operation_name: str | None) -> bool:
-    operation = get_operation_ast(document, operation_name)
-    # Without a name for one of several operations none is run.
-    return operation is None or operation.operation is OperationType.QUERY
-
-
-def _body(data: dict[str, Any] | None, errors: list[GraphQLError]) -> dict[str, Any]:
+def _body(data: dict[str, Any] | None, errors: Sequence[GraphQLError]) -> dict[str, Any]:
     shown = {"errors": [_error_object(error) for error in errors]} if errors else {}
     return {"data": data, **shown, "extensions": {}}
 
@@ -112,14 +122,14 @@ def _error_object(error: GraphQLError) -> dict[str, Any]:
     """Return an error for the client; an unexpected exception is logged and not shown."""
     cause = error.original_error
     shown: dict[str, Any] = dict(error.formatted)
-    if cause is None or isinstance(cause, GraphQLError):
-        shown.setdefault("extensions", {"code": 400, "type": "BAD_REQUEST"})
-        return shown
-    code = _code(cause)
-    shown["extensions"] = {"code": code, "type": _TYPES.get(code, "SERVER_ERROR")}
-    if not isinstance(cause, MlcatError):
-        _log.error("a resolver failed at %s", error.path, exc_info=cause)
-        shown["message"] = "the server could not read this field"
+    if cause is not None and not isinstance(cause, GraphQLError):
+        code = _code(cause)
+        shown["extensions"] = {"code": code, "type": _TYPES.get(code, "SERVER_ERROR")}
+        if not isinstance(cause, MlcatError):
+            _log.error("a resolver failed at %s", error.path, exc_info=cause)
+            shown["message"] = "the server could not read this field"
+    extensions = shown.setdefault("extensions", {})
+    shown["extensions"] = {**extensions, **_FETCHING} if error.path else extensions
     return shown
 
 
@@ -154,36 +164,35 @@ class _LimitedExecution(ExecutionContext):
         return super().execute_field(parent_type, source, field_nodes, path)
 
 
-def with_whole_numbers(
-    schema: GraphQLSchema, document: DocumentNode, variables: Mapping[str, Any]
+def with_converted_scalars(
+    schema: GraphQLSchema, operation: OperationDefinitionNode, variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `variables` with text such as "0" as a number wherever an Int is asked for.
+    """Return `variables` with text where a String is asked for, and with numbers for text of them.
 
-    DataHub's server takes such text and its clients send it; graphql-core alone refuses it.
+    graphql-java converts so, and DataHub's clients count on it; graphql-core alone refuses.
     """
-    whole = dict(variables)
-    for definition in document.definitions:
-        if not whole or not isinstance(definition, OperationDefinitionNode):
-            continue
-        for variable in definition.variable_definitions:
-            name = variable.variable.name.value
-            if name in whole:
-                whole[name] = _whole(type_from_ast(schema, variable.type), whole[name])
-    return whole
+    converted = dict(variables)
+    for variable in operation.variable_definitions if converted else ():
+        name = variable.variable.name.value
+        if name in converted:
+            converted[name] = _converted(type_from_ast(schema, variable.type), converted[name])
+    return converted
 
 
-def _whole(wanted: Any, value: Any) -> Any:
+def _converted(wanted: Any, value: Any) -> Any:
     wanted = get_nullable_type(wanted)
+    if wanted is GraphQLString and not isinstance(value, str | None):
+        return dumps(value).decode()
     if wanted is GraphQLInt and isinstance(value, str):
-        try:
+        with suppress(ValueError):
             return int(value)
-        except ValueError:
-            return value
+    if wanted is GraphQLBoolean and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower(), value)
     if isinstance(wanted, GraphQLList) and isinstance(value, list):
-        return [_whole(wanted.of_type, item) for item in value]
+        return [_converted(wanted.of_type, item) for item in value]
     if isinstance(wanted, GraphQLInputObjectType) and isinstance(value, dict):
         return {
-            key: _whole(wanted.fields[key].type, item) if key in wanted.fields else item
+            key: _converted(wanted.fields[key].type, item) if key in wanted.fields else item
             for key, item in value.items()
         }
     return value
@@ -198,19 +207,25 @@ def graphql_routes(store: Store, limits: Limits) -> list[Route]:
     answers = GraphQLEndpoint(store, limits)
 
     def graphql(call: Call) -> dict[str, Any]:
-        return answers.answer(_request(call, limits))
+        return answers.answer(_request(call))
 
     handle = endpoint(graphql, limits)
     return [Route(path, handle, methods=["POST"]) for path in ("/api/graphql", "/api/v2/graphql")]
 
 
-def _request(call: Call, limits: Limits) -> Request:
+def _request(call: Call) -> Request:
     fields = json_object(call.json())
-    query = optional(fields, "query")
-    if not query:
+    if "query" not in fields:
         raise BadRequestError("query: missing")
-    if len(query.encode("utf-8", "surrogatepass")) > limits.query_bytes:
-        raise BadRequestError(f"query: longer than {plural(limits.query_bytes, 'byte')}")
     operation = optional(fields, "operationName") or None
     variables = {} if fields.get("variables") is None else fields["variables"]
-    return Request(query, json_object(variables, "variables"), operation, call.may_write)
+    return Request(
+        _query_text(fields["query"]), json_object(variables, "variables"), operation, call.may_write
+    )
+
+
+def _query_text(query: Any) -> str:
+    """Return the text of `query`, whatever it is; DataHub does not ask for a text."""
+    if isinstance(query, str):
+        return query
+    return "" if isinstance(query, dict | list) else dumps(query).decode()

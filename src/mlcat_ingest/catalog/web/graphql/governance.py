@@ -37,6 +37,7 @@ from mlcat_ingest.metadata.aspects.governance import (
     STRUCTURED_PROPERTIES,
 )
 from mlcat_ingest.metadata.aspects.untyped import FORMS
+from mlcat_ingest.metadata.urn import PREFIX
 
 _VALUE_BOXES: Final[Mapping[str, tuple[str, str]]] = {
     "string": ("StringValue", "stringValue"),
@@ -91,6 +92,19 @@ def _browse_paths(node: Node, _info: GraphQLResolveInfo) -> list[dict[str, Any]]
     return [{"path": path.strip("/").split("/")} for path in texts(value.get("paths"))]
 
 
+_named_ownership_type = entry_entity(OWNERSHIP, "typeUrn", "owners")
+
+
+def _ownership_type(record: Record, info: GraphQLResolveInfo) -> Node | None:
+    """Return the type that an entry names, or the one that DataHub keeps for its older `type`."""
+    older = record.value.get("type")
+    if record.value.get("typeUrn") or not isinstance(older, str):
+        named: Node | None = _named_ownership_type(record, info)
+        return named
+    urn = f"{PREFIX}ownershipType:__system__{older.lower()}"
+    return nodes_in(info, [urn]).get(urn)
+
+
 def _is_latest(record: Record, _info: GraphQLResolveInfo) -> bool:
     return record.value.get("isLatest") is True
 
@@ -121,7 +135,7 @@ RECORDS: Final[Mapping[str, Fields]] = {
     },
     "Owner": {
         "owner": entry_entity(OWNERSHIP, "owner", "owners"),
-        "ownershipType": entry_entity(OWNERSHIP, "typeUrn", "owners"),
+        "ownershipType": _ownership_type,
     },
     "TagAssociation": {"tag": entry_entity(GLOBAL_TAGS, "tag", "tags")},
     "GlossaryTermAssociation": {

@@ -18,6 +18,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     context_of,
     nodes_in,
     page_of,
+    parts_of,
 )
 from mlcat_ingest.catalog.web.graphql.search import (
     alternatives,
@@ -47,7 +48,7 @@ def _lineage(
     others = nodes_in(info, (other.urn for other in page.entities))
     return {
         "start": start,
-        "count": len(page.entities),
+        "count": count,
         "total": page.total,
         "filtered": page.hidden,
         "relationships": [
@@ -173,12 +174,14 @@ def _among(reach: _Reach, criteria: Sequence[_Alternative]) -> tuple[_Alternativ
 
 def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> Any:
     inputs = arguments["input"]
+    urn = inputs.get("urn") or ""
+    parts_of(urn)
     criteria = alternatives(inputs)
     own_values = sum(len(one.values) for alternative in criteria for one in alternative)
     most = (SEARCH_VALUES - own_values) // max(1, len(criteria))
     if most < 1:
         raise bad_request(f"the filter has more than {SEARCH_VALUES} values")
-    reach = _Reach(inputs.get("urn") or "", min(most, context_of(info).limits.page_size))
+    reach = _Reach(urn, min(most, context_of(info).limits.page_size))
     _walk(info, reach, inputs, _hops(criteria))
     request = search_request(inputs, context_of(info).limits)
     request = replace(request, any_of=_among(reach, criteria))

@@ -14,11 +14,12 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     bad_request,
     context_of,
     nodes_in,
-    not_found,
 )
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.urn import PREFIX
+
+_TAG: Final = f"{PREFIX}tag:"
 
 
 def _link_version(
@@ -31,8 +32,10 @@ def _link_version(
         inputs.get("sourceTimestamp"),
         inputs.get("sourceCreator"),
     )
-    link(context_of(info).store, inputs["versionSet"], inputs["linkedEntity"], version)
-    return nodes_in(info, [inputs["versionSet"]]).get(inputs["versionSet"])
+    version_set = inputs["versionSet"]
+    if not link(context_of(info).store, version_set, inputs["linkedEntity"], version):
+        return None
+    return nodes_in(info, [version_set]).get(version_set)
 
 
 def _unlink_version(
@@ -43,12 +46,14 @@ def _unlink_version(
     if urn is None:
         raise bad_request("unlinkedEntity: missing")
     version_set = unlink(context_of(info).store, inputs.get("versionSet"), urn)
-    return nodes_in(info, [version_set]).get(version_set)
+    return None if version_set is None else nodes_in(info, [version_set]).get(version_set)
 
 
 def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> str:
     inputs = arguments["input"]
-    urn = f"{PREFIX}tag:{inputs.get('id') or uuid4()}"
+    urn = f"{_TAG}{inputs.get('id') or uuid4()}"
+    if urn in context_of(info).store.get_many([urn], ()):
+        raise bad_request("This Tag already exists!")
     value = {"name": inputs["name"]}
     if inputs.get("description") is not None:
         value["description"] = inputs["description"]
@@ -58,16 +63,18 @@ def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, 
 
 def _remove_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> bool:
     inputs = arguments["input"]
-    urn = inputs["resourceUrn"]
+    urn, tag = inputs["resourceUrn"], inputs["tagUrn"]
+    if not tag.startswith(_TAG):
+        raise bad_request(f"tagUrn: {tag!r} is not the URN of a tag")
     if inputs.get("subResource") is not None:
         raise bad_request("subResource: tags are kept on whole entities only")
     store = context_of(info).store
     found = store.get_many([urn], {GLOBAL_TAGS})
     if urn not in found:
-        raise not_found(urn)
+        raise bad_request(f"Failed to update resource with urn {urn}. Entity does not exist.")
     # A patch would make the aspect where it is missing.
     if GLOBAL_TAGS in found[urn]:
-        path = "/tags/" + inputs["tagUrn"].replace("~", "~0").replace("/", "~1")
+        path = "/tags/" + tag.replace("~", "~0").replace("/", "~1")
         patch = {"arrayPrimaryKeys": {"tags": ["tag"]}, "patch": [{"op": "remove", "path": path}]}
         store.write([Write(urn, GLOBAL_TAGS, patch, "PATCH")])
     return True

@@ -1,12 +1,14 @@
 """GraphQL documents, parsed and validated once within limits on their complexity.
 
-The cache makes a repeated query cheap. Before validation the complexity check spreads the document
-out as an executor would do it: fragments in their place, selections of the same answer key merged.
-That bounds its depth, its size, its aliases, and how often one key is asked for twice, which
-graphql-core compares pair by pair. A selection that several spreads bring to the same place counts
-there once, as it is compared and answered once: DataHub's clients spread the same fragments for
-forty entity types. Introspection may be as deep as clients make it, but may not go in circles
-through the lists of the schema.
+The cache makes a repeated query cheap. The limits are those of DataHub's server: tokens, fields as
+they are written, and depth with fragments in their place. DataHub's clients spread the same
+fragments for forty entity types, so that the fields are few and the places many.
+
+Before validation the complexity check spreads the document out as an executor would do it:
+fragments in their place, selections of the same answer key merged. That bounds its depth, and how
+often one key is asked for twice, which graphql-core compares pair by pair. A selection that several
+spreads bring to the same place counts there once, as it is compared and answered once.
+Introspection may not go in circles through the lists of the schema.
 """
 
 import threading
@@ -32,6 +34,13 @@ from graphql import (
 from mlcat_ingest.catalog.errors import QueryTooComplexError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
+from mlcat_ingest.catalog.web.graphql.wording import (
+    ABORTED,
+    SYNTAX,
+    classified,
+    syntax_error,
+    validation_errors,
+)
 
 MAX_SCHEMA_LISTS: Final = 3
 """How often one path of an introspection query may pass through a list of the schema."""
@@ -46,7 +55,7 @@ Fragments for forty entity types that select the same fields have them by the te
 """
 
 MAX_REPEATS: Final = 100_000
-"""Most fields that are met while fragments are spread out, repeated ones counted again."""
+"""Most fields and spreads that are met while fragments are spread out, repeated ones too."""
 
 _SCHEMA_LISTS: Final = frozenset({"fields", "interfaces", "possibleTypes", "inputFields"})
 _INTROSPECTION: Final = frozenset({"__schema", "__type"})
@@ -73,14 +82,25 @@ def check_complexity(document: DocumentNode, limits: Limits) -> None:
     Raises:
         QueryTooComplexError: a limit is passed; the sentence names it.
 
-    Cost: linear in the limit on fields, however large the document would be when spread out.
+    Cost: linear in the limits, however large the document would be when spread out.
     """
+    written = _fields_written(document)
+    if written > limits.query_fields:
+        raise QueryTooComplexError(
+            f"maximum query complexity exceeded {written} > {limits.query_fields}"
+        )
     _Check(document, limits).run()
 
 
-def _check_limit(count: int, limit: int, message: str) -> None:
-    if count > limit:
-        raise QueryTooComplexError(message.format(limit))
+def _fields_written(document: DocumentNode) -> int:
+    pending = [getattr(definition, "selection_set", None) for definition in document.definitions]
+    count = 0
+    while pending:
+        selected = pending.pop()
+        for selection in selected.selections if selected else ():
+            count += isinstance(selection, FieldNode)
+            pending.append(getattr(selection, "selection_set", None))
+    return count
 
 
 class _Check:
@@ -93,7 +113,7 @@ class _Check:
             if isinstance(definition, FragmentDefinitionNode)
         }
         self._used: set[str] = set()
-        self._spreads = self._met = self._fields = self._aliases = self._pairs = 0
+        self._met = self._pairs = 0
 
     def run(self) -> None:
         for definition in self._document.definitions:
@@ -107,7 +127,8 @@ class _Check:
         self._check_place(place)
         for fields in self._merge(sets):
             self._pairs += len(fields) * (len(fields) - 1) // 2
-            _check_limit(self._pairs, MAX_PAIRS, "the query repeats the same fields too often")
+            if self._pairs > MAX_PAIRS:
+                raise QueryTooComplexError("the query repeats the same fields too often")
             below = [field.selection_set for field in fields if field.selection_set]
             if below:
                 self._visit(below, place.below(fields[0].name.value))
@@ -117,47 +138,27 @@ class _Check:
         merged: dict[str, dict[int, FieldNode]] = {}
         for selected in sets:
             for field in self._spread(selected, set()):
-                self._met += 1
-                _check_limit(self._met, MAX_REPEATS, "the query repeats its fragments too often")
                 key = field.alias.value if field.alias else field.name.value
-                same = merged.setdefault(key, {})
-                if id(field) not in same:
-                    same[id(field)] = field
-                    self._count(field)
+                merged.setdefault(key, {})[id(field)] = field
         return [list(fields.values()) for fields in merged.values()]
 
     def _check_place(self, place: _AnswerPlace) -> None:
+        depth, most = place.depth + 1, self._limits.query_depth
         if place.introspecting:
             if place.schema_lists > MAX_SCHEMA_LISTS or place.depth > MAX_SCHEMA_DEPTH:
                 raise QueryTooComplexError("the introspection query is nested too deeply")
-        else:
-            most = self._limits.query_depth
-            _check_limit(place.depth + 1, most, "the query has too many levels; the limit is {}")
-
-    def _count(self, field: FieldNode) -> None:
-        limits = self._limits
-        self._fields += 1
-        _check_limit(
-            self._fields, limits.query_fields, "the query has too many fields; the limit is {}"
-        )
-        self._aliases += field.alias is not None
-        _check_limit(
-            self._aliases, limits.query_aliases, "the query has too many aliases; the limit is {}"
-        )
+        elif depth > most:
+            raise QueryTooComplexError(f"maximum query depth exceeded {depth} > {most}")
 
     def _spread(self, selected: SelectionSetNode, active: set[str]) -> Iterator[FieldNode]:
         """Yield the fields of a selection set, those of its fragments in their place."""
         for selection in selected.selections:
+            self._met += 1
+            if self._met > MAX_REPEATS:
+                raise QueryTooComplexError("the query repeats its fragments too often")
             if isinstance(selection, FieldNode):
                 yield selection
-                continue
-            # Fragments that hold only fragments have no fields to count, so they count as such.
-            self._spreads += 1
-            most = self._limits.query_fields
-            _check_limit(
-                self._spreads, most, "the query has too many fragment spreads; the limit is {}"
-            )
-            if isinstance(selection, InlineFragmentNode):
+            elif isinstance(selection, InlineFragmentNode):
                 yield from self._spread(selection.selection_set, active)
             elif isinstance(selection, FragmentSpreadNode):
                 yield from self._spread_named(selection.name.value, active)
@@ -173,7 +174,8 @@ class _Check:
 CACHED_BYTES: Final = 4_000_000
 """How much query text the cache holds, in characters; the least recently used goes first."""
 
-_MAX_ERRORS: Final = 20
+_MAX_ERRORS: Final = 100
+_TOO_MANY_TOKENS: Final = "tokens. Parsing aborted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +218,28 @@ class Documents:
 
 
 def _prepare(query: str, limits: Limits) -> PreparedQuery:
+    if len(query) > limits.query_chars:
+        return PreparedQuery(None, (_too_long(limits.query_chars, "characters"),))
     try:
-        document = parse(query, no_location=False)
+        document = parse(query, max_lexical_tokens=limits.query_tokens)
         check_complexity(document, limits)
         errors = validate(executable_schema(), document, max_errors=_MAX_ERRORS)
     except GraphQLSyntaxError as error:
-        return PreparedQuery(None, (error,))
+        too_long = _TOO_MANY_TOKENS in error.message
+        refusal = _too_long(limits.query_tokens, "'grammar' tokens") if too_long else None
+        return PreparedQuery(None, (refusal or syntax_error(query, error),))
     except QueryTooComplexError as error:
-        return PreparedQuery(None, (too_complex(error.message),))
+        return PreparedQuery(None, (classified(error.message, ABORTED),))
     except RecursionError:
-        return PreparedQuery(None, (too_complex("the query is nested too deeply to parse"),))
-    return PreparedQuery(None, tuple(errors)) if errors else PreparedQuery(document)
+        return PreparedQuery(None, (classified("the query is nested too deeply", ABORTED),))
+    if errors:
+        return PreparedQuery(None, validation_errors(document, errors))
+    return PreparedQuery(document)
 
 
-def too_complex(message: str) -> GraphQLError:
-    """Return the error for a query that goes beyond a limit."""
-    return GraphQLError(message, extensions={"code": 400, "type": "QUERY_TOO_COMPLEX"})
+def _too_long(limit: int, unit: str) -> GraphQLError:
+    return classified(
+        f"More than {limit:,} {unit} have been presented. To prevent Denial Of Service attacks, "
+        "parsing has been cancelled.",
+        SYNTAX,
+    )

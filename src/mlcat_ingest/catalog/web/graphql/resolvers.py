@@ -1,15 +1,23 @@
 """Resolvers: their shape, the context of a request, errors, and readers of plain fields."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from graphql import GraphQLError, GraphQLResolveInfo
+from graphql import (
+    FieldNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLResolveInfo,
+    InlineFragmentNode,
+)
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader, Pick
 from mlcat_ingest.catalog.web.graphql.nodes import Node, Record, node_of
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import raw_parts
 
 Resolver = Callable[..., Any]
 """Takes the parent value, the resolve info and the field's arguments; returns the field's value."""
@@ -23,7 +31,7 @@ class StopQuery(BaseException):
 
 
 class Context:
-    """The store, the loader and the used-up limits of one GraphQL request."""
+    """The store, the loader and the time left of one GraphQL request."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
         """Work on `store`, within `limits` from now on."""
@@ -31,7 +39,6 @@ class Context:
         self.limits = limits
         self.loader = Loader(store)
         self._deadline = time.monotonic() + limits.query_seconds
-        self._searches = 0
 
     def check_time(self) -> None:
         """Go on if there is time left.
@@ -41,19 +48,6 @@ class Context:
         """
         if time.monotonic() > self._deadline:
             raise StopQuery(f"the query took longer than {self.limits.query_seconds:g} s")
-
-    def count_search(self) -> None:
-        """Count a search, which costs more than a field.
-
-        Raises:
-            StopQuery: the query searches too often, or has run too long.
-        """
-        self.check_time()
-        self._searches += 1
-        if self._searches > self.limits.query_searches:
-            raise StopQuery(
-                f"the query has too many searches; the limit is {self.limits.query_searches}"
-            )
 
 
 def context_of(info: GraphQLResolveInfo) -> Context:
@@ -69,11 +63,16 @@ def bad_request(message: str) -> GraphQLError:
     return GraphQLError(message, extensions={"code": 400, "type": "BAD_REQUEST"})
 
 
-def not_found(urn: str) -> GraphQLError:
-    """Return the error for a change to an entity that does not exist."""
-    return GraphQLError(
-        f"{urn} is not in the catalog", extensions={"code": 404, "type": "NOT_FOUND"}
-    )
+def parts_of(urn: str) -> tuple[str, ...]:
+    """Return the parts of a URN that a client gave.
+
+    Raises:
+        GraphQLError: it is no URN.
+    """
+    try:
+        return raw_parts(urn)
+    except InvalidUrnError as error:
+        raise bad_request(str(error)) from error
 
 
 def page_of(inputs: Mapping[str, Any], default_count: int, limits: Limits) -> tuple[int, int]:
@@ -92,6 +91,20 @@ def nodes_in(info: GraphQLResolveInfo, urns: Iterable[str]) -> dict[str, Node]:
     distinct = list(dict.fromkeys(urns))
     cohort = Cohort(context_of(info).loader, distinct)
     return {urn: node for urn in distinct if (node := node_of(urn, cohort)) is not None}
+
+
+def selected_fields(info: GraphQLResolveInfo) -> Iterator[str]:
+    """Yield the names of all fields that are selected below the one that is being resolved."""
+    pending = [node.selection_set for node in info.field_nodes]
+    while pending:
+        selected = pending.pop()
+        for selection in selected.selections if selected else ():
+            if isinstance(selection, FragmentSpreadNode):
+                pending.append(info.fragments[selection.name.value].selection_set)
+            elif isinstance(selection, FieldNode | InlineFragmentNode):
+                pending.append(selection.selection_set)
+            if isinstance(selection, FieldNode):
+                yield selection.name.value
 
 
 def plain(source: Any, info: GraphQLResolveInfo, **_arguments: Any) -> Any:

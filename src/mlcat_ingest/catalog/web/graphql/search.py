@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from graphql import FieldNode, FragmentSpreadNode, GraphQLResolveInfo, InlineFragmentNode
+from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.search.fields import KEYWORD_FIELDS, field_name
 from mlcat_ingest.catalog.search.request import (
     MATCH_ALL,
     Alternatives,
@@ -26,22 +26,51 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     context_of,
     nodes_in,
     page_of,
+    selected_fields,
 )
 from mlcat_ingest.catalog.web.query_strings import ReadQuery, combine, read_query
 from mlcat_ingest.metadata.urn import PREFIX
 
 FACETS: Final[Mapping[str, str]] = {
-    "_entityType": "Type",
-    "platform": "Platform",
-    "origin": "Environment",
-    "tags": "Tags",
-    "owners": "Owners",
-    "domains": "Domains",
-    "glossaryTerms": "Glossary Terms",
-    "typeNames": "Sub Type",
     "container": "Container",
+    "_entityType": "Type",
+    "origin": "Environment",
+    "deprecated": "Deprecated",
+    "domains": "Domain",
+    "glossaryTerms": "Glossary Term",
+    "owners": "Owned By",
+    "platformInstance": "Platform Instance",
+    "platform": "Platform",
+    "tags": "Tagged With",
+    "typeNames": "Sub Type",
+    "entity": "Type",
 }
-"""The facets of a search that names none, with the names to show for them."""
+"""The facets of a search, with the names to show for them; one without values is left out."""
+
+_PRESENCE: Final[Mapping[str, str]] = {
+    "hasDescription": "description",
+    "hasDomain": "domains",
+    "hasGlossaryTerms": "glossaryTerms",
+    "hasOwners": "owners",
+    "hasTags": "tags",
+}
+"""Fields of DataHub's index that say whether another one has values."""
+
+_OWN: Final = (
+    "browsePathsV2 created createdAt dataType deployments downstreamJobs entity entityType env "
+    "groups lastModified lastModifiedAt mlFeatures mlPrimaryKeys sources subTypes trainingJobs"
+)
+"""Fields of the pages' searches that DataHub's index has not; here they find nothing."""
+
+_NOWHERE: Final = Criterion("", (), Condition.EXISTS)
+
+_SORTABLE: Final = KEYWORD_FIELDS | {"urn", "name", "_score", "description", "customProperties"}
+
+_STOP_WORDS: Final = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with"
+)
+"""Words that DataHub's index leaves out of texts and queries: those of Lucene for English."""
 
 _COUNT: Final = 10
 
@@ -78,7 +107,8 @@ def search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
         facet_values=defaults.facet_values if values is None else min(values, limits.page_size),
         # A filter on `removed` finds nothing unless removed entities are included.
         include_removed=flags.get("includeSoftDeleted") is True or _asks_about("removed", any_of),
-        only_latest=flags.get("filterNonLatestVersions") is not False,
+        # A DataHub server looks at the versions only where there is a filter.
+        only_latest=any(any_of) and flags.get("filterNonLatestVersions") is not False,
     )
 
 
@@ -117,16 +147,26 @@ def _query(inputs: SearchInput) -> ReadQuery:
     text = inputs.get("query") or MATCH_ALL
     if text.startswith(_STRUCTURED):
         return read_query(text.removeprefix(_STRUCTURED))
-    return ReadQuery(text)
+    words = text.split()
+    if text != MATCH_ALL and any(MATCH_ALL in word[:-1] for word in words):
+        # Only the end of a word may be left open.
+        return ReadQuery(MATCH_ALL, ((_NOWHERE,),))
+    told = [word for word in words if word.lower() not in _STOP_WORDS.split()]
+    return ReadQuery(text if '"' in text else " ".join(told) or text)
 
 
 def _criterion(item: SearchInput) -> Criterion:
-    values = item.get("values")
-    if values is None:
-        value = item.get("value")
-        values = [] if value is None else [value]
     condition = Condition(item.get("condition") or "EQUAL")
-    return Criterion(item["field"], tuple(values), condition, negated=item.get("negated") is True)
+    field, values = item["field"], tuple(item.get("values") or ())
+    negated = item.get("negated") is True
+    bare = field.removesuffix(".keyword")
+    if bare in _OWN.split():
+        return replace(_NOWHERE, negated=negated)
+    if bare in _PRESENCE:
+        # Where there are no values there is mostly no such field either.
+        there = condition is Condition.EXISTS or "true" in values
+        field, values, condition = _PRESENCE[bare] if there else "", (), Condition.EXISTS
+    return Criterion(field, values, condition, negated)
 
 
 def _entity_types(inputs: SearchInput) -> frozenset[str] | None:
@@ -142,19 +182,22 @@ def _sort_keys(inputs: SearchInput) -> Iterator[SortKey]:
         single = inputs.get("sortCriterion")
         criteria = [] if single is None else [single]
     for item in criteria:
-        yield SortKey(item["field"], descending=item["sortOrder"] == "DESCENDING")
+        name = item["field"]
+        if name not in _SORTABLE and field_name(name).name is None:
+            raise bad_request(f"sortInput: no entity has a field {name!r}")
+        yield SortKey(name, descending=item["sortOrder"] == "DESCENDING")
 
 
 def run_search(info: GraphQLResolveInfo, request: SearchRequest) -> SearchPage:
     """Return what the store finds; highlights and facets are left out unless selected."""
     context = context_of(info)
-    context.count_search()
+    context.check_time()
     return context.store.search(
         replace(
             request,
             scroll=info.field_name.startswith("scroll"),
-            highlight=request.highlight and asks_for(info, "matchedFields"),
-            facets=request.facets if asks_for(info, "facets") else (),
+            highlight=request.highlight and "matchedFields" in selected_fields(info),
+            facets=request.facets if "facets" in selected_fields(info) else (),
         )
     )
 
@@ -179,7 +222,7 @@ def page_fields(
     """Return what every kind of page has beside its results."""
     return {
         "start": request.start,
-        "count": len(page.hits),
+        "count": len(page.hits) if info.field_name.startswith("scroll") else request.count,
         "total": page.total,
         "nextScrollId": page.next_scroll,
         "facets": _facets(info, page.facets),
@@ -203,26 +246,12 @@ def _facets(info: GraphQLResolveInfo, facets: Sequence[Facet]) -> list[dict[str,
             ],
         }
         for facet in facets
+        if facet.counts
     ]
 
 
 def _facet_value(field: str, value: str) -> str:
     return kind_of(value).enum if field_name(field).field == "_entityType" else value
-
-
-def asks_for(info: GraphQLResolveInfo, name: str) -> bool:
-    """Return whether `name` is selected anywhere below the field that is being resolved."""
-    pending = [node.selection_set for node in info.field_nodes]
-    while pending:
-        selected = pending.pop()
-        for selection in selected.selections if selected else ():
-            if isinstance(selection, FieldNode) and selection.name.value == name:
-                return True
-            if isinstance(selection, FragmentSpreadNode):
-                pending.append(info.fragments[selection.name.value].selection_set)
-            elif isinstance(selection, FieldNode | InlineFragmentNode):
-                pending.append(selection.selection_set)
-    return False
 
 
 def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> Any:

@@ -158,18 +158,41 @@ def test_an_unset_version_is_null(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("root", "urn"),
+    ("root", "urn", "name"),
     [
-        ("mlModel", model("no")),
-        ("mlModelGroup", group("no")),
-        ("mlFeature", feature("no", "no")),
-        ("mlFeatureTable", table("no")),
-        ("entity", model("no")),
-        ("entity", "urn:li:dataHubExecutionRequest:no"),
+        ("mlModel", model("no"), "no"),
+        ("mlModelGroup", group("no"), "no"),
+        ("mlFeature", feature("t", "no"), "no"),
+        ("mlFeatureTable", table("no"), "no"),
     ],
 )
-def test_an_unknown_urn_is_null_without_an_error(store: Store, root: str, urn: str) -> None:
-    assert read(store, root, urn, "urn") is None
+def test_an_unknown_urn_does_not_exist_and_has_what_the_urn_says(
+    store: Store, root: str, urn: str, name: str
+) -> None:
+    fields = "urn name exists description properties { description } status { removed }"
+    assert read(store, root, urn, fields) == {
+        "urn": urn,
+        "name": name,
+        "exists": False,
+        "description": None,
+        "properties": None,
+        "status": None,
+    }
+    assert read(store, "entity", urn, "urn exists aspects { aspectName }") == {
+        "urn": urn,
+        "exists": False,
+        "aspects": [],
+    }
+
+
+def test_the_platform_of_an_unknown_urn_is_in_it(store: Store) -> None:
+    fields = "platform { name } origin ownership { owners { type } } tags { tags { tag { urn } } }"
+    assert read(store, "mlModel", model("no"), fields) == {
+        "platform": {"name": "mlflow"},
+        "origin": "PROD",
+        "ownership": None,
+        "tags": None,
+    }
 
 
 def test_an_entity_without_its_properties_has_none(store: Store) -> None:
@@ -192,9 +215,8 @@ def test_names_are_the_part_of_the_urn_verbatim(store: Store) -> None:
 @pytest.mark.parametrize(
     ("root", "urn", "says"),
     [
-        ("mlModel", feature("t", "f"), "is a URN of mlFeature, not of mlModel"),
         ("mlFeature", "junk", "is not a URN"),
-        ("mlModel", "urn:li:mlModel:(a,b)", "does not have 3 parts"),
+        ("mlModel", "urn:li:mlModel:(a,b)", "has 2 parts, not 3"),
         ("entity", "", "is not a URN"),
         ("entity", "urn:li:", "is not a URN"),
     ],
@@ -207,7 +229,11 @@ def test_a_urn_that_cannot_be_meant_is_an_error_with_a_code(
     assert reply["data"] == {root: None}
     (error,) = reply["errors"]
     assert says in error["message"]
-    assert error["extensions"]["code"] == 400
+    assert error["extensions"] == {
+        "code": 400,
+        "type": "BAD_REQUEST",
+        "classification": "DataFetchingException",
+    }
     assert error["path"] == [root]
     assert reply["extensions"] == {}
 
@@ -230,7 +256,7 @@ def test_entities_in_the_order_asked_for(store: Store) -> None:
     assert ask(store, query, urns=urns)["entities"] == [
         {"type": "MLFEATURE", "featureNamespace": "t"},
         {"type": "EXECUTION_REQUEST"},
-        None,
+        {"type": "MLMODEL", "name": "no"},
         {"type": "MLMODEL", "name": "m"},
         {"type": "MLMODEL", "name": "m"},
     ]
@@ -241,4 +267,19 @@ def test_existence(store: Store) -> None:
         "origin": "PROD"})  # fmt: skip
     query = "query ($urn: String!) { mlModel(urn: $urn) { exists } }"
     assert ask(store, query, urn=model("m")) == {"mlModel": {"exists": True}}
-    assert ask(store, query, urn=model("n")) == {"mlModel": None}
+    assert ask(store, query, urn=model("n")) == {"mlModel": {"exists": False}}
+
+
+@pytest.mark.parametrize(
+    "urn",
+    [
+        "urn:li:mlModel:(urn:li:dataPlatform:mlflow,m,PROD,x)",
+        "urn:li:mlModel:(urn:li:dataPlatform:mlflow,m,NOENV)",
+        "urn:li:mlFeature:(a,b,c)",
+    ],
+)
+def test_the_parts_of_a_urn_count_where_the_entity_is_read(store: Store, urn: str) -> None:
+    assert set(read(store, "entity", urn, "urn type __typename")) == {"urn", "type", "__typename"}
+    query = f'{{ entity(urn: "{urn}") {{ exists }} }}'
+    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}))
+    assert ("errors" in reply) is ("NOENV" not in urn)

@@ -82,10 +82,10 @@ def test_unset_properties_are_null(store: Store) -> None:
     put(store, model("m"), mlModelProperties={})
     fields = """... on MLModel { origin lastIngested editableProperties { description }
         ownership { owners { type } } tags { tags { context } } status { removed }
-        deprecation { deprecated } domain { associatedUrn } testResults { passing { type } }
+        deprecation { deprecated } domain { associatedUrn }
         dataPlatformInstance { urn }
         properties { hyperParameters { key } mlModelLineageInfo { trainingJobs } created { time }
-            customProperties { key } } }"""
+            tags customProperties { key } } }"""
     assert read(store, model("m"), fields) == {
         "origin": "PROD",
         "lastIngested": None,
@@ -95,13 +95,13 @@ def test_unset_properties_are_null(store: Store) -> None:
         "status": None,
         "deprecation": None,
         "domain": None,
-        "testResults": None,
         "dataPlatformInstance": None,
         "properties": {
             "hyperParameters": None,
             "mlModelLineageInfo": None,
             "created": None,
-            "customProperties": None,
+            "tags": [],
+            "customProperties": [],
         },
     }
 
@@ -159,7 +159,7 @@ def test_people_tags_terms_and_links(store: Store) -> None:
                 {
                     "owner": {"name": "team", "exists": False},
                     "type": "NONE",
-                    "ownershipType": None,
+                    "ownershipType": {"urn": "urn:li:ownershipType:__system__none"},
                     "associatedUrn": model("m"),
                 },
             ],
@@ -225,12 +225,11 @@ def test_test_results(store: Store) -> None:
         testInfo={"name": "A", "category": "c", "definition": {"type": "JSON", "json": TEXT}},
     )
     fields = "testResults { passing { test { urn name } type } failing { test { urn } type } }"
-    for urn, properties in ((model("m"), "mlModelProperties"), (DATASET, "datasetProperties")):
-        put(store, urn, testResults=results, **{properties: {}})
-        assert read(store, urn, fields)["testResults"] == {
-            "passing": [{"test": {"urn": "urn:li:test:a", "name": "A"}, "type": "SUCCESS"}],
-            "failing": [{"test": None, "type": "FAILURE"}],
-        }
+    put(store, DATASET, testResults=results, datasetProperties={})
+    assert read(store, DATASET, f"... on Dataset {{ {fields} }}")["testResults"] == {
+        "passing": [{"test": {"urn": "urn:li:test:a", "name": "A"}, "type": "SUCCESS"}],
+        "failing": [{"test": None, "type": "FAILURE"}],
+    }
 
 
 def test_a_metadata_test_is_read_as_it_was_written(store: Store) -> None:
@@ -326,9 +325,15 @@ def test_a_kind_without_properties_has_none(store: Store) -> None:
 
 
 def test_when_an_entity_was_last_seen(store: Store) -> None:
-    seen = {"lastObserved": 77}
-    store.write([Write(model("m"), "mlModelProperties", {}, system_metadata=seen)])
-    assert read(store, model("m"), "... on MLModel { lastIngested }") == {"lastIngested": 77}
+    field = "... on MLModel { lastIngested }"
+    for run, expected in (
+        ({}, None),
+        ({"runId": "no-run-id-provided"}, None),
+        ({"runId": "r"}, 77),
+    ):
+        seen, urn = {"lastObserved": 77, **run}, model(f"m{expected}{len(run)}")
+        store.write([Write(urn, "mlModelProperties", {}, system_metadata=seen)])
+        assert read(store, urn, field) == {"lastIngested": expected}
 
 
 def relationships(store: Store, urn: str, **inputs: Any) -> Any:

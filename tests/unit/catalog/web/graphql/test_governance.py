@@ -6,6 +6,7 @@ from support.catalog_graphql import read
 from support.catalog_store import MLFLOW, model, put
 
 ADA = "urn:li:corpuser:ada"
+DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
 
 
 def test_versions(store: Store) -> None:
@@ -56,8 +57,6 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
         },
         browsePaths={"paths": ["/prod/mlflow/"]},
         browsePathsV2={"path": [{"id": "Default"}, {"id": "c", "urn": "urn:li:container:c"}]},
-        container={"container": "urn:li:container:c"},
-        subTypes={"typeNames": ["run"]},
         deprecation={
             "deprecated": True,
             "note": "old",
@@ -70,7 +69,6 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
             values { ... on StringValue { stringValue } ... on NumberValue { numberValue } }
             valueEntities { urn } associatedUrn } }
         forms { completedForms { form { urn } } incompleteForms { form { urn } associatedUrn } }
-        container { urn } subTypes { typeNames }
         deprecation { deprecated note replacement { urn } } }
         ... on BrowsableEntity {
             browsePaths { path } browsePathV2 { path { name entity { urn } } } }
@@ -96,8 +94,6 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
             "completedForms": [],
             "incompleteForms": [{"form": {"urn": "urn:li:form:f"}, "associatedUrn": model("m")}],
         },
-        "container": {"urn": "urn:li:container:c"},
-        "subTypes": {"typeNames": ["run"]},
         "deprecation": {"deprecated": True, "note": "old", "replacement": {"urn": model("n")}},
         "browsePaths": [{"path": ["prod", "mlflow"]}],
         "browsePathV2": {
@@ -107,6 +103,20 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
             ]
         },
         "privileges": {"canEditLineage": True, "canManageEntity": True},
+    }
+
+
+def test_the_kind_and_the_container_of_an_asset(store: Store) -> None:
+    put(
+        store,
+        DATASET,
+        container={"container": "urn:li:container:c"},
+        subTypes={"typeNames": ["Table"]},
+    )
+    fields = "... on ContainedEntity { container { urn } subTypes { typeNames } }"
+    assert read(store, DATASET, fields) == {
+        "container": {"urn": "urn:li:container:c"},
+        "subTypes": {"typeNames": ["Table"]},
     }
 
 

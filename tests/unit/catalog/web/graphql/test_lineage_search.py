@@ -188,8 +188,9 @@ def test_what_is_no_degree(graph: Store, value: str) -> None:
 
 
 def test_an_entity_that_nobody_knows(store: Store) -> None:
-    assert reached(store, "junk", "UPSTREAM") == {}
-    assert ask(store, QUERY, input={"direction": "UPSTREAM"})["scrollAcrossLineage"]["total"] == 0
+    assert reached(store, group("no"), "UPSTREAM") == {}
+    error = refused(store, QUERY, input={"direction": "UPSTREAM", "urn": "junk"})
+    assert "'junk' is not a URN" in error["message"]
 
 
 def test_a_filter_of_too_many_values_is_reported(graph: Store) -> None:

@@ -21,14 +21,15 @@ def tags(store: Store, urn: str) -> list[str]:
     return [one["tag"]["urn"] for one in read(store, urn, TAGS)["tags"]["tags"]]
 
 
-def test_a_tag_is_made_or_replaced(store: Store) -> None:
+def test_a_tag_is_made_and_not_replaced(store: Store) -> None:
     made = ask(store, CREATE, tag={"id": "pii", "name": "PII", "description": "private"})
     assert made == {"createTag": "urn:li:tag:pii"}
-    ask(store, CREATE, tag={"id": "pii", "name": "Private"})
+    error = refused(store, CREATE, tag={"id": "pii", "name": "Private"})
+    assert error["message"] == "This Tag already exists!"
     fields = "... on Tag { properties { name description } }"
     assert read(store, "urn:li:tag:pii", fields)["properties"] == {
-        "name": "Private",
-        "description": None,
+        "name": "PII",
+        "description": "private",
     }
     assert ask(store, CREATE, tag={"name": "x"})["createTag"].startswith("urn:li:tag:")
 
@@ -51,13 +52,19 @@ def test_what_has_no_tags_gets_none(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "code"),
-    [({"resourceUrn": model("no")}, 404), ({"subResource": "field"}, 400)],
+    ("changed", "says"),
+    [
+        ({"resourceUrn": model("no")}, "Entity does not exist."),
+        ({"subResource": "field"}, "whole entities only"),
+        ({"tagUrn": "a"}, "'a' is not the URN of a tag"),
+    ],
 )
-def test_tags_that_cannot_be_removed(store: Store, changed: dict[str, str], code: int) -> None:
+def test_tags_that_cannot_be_removed(store: Store, changed: dict[str, str], says: str) -> None:
     put(store, model("m"), mlModelProperties={})
     inputs = {"tagUrn": "urn:li:tag:a", "resourceUrn": model("m"), **changed}
-    assert refused(store, REMOVE, inputs=inputs)["extensions"]["code"] == code
+    error = refused(store, REMOVE, inputs=inputs)
+    assert says in error["message"]
+    assert error["extensions"]["code"] == 400
 
 
 def test_versions_are_linked_and_unlinked(store: Store) -> None:
@@ -65,7 +72,8 @@ def test_versions_are_linked_and_unlinked(store: Store) -> None:
     inputs = {"versionSet": SET, "linkedEntity": model("m"), "version": "1", "comment": None}
     linked = ask(store, LINK, inputs=inputs)["linkAssetVersion"]
     assert linked == {"urn": SET, "latestVersion": {"urn": model("m")}}
+    assert ask(store, LINK, inputs=inputs) == {"linkAssetVersion": None}
     inputs = {"versionSet": SET, "unlinkedEntity": model("m")}
     assert ask(store, UNLINK, inputs=inputs)["unlinkAssetVersion"] == {"urn": SET, "exists": False}
     assert "unlinkedEntity" in refused(store, UNLINK, inputs={})["message"]
-    assert refused(store, UNLINK, inputs=inputs)["extensions"]["code"] == 400
+    assert ask(store, UNLINK, inputs=inputs) == {"unlinkAssetVersion": None}

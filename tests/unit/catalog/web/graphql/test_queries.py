@@ -1,5 +1,6 @@
 """Documents, limits and the shape of replies."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -46,11 +47,10 @@ def test_a_success_has_data_and_empty_extensions_and_nothing_else(store: Store, 
         (b"{", "JSON"),
         (b"[]", "must be a JSON object"),
         (b"{}", "query: missing"),
-        (b'{"query": ""}', "query: missing"),
-        (b'{"query": 1}', "query: expected a string"),
         (b'{"query": "{a}", "variables": []}', "variables must be a JSON object"),
         (b'{"query": "{a}", "operationName": 1}', "operationName: expected a string"),
-        (b'{"query": "' + b"a" * 200_001 + b'"}', "longer than 200,000 bytes"),
+        (b'{"query": "query A { __typename }", "operationName": "B"}', "no such operation"),
+        (b'{"query": "query A { __typename } query B { __typename }"}', "none is named"),
         (b"\xff", "JSON"),
     ],
 )
@@ -66,25 +66,17 @@ def test_empty_members_of_the_body_are_as_if_not_there(store: Store) -> None:
     assert post(store, body).json()["data"] == {"__typename": "Query"}
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "{",
-        "{ nothing }",
-        "subscription { x }",
-        "mutation { x }",
-        "query ($a: Nope) { __typename }",
-        '{ mlModel(urn: "\\\\uD800") { name } }',
-    ],
-)
-def test_a_query_that_cannot_run_is_200_with_errors(store: Store, query: str) -> None:
-    answer = post(store, b'{"query": "' + query.replace('"', '\\"').encode() + b'"}')
+@pytest.mark.parametrize("query", ["", 1, None, {}, [], True])
+def test_a_query_that_is_no_text_is_read_as_one(store: Store, query: object) -> None:
+    answer = post(store, json.dumps({"query": query}).encode())
     assert answer.status == 200
-    body = answer.json()
-    assert body["data"] is None
-    assert body["extensions"] == {}
-    assert body["errors"][0]["message"]
-    assert body["errors"][0]["extensions"]["code"] == 400
+    (error,) = answer.json()["errors"]
+    token = json.dumps(query) if isinstance(query, int | None) else "<EOF>"
+    assert error == {
+        "message": f"Invalid syntax with offending token '{token}' at line 1 column 1",
+        "locations": [{"line": 1, "column": 1}],
+        "extensions": {"classification": "InvalidSyntax"},
+    }
 
 
 # --- the language --------------------------------------------------------------------------------
@@ -111,19 +103,6 @@ def test_fragments_aliases_variables_and_operation_names(store: Store) -> None:
         "first": {"kind": "MLModel", "urn": model("m"), "description": "d"},
         "second": {"kind": "MLModelGroup", "urn": group("g"), "description": "e"},
     }
-
-
-@pytest.mark.parametrize("name", [None, "Nope"])
-def test_which_operation_is_meant_has_to_be_clear(store: Store, name: str | None) -> None:
-    query = "query A { __typename } query B { __typename }"
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}, name))
-    assert reply["data"] is None
-    assert reply["errors"]
-
-
-def test_a_missing_variable_is_reported(store: Store) -> None:
-    reply = ask(store, "query ($urn: String!) { mlModel(urn: $urn) { name } }")
-    assert "$urn" in reply["errors"][0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +137,15 @@ def test_whole_numbers_inside_inputs_and_lists(store: Store) -> None:
     assert "surplus" in reply["errors"][0]["message"]
 
 
+def test_texts_and_flags_are_converted_as_a_datahub_server_does(store: Store) -> None:
+    query = """query ($urn: String!, $with: Boolean!) {
+        entity(urn: $urn) { urn exists @include(if: $with) } }"""
+    reply = ask(store, query, urn=5, **{"with": "true"})
+    assert "'5' is not a URN" in reply["errors"][0]["message"]
+    reply = ask(store, query, urn=model("m"), **{"with": "false"})
+    assert reply["data"] == {"entity": {"urn": model("m")}}
+
+
 def test_introspection_as_clients_send_it(store: Store) -> None:
     full = get_introspection_query(input_value_deprecation=True, specified_by_url=True)
     reply = ask(store, full, replace(DEFAULT_LIMITS, query_depth=3))
@@ -176,23 +164,22 @@ DEEP = "{ properties { groups " * 27 + "{ urn }" + " } }" * 27
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        (f'{{ mlModel(urn: "u") {DEEP} }}', "levels; the limit is 50"),
+        (f'{{ mlModel(urn: "u") {DEEP} }}', "maximum query depth exceeded 51 > 50"),
+        ("{ " + "__typename " * 2_001 + "}", "maximum query complexity exceeded 2001 > 2000"),
         (
-            "{ " + " ".join(f"a{n}: __typename" for n in range(101)) + " }",
-            "aliases; the limit is 100",
+            "{ __typename } fragment unused on Query { " + "__typename " * 2_000 + "}",
+            "maximum query complexity exceeded 2001 > 2000",
         ),
-        ("{ " + "__typename " * 5_001 + " }", "too many fields; the limit is 5000"),
+        (
+            "{ ... on Query { ... on Query { " + "__typename " * 2_001 + "} } }",
+            "maximum query complexity exceeded 2001 > 2000",
+        ),
         ("{ " + "__typename " * 700 + " }", "the same fields too often"),
-        ("{ " + "...a " * 5_001 + "} fragment a on Query { __typename }", "the limit is 5000"),
         (
             "{ ...f0 } "
             + " ".join(f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(40))
             + " fragment f40 on Query { __typename }",
-            "fragment spreads; the limit is 5000",
-        ),
-        (
-            "{ __typename } fragment unused on Query { " + "__typename " * 5_001 + "}",
-            "limit is 5000",
+            "repeats its fragments too often",
         ),
         (
             "{ "
@@ -202,7 +189,6 @@ DEEP = "{ properties { groups " * 27 + "{ urn }" + " } }" * 27
             + "}",
             "repeats its fragments too often",
         ),
-        ("{ ... on Query { ... on Query { " + "__typename " * 5_001 + "} } }", "limit is 5000"),
         (
             "{ __schema { types { " + "fields { type { " * 4 + "name" + " } }" * 4 + " } } }",
             "nested too deeply",
@@ -217,13 +203,26 @@ def test_what_asks_for_too_much_is_refused(store: Store, query: str, says: str) 
     reply = ask(store, query)
     assert reply["data"] is None
     assert says in reply["errors"][0]["message"]
-    assert reply["errors"][0]["extensions"] == {"code": 400, "type": "QUERY_TOO_COMPLEX"}
+    assert reply["errors"][0]["extensions"] == {"classification": "ExecutionAborted"}
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("{ " + "...a " * 7_500 + "}", "More than 15,000 'grammar' tokens have been presented."),
+        ("#" * 1_048_577, "More than 1,048,576 characters have been presented."),
+    ],
+)
+def test_what_is_too_long_is_not_read(store: Store, query: str, says: str) -> None:
+    reply = ask(store, query)
+    assert reply["data"] is None
+    assert reply["errors"][0]["message"].startswith(says)
+    assert reply["errors"][0]["extensions"] == {"classification": "InvalidSyntax"}
 
 
 def test_nesting_that_no_parser_can_follow(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     reply = ask(store, "{a" * 5_000)
-    assert "too deeply" in reply["errors"][0]["message"]
-    assert reply["errors"][0]["extensions"]["code"] == 400
+    assert reply["errors"][0]["extensions"]["classification"] == "InvalidSyntax"
 
     def recursing(*_: object, **__: object) -> None:
         raise RecursionError
@@ -232,12 +231,6 @@ def test_nesting_that_no_parser_can_follow(store: Store, monkeypatch: pytest.Mon
     monkeypatch.setattr(queries, "parse", recursing)
     reply = ask(store, "{a" * 5_000)
     assert "too deeply" in reply["errors"][0]["message"]
-
-
-def test_circles_of_fragments_are_reported_by_validation(store: Store) -> None:
-    query = "{ ...a } fragment a on Query { ...b ...nope } fragment b on Query { ...a }"
-    messages = [error["message"] for error in ask(store, query)["errors"]]
-    assert any("Cannot spread fragment" in message for message in messages)
 
 
 def test_queries_are_answered_that_a_datahub_server_takes(store: Store) -> None:
@@ -262,6 +255,14 @@ def test_queries_are_answered_that_a_datahub_server_takes(store: Store) -> None:
     fragments = " ".join(f"... on {kind} {{ ...shared }}" for kind in kinds * 10)
     repeated = ask(store, f'{{ entity(urn: "{model("m")}") {{ {fragments} }} }} {shared}')
     assert repeated["data"] == {"entity": {"urn": model("m")}}
+    searches = " ".join(
+        f's{n}: search(input: {{type: TAG, query: "*"}}) {{ total }}' for n in range(90)
+    )
+    assert ask(store, f"{{ {searches} }}")["data"] == {f"s{n}": {"total": 0} for n in range(90)}
+    keys = " ".join(f"b{n}: name" for n in range(150))
+    shared = f"fragment shared on MLModel {{ {keys} }}"
+    places = " ".join(f'a{n}: mlModel(urn: "{model("m")}") {{ ...shared }}' for n in range(20))
+    assert len(ask(store, f"{{ {places} }} {shared}")["data"]["a19"]) == 150
 
 
 def test_the_check_says_nothing_of_a_fair_query() -> None:
