@@ -173,7 +173,10 @@ def reads(chosen: Chosen) -> Iterator[Figure]:
         (
             "GET /aspects",
             one,
-            [("GET", f"/aspects/{quoted(urn)}?aspect=mlModelProperties", b"") for urn in urns],
+            [
+                ("GET", f"/aspects/{quoted(urn)}?aspect=mlModelProperties&version=0", b"")
+                for urn in urns
+            ],
         ),
         ("GET /entitiesV2", one, [("GET", f"/entitiesV2/{quoted(urn)}", b"") for urn in urns]),
         ("GraphQL mlModel", one, [graphql(MODEL_QUERY, urn) for urn in urns]),

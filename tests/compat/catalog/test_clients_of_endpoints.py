@@ -30,7 +30,12 @@ MODULES = (
 INTERFACE_PATHS = {
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",
-    "/entities?action=batchIngest",  # a DataHub server's own, which answers it with JSON
+    # A DataHub server's own:
+    "/entities?action=batchIngest",
+    "/entities?action=exists",
+    "/openapi/v3/entity/{entityType}/{urn}",
+    "/openapi/v3/entity/{entityType}/{urn}/{aspectName}",
+    "/relationships",
 }
 
 

@@ -93,8 +93,9 @@ def encoded(urn: str) -> str:
     return quote(urn, safe="")
 
 
-def read(catalog: RunningCatalog, urn: str, aspect: str, more: str = "") -> requests.Response:
-    return requests.get(f"{catalog.url}/aspects/{encoded(urn)}?aspect={aspect}{more}", timeout=30)
+def read(catalog: RunningCatalog, urn: str, aspect: str, version: int = 0) -> requests.Response:
+    query = f"aspect={aspect}&version={version}"
+    return requests.get(f"{catalog.url}/aspects/{encoded(urn)}?{query}", timeout=30)
 
 
 @pytest.mark.parametrize("prefix", ["", "/gms", "/api/gms"])
@@ -199,7 +200,7 @@ def test_hostile_names_come_back_as_they_went(shared: RunningCatalog, name: str)
 def test_unencoded_slashes_and_pluses_in_the_path_are_themselves(catalog: RunningCatalog) -> None:
     urn = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,a/b+c,PROD)"
     act(catalog, "/aspects?action=ingestProposal", {"proposal": proposal(urn, {})})
-    url = f"{catalog.url}/gms/aspects/{urn}?aspect=mlModelProperties"
+    url = f"{catalog.url}/gms/aspects/{urn}?aspect=mlModelProperties&version=0"
     assert requests.get(url, timeout=30).status_code == 200
 
 
@@ -208,10 +209,12 @@ def test_every_version_is_kept(catalog: RunningCatalog) -> None:
         act(
             catalog, "/aspects?action=ingestProposal", {"proposal": proposal(MODEL, {"type": text})}
         )
-    old = read(catalog, MODEL, "mlModelProperties", "&version=1").json()
-    assert old["version"] == 1
-    assert list(old["aspect"].values()) == [{"type": "one"}]
-    assert read(catalog, MODEL, "mlModelProperties", "&version=3").status_code == 404
+    for asked, version, text in ((0, 0, "two"), (1, 1, "one"), (-1, 1, "one"), (-2, 0, "two")):
+        answer = read(catalog, MODEL, "mlModelProperties", asked).json()
+        assert answer["version"] == version
+        assert list(answer["aspect"].values()) == [{"type": text}]
+    for absent in (2, 3, -3):
+        assert read(catalog, MODEL, "mlModelProperties", absent).status_code == 404
 
 
 def test_what_does_not_exist_is_not_found(catalog: RunningCatalog) -> None:
@@ -246,13 +249,13 @@ def test_entities_show_their_aspects_with_versions_and_stamps(catalog: RunningCa
     assert shown["created"]["actor"] == "urn:li:corpuser:unknown"
     assert shown["systemMetadata"].items() >= {"runId": "r", "version": "1"}.items()
     some = requests.get(url + "?aspects=List(status,ownership)", timeout=30).json()
-    assert set(some["aspects"]) == {"status"}
-
-
-def test_an_unknown_entity_has_its_key_and_nothing_else(catalog: RunningCatalog) -> None:
-    url = f"{catalog.url}/entitiesV2/{encoded(MODEL)}"
-    whole = requests.get(url, timeout=30).json()
-    assert list(whole["aspects"]) == ["mlModelKey"]
+    assert set(some["aspects"]) == {"status", "mlModelKey"}
+    assert "systemMetadata" not in some["aspects"]["mlModelKey"]
+    tag = "urn:li:tag:a"
+    both = f"{catalog.url}/entitiesV2?ids=List({encoded(MODEL)},{tag})&aspects=List(status)"
+    found = requests.get(both, timeout=30).json()["results"]
+    assert found[MODEL]["aspects"]["status"] == some["aspects"]["status"]
+    assert list(found[tag]["aspects"]) == ["tagKey"]
 
 
 def test_many_entities_are_read_at_once(catalog: RunningCatalog) -> None:
@@ -281,7 +284,7 @@ def test_many_entities_are_read_at_once(catalog: RunningCatalog) -> None:
     twice = [{"urn": MODEL, "status": {}}, {"urn": MODEL, "mlModelProperties": {}}]
     [one] = act(catalog, path + "?systemMetadata=true", twice).json()
     assert one["mlModelProperties"]["systemMetadata"]["version"] == "1"
-    [all_of_it] = act(catalog, path, [{"urn": MODEL, "status": {}}, {"urn": MODEL}]).json()
+    [all_of_it] = act(catalog, path, [{"urn": MODEL}, {"urn": MODEL, "status": {}}]).json()
     assert set(all_of_it) == {"urn", "mlModelKey", "mlModelProperties", *DEFAULTS}
     assert act(catalog, path, []).json() == []
 

@@ -8,6 +8,9 @@ from typing import Any, Final, Literal
 UNKNOWN_ACTOR: Final = "urn:li:corpuser:unknown"
 """The writer of a request that does not name one."""
 
+SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"
+"""The writer of what the catalog itself adds."""
+
 BACKGROUND_TYPES: Final = ("dataPlatform",)
 """Entity types that every catalog has some of from the start: shown where they are asked for, left
 out where no type is named."""

@@ -8,12 +8,10 @@ from typing import Final
 from sqlalchemy import Connection, insert, select
 
 from mlcat_ingest.catalog.schema.tables import setting
-from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, Write
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
-
-_SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"
 
 _SETTING: Final = "data_platforms"
 """Set once they were written: one that is deleted or changed later stays so."""
@@ -80,5 +78,5 @@ def add_platforms(connection: Connection) -> None:
     if connection.scalar(select(setting.c.value).where(setting.c.name == _SETTING)) is not None:
         return
     items = [prepare(write) for write in known_platforms()]
-    Batch(connection, _SYSTEM_ACTOR).apply(items)
+    Batch(connection, SYSTEM_ACTOR).apply(items)
     connection.execute(insert(setting).values(name=_SETTING, value="1"))

@@ -98,12 +98,15 @@ def decode_path(encoded: bytes) -> str:
     """Return a part of a path percent-decoded once.
 
     Raises:
-        BadRequestError: it is not UTF-8 once decoded.
+        BadRequestError: it is not UTF-8 once decoded, or holds a NUL character.
     """
     try:
-        return unquote_to_bytes(encoded).decode()
+        decoded = unquote_to_bytes(encoded).decode()
     except UnicodeDecodeError as error:
         raise BadRequestError("the URN in the path is not UTF-8") from error
+    if "\0" in decoded:
+        raise BadRequestError("the URN in the path contains a NUL character")
+    return decoded
 
 
 @dataclass(frozen=True, slots=True)

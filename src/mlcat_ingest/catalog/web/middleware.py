@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -82,6 +83,8 @@ class ErrorResponses:
         if not isinstance(error, HTTPException):  # pragma: no cover - registered for nothing else
             raise error
         path = request.scope["path"]
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "OPTIONS":
+            return Response(headers=error.headers)
         detail = {
             404: f"no page or endpoint {path}",
             405: f"{path} does not support {request.method}",

@@ -1,5 +1,6 @@
 """Named parameters, in a body or in a query, each checked for its type."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from mlcat_ingest.catalog.limits import SEARCH_PATTERN_CHARS, Limits
 from mlcat_ingest.core.text import plural
 
 _FAR: Final = 2**62
+_SEPARATORS: Final = re.compile("([,()])")
+_INTEGER: Final = re.compile("-?[0-9]{1,18}")
 
 
 def json_object(value: Any, what: str = "the body") -> Mapping[str, Any]:
@@ -138,6 +141,18 @@ def whole(params: Mapping[str, Any], name: str, default: int = 0) -> int:
     return value
 
 
+def integer(query: QueryParams, name: str) -> int:
+    """Return a parameter of the query that is a whole number of at most 18 digits.
+
+    Raises:
+        BadRequestError: it is missing, or something else.
+    """
+    text = required_text(query, name)
+    if _INTEGER.fullmatch(text) is None:
+        raise BadRequestError(f"{name}: expected a whole number, not {text!r}")
+    return int(text)
+
+
 def query_flag(query: QueryParams, name: str, *, default: bool = False) -> bool:
     """Return a parameter of the query that is `true` or `false`, in any case.
 
@@ -155,7 +170,8 @@ def query_flag(query: QueryParams, name: str, *, default: bool = False) -> bool:
 def query_list(query: QueryParams, name: str) -> list[str] | None:
     """Return the texts of a parameter that may be repeated, and may hold several; None if absent.
 
-    Several are separated by commas, in the `List(a,b)` of Rest.li or without it.
+    Several are separated by commas, in the `List(a,b)` of Rest.li or without it. A comma inside
+    parentheses, as those of a URN, separates nothing.
     """
     texts = query.getlist(name)
     if not texts:
@@ -163,7 +179,22 @@ def query_list(query: QueryParams, name: str) -> list[str] | None:
     inner = [
         text[5:-1] if text.startswith("List(") and text.endswith(")") else text for text in texts
     ]
-    return [item.strip() for text in inner for item in text.split(",") if item.strip()]
+    return [item for text in inner for part in _split(text) if (item := part.strip())]
+
+
+def _split(text: str) -> Sequence[str]:
+    """Return the parts of `text` between the commas that are not inside parentheses."""
+    if "(" not in text:
+        return text.split(",")
+    parts = [""]
+    depth = 0
+    for piece in _SEPARATORS.split(text):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
 
 
 def page_of(

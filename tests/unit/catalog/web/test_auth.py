@@ -34,6 +34,7 @@ READING_POSTS = {
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",
     "/test?action=batchEvaluate",
+    "/entities?action=exists",
     "/openapi/v3/entity/{entityType}/batchGet",
     "/openapi/v3/entity/scroll",
     "/openapi/v3/relationship/scroll",

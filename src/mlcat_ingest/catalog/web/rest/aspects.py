@@ -13,6 +13,7 @@ from mlcat_ingest.catalog.store.timeseries import Span, read_events
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
     flag,
+    integer,
     json_list,
     json_object,
     required_text,
@@ -89,17 +90,29 @@ class Aspects(Resource):
         (
             Parameter("urn", "URN of the entity.", place="path"),
             Parameter("aspect", "Name of the aspect.", required=True),
-            Parameter("version", "0 for the latest version, 1 for the oldest.", WHOLE),
+            Parameter(
+                "version",
+                "0 for the latest version, 1 for the oldest of the earlier ones, -1 for the last.",
+                {"type": "integer"},
+                required=True,
+            ),
         ),
         client=CONNECTOR,
     )
     def get(self, call: Call) -> dict[str, Any]:
-        """Read one aspect, its latest version or an archived one, keyed by its record's name."""
+        """Read one aspect, its latest version or an archived one, keyed by its record's name.
+
+        The latest version is only at 0: its own number is not used until the next one archives it.
+        """
         urn = call.urn_after("/aspects/")
         aspect = required_text(call.query, "aspect")
-        version = whole(call.query, "version")
-        check_urn(urn)
-        found = self._store.get_version(urn, aspect, version)
+        version = integer(call.query, "version")
+        latest = self._store.get_many([urn], [aspect]).get(urn, {}).get(aspect)
+        if latest is not None and version < 0:
+            version += latest.version
+        found = latest if version == 0 else None
+        if version > 0 and (latest is None or version < latest.version):
+            found = self._store.get_version(urn, aspect, version)
         if found is None:
             which = f"version {version} of {aspect}" if version else aspect
             raise NotFoundError(f"{urn} has no {which}")

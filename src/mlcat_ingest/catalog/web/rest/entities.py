@@ -5,14 +5,15 @@ Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
 `com.linkedin.metadata.snapshot.*`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
-from mlcat_ingest.catalog.schema.values import AspectVersion, Write
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
+from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, AspectVersion, Write
 from mlcat_ingest.catalog.search.request import MATCH_ALL, SearchRequest
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.references import delete_references, find_references
+from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.timeseries import Span, delete_events
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
@@ -53,7 +54,8 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     read_items,
 )
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.registry import allows, key_aspect
+from mlcat_ingest.metadata.registry import ENTITY_TYPES, allows, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
 
 _PAGE: Final[Mapping[str, Schema]] = {"start": WHOLE, "count": WHOLE}
 _SEARCH: Final = record(
@@ -71,6 +73,7 @@ _DELETION: Final = record(
 _DELETED: Final = record(
     *("urn", "rows", "timeseriesRows"), urn=URN, rows=WHOLE, timeseriesRows=WHOLE
 )
+_ASPECTS: Final = Parameter("aspects", "Names of the aspects to return: `List(a,b)`.")
 
 
 class Entities(Resource):
@@ -82,24 +85,65 @@ class Entities(Resource):
         {200: record("urn", "aspects", urn=URN)},
         parameters=(
             Parameter("urn", "URN of the entity.", place="path", required=True),
-            Parameter("aspects", "Names of the aspects to return: `List(a,b)`."),
+            _ASPECTS,
         ),
         client=CONNECTOR,
     )
     def get(self, call: Call) -> dict[str, Any]:
-        """Read all aspects of an entity, or those of `aspects=List(a,b)`.
+        """Read all aspects of an entity, or those of `aspects=List(a,b)`, and its key aspect.
 
-        An entity that does not exist has its key aspect and no other: clients tell by that.
+        The key aspect of an entity that does not exist has no system metadata: clients tell by
+        that.
         """
-        urn = call.urn_after("/entitiesV2/")
-        entity_type = check_urn(urn)
-        wanted = query_list(call.query, "aspects") or None
-        found = self._store.get_many([urn], wanted).get(urn)
-        aspects = {name: _envelope(name, stored) for name, stored in (found or {}).items()}
-        if found is None:
-            name, value = key_aspect(urn)
-            aspects[name] = {"name": name, "type": "VERSIONED", "version": 0, "value": value}
-        return {"urn": urn, "entityName": entity_type, "aspects": aspects}
+        [entity] = self._entities([call.urn_after("/entitiesV2/")], call)
+        return entity
+
+    @Endpoint(
+        "GET",
+        "/entitiesV2",
+        {200: record("results", "statuses", "errors", results=OBJECT)},
+        parameters=(
+            Parameter("ids", "URNs of the entities: `List(a,b)`.", required=True),
+            _ASPECTS,
+        ),
+        client="CLI migrate",
+    )
+    def get_many(self, call: Call) -> dict[str, Any]:
+        """Read many entities, each as it is read alone."""
+        urns = query_list(call.query, "ids")
+        if urns is None:
+            raise BadRequestError("ids: the parameter is missing")
+        check_count(urns, "URNs", self._limits.batch_urns)
+        results = {entity["urn"]: entity for entity in self._entities(urns, call)}
+        return {"results": results, "statuses": {}, "errors": {}}
+
+    def _entities(self, urns: Sequence[str], call: Call) -> Iterator[dict[str, Any]]:
+        types = {urn: entity_type_of(urn) for urn in urns}
+        for entity_type in types.values():
+            if entity_type not in ENTITY_TYPES:
+                raise NotFoundError(f"{entity_type!r} is not an entity type of this catalog")
+        found = self._store.get_many(urns, query_list(call.query, "aspects") or None)
+        for urn, entity_type in types.items():
+            aspects = {name: _envelope(name, held) for name, held in found.get(urn, {}).items()}
+            key = key_aspect_name(entity_type)
+            if key not in aspects:
+                made_up = {"time": now_ms(), "actor": SYSTEM_ACTOR}
+                aspects[key] = _bare_envelope(key, key_aspect(urn)[1], made_up)
+            yield {"urn": urn, "entityName": entity_type, "aspects": aspects}
+
+    @action(
+        "/entities",
+        "exists",
+        client=INTERFACE,
+        reads=True,
+        body=record("urn", urn=URN),
+        returns=FLAG,
+    )
+    def exists(self, call: Call) -> bool:
+        """Return whether an entity exists; one that is marked as removed does."""
+        urn = required_text(json_object(call.json()), "urn")
+        entity_type_of(urn)
+        return bool(self._store.exists([urn]))
 
     @action("/entities", "delete", client=CONNECTOR, body=_DELETION, returns=_DELETED)
     def delete(self, call: Call) -> dict[str, Any]:
@@ -235,14 +279,13 @@ class Entities(Resource):
 
 
 def _envelope(name: str, stored: AspectVersion) -> dict[str, Any]:
-    return {
-        "name": name,
-        "type": "VERSIONED",
-        "version": 0,
-        "value": stored.value,
-        "created": {"time": stored.modified_ms, "actor": stored.modified_by},
-        "systemMetadata": stored.wire_system_metadata(),
-    }
+    made = {"time": stored.modified_ms, "actor": stored.modified_by}
+    envelope = _bare_envelope(name, stored.value, made)
+    return {**envelope, "systemMetadata": stored.wire_system_metadata()}
+
+
+def _bare_envelope(name: str, value: Any, created: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "type": "VERSIONED", "version": 0, "value": value, "created": created}
 
 
 _SNAPSHOT: Final = "com.linkedin.metadata.snapshot."

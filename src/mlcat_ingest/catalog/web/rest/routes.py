@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument, Reg
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
-from mlcat_ingest.catalog.web.rest.openapi.items import ENTITY_PATH, target_of
+from mlcat_ingest.catalog.web.rest.openapi.items import ENTITY, ENTITY_ASPECT, target_of
 from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads, Scroll
 from mlcat_ingest.catalog.web.rest.openapi.relationships import EdgeScroll, Relationships
 from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
@@ -26,8 +26,8 @@ from mlcat_ingest.catalog.web.rest.operations import IngestionRuns, Operations
 OPEN_PATHS: Final = frozenset({"/config", "/health"})
 """The paths that a client may read without a token."""
 
-_ENTITY: Final = f"{ENTITY_PATH}{{entityType}}/{{urn}}"
-_ASPECT: Final = f"{_ENTITY}/{{aspectName}}"
+
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class UrnConvertor(PathConvertor):
@@ -71,16 +71,21 @@ def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route
     rows: dict[str, list[Endpoint]] = defaultdict(list)
     for row in endpoints:
         # Where a URN ends and the name of an aspect begins is not for a route to say.
-        rows[_ENTITY if row.path == _ASPECT else row.path].append(row)
+        rows[ENTITY if row.path == ENTITY_ASPECT else row.path].append(row)
     return [
         Route(
             pattern,
             endpoint(_dispatcher(path, endpoints_of_path), limits),
-            methods=sorted({row.method for row in endpoints_of_path}),
+            methods=_METHODS if _is_restli(path) else {row.method for row in endpoints_of_path},
         )
         for path, endpoints_of_path in rows.items()
         for pattern in _patterns(path)
     ]
+
+
+def _is_restli(path: str) -> bool:
+    """Return whether wrong methods are the endpoint's to refuse: Rest.li has no status 405."""
+    return not path.startswith("/openapi") and path not in OPEN_PATHS
 
 
 def _patterns(path: str) -> tuple[str, ...]:
@@ -96,9 +101,10 @@ def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Work:
         by_method[row.method].append(row)
 
     def dispatch(call: Call) -> object:
-        # The routes let HEAD through wherever there is a GET.
-        candidates = by_method.get(call.method) or by_method["GET"]
-        if path == _ENTITY:
+        candidates = by_method.get(call.method) or (call.method == "HEAD" and by_method["GET"])
+        if not candidates:
+            raise BadRequestError(f"{call.method} operation not supported for {path}")
+        if path == ENTITY:
             return _of_target(candidates, call).answer(call)
         if candidates[0].action is not None:
             return _of_action(candidates, call).answer(call)
@@ -118,5 +124,5 @@ def _of_action(rows: Sequence[Endpoint], call: Call) -> Endpoint:
 
 
 def _of_target(rows: Sequence[Endpoint], call: Call) -> Endpoint:
-    path = _ENTITY if target_of(call).aspect is None else _ASPECT
+    path = ENTITY if target_of(call).aspect is None else ENTITY_ASPECT
     return next(row for row in rows if row.path == path)

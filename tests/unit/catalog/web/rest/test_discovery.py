@@ -40,21 +40,13 @@ def test_the_document_has_every_row_of_the_table_and_no_other(client: RestClient
     assert listed == actions
 
 
-def test_the_document_has_every_route_of_the_service(client: RestClient) -> None:
-    described = {
-        (method.upper(), path.rstrip("/"))
-        for path, methods in document(client)["paths"].items()
-        for method in methods
-    }
+def test_the_document_has_every_path_of_the_service(client: RestClient) -> None:
+    described = {path.rstrip("/") for path in document(client)["paths"]}
     for route in routes(client.app.routes):
         path = re.sub(r"{(\w+):\w+}", r"{\1}", route.path).rstrip("/")
         if (path or "/") in NOT_REST or path.startswith(PAGES):
             continue
-        for method in route.methods or ():
-            # Starlette answers HEAD wherever it answers GET.
-            known = {method} | ({"GET"} if method == "HEAD" else set())
-            below = {(method, f"{path}/{{aspectName}}") for method in known}
-            assert ({(method, path) for method in known} | below) & described, (method, path)
+        assert path in described
 
 
 def routes(several: Any) -> Iterator[Route]:

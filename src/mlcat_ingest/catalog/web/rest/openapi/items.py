@@ -8,24 +8,31 @@ look like those of the path, and escapes of its own like those of the encoding.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
-from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
+from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.web.http import Call, decode_path
 from mlcat_ingest.catalog.web.params import json_object, json_type, query_flag, query_list, whole
 from mlcat_ingest.catalog.web.rest.endpoint import FLAG, WHOLE, Parameter
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES
+from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows
+from mlcat_ingest.metadata.urn import PREFIX, raw_parts
 
 ENTITY_PATH: Final = "/openapi/v3/entity/"
+ENTITIES: Final = f"{ENTITY_PATH}{{entityType}}"
+ENTITY: Final = f"{ENTITIES}/{{urn}}"
+ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
 ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
+URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
+ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
 SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
 SCROLL_ID: Final = Parameter("scrollId", "The scrollId of the previous page.")
 SLICES: Final = (
@@ -108,55 +115,37 @@ def entity_types_named(names: Collection[str], where: str) -> tuple[str, ...]:
 def target_of(call: Call) -> Target:
     """Return the entity, or the aspect of one, that the path names.
 
-    The last segment is the name of an aspect if what stands before it is a whole URN.
+    The URN says of which type it is, whatever type the path names. The last segment is the name
+    of an aspect if what stands before it is a whole URN.
 
     Raises:
-        NotFoundError: the path names no entity type.
-        BadRequestError: the URN is of another type, or the type has no such aspect.
-        InvalidUrnError: there is no URN in the path.
+        NotFoundError: there is no URN in the path, or one that no entity can have.
+        InvalidUrnError: the URN cannot be taken apart.
     """
-    entity_type = entity_type_in(call)
     rest = call.raw_after(ENTITY_PATH).partition(b"/")[2]
     head, slash, tail = rest.rpartition(b"/")
     if slash:
-        urn, aspect = _urn_or_none(head, entity_type), aspect_named(decode_path(tail))
-        # A URN of several parts ends with a parenthesis; one of a single part may go on.
-        if urn is not None and (urn.endswith(")") or _is_aspect(entity_type, aspect)):
-            if not _is_aspect(entity_type, aspect):
-                raise BadRequestError(f"{aspect!r} is not an aspect of {entity_type}")
-            return Target(urn, entity_type, aspect)
-    return Target(_urn_in(rest, entity_type), entity_type)
+        with suppress(NotFoundError, InvalidUrnError):
+            target = _entity_in(head)
+            aspect = aspect_named(decode_path(tail))
+            # A URN of several parts ends with a parenthesis; one of a single part may go on.
+            if target.urn.endswith(")") or allows(target.entity_type, aspect):
+                return replace(target, aspect=aspect)
+    return _entity_in(rest)
 
 
-def _urn_or_none(encoded: bytes, entity_type: str) -> str | None:
-    try:
-        return _urn_in(encoded, entity_type)
-    except (BadRequestError, InvalidUrnError):
-        return None
-
-
-def _urn_in(encoded: bytes, entity_type: str) -> str:
+def _entity_in(encoded: bytes) -> Target:
     urn = decode_path(encoded)
     try:
-        found = check_urn(urn)
+        return Target(urn, check_urn(urn))
     except InvalidUrnError as error:
         # Not encoded by the client: what reads like an escape belongs to the URN itself.
-        urn = decode_path(_OWN_ESCAPE.sub(lambda own: own[0].replace(b"%", b"%25"), encoded))
-        try:
-            found = check_urn(urn)
-        except InvalidUrnError:
-            raise error from None
-    if found != entity_type:
-        raise BadRequestError(f"{urn} is not a URN of a {entity_type}")
-    return urn
-
-
-def _is_aspect(entity_type: str, name: str) -> bool:
-    try:
-        check_aspect_name(entity_type, name)
-    except InvalidProposalError:
-        return False
-    return True
+        own = decode_path(_OWN_ESCAPE.sub(lambda own: own[0].replace(b"%", b"%25"), encoded))
+        with suppress(InvalidUrnError):
+            return Target(own, check_urn(own))
+        if urn.startswith(PREFIX):
+            raw_parts(urn)
+        raise NotFoundError(str(error)) from error
 
 
 _SOURCE: Final = {"eventSource": "openapi"}
@@ -236,4 +225,5 @@ def entity_items(
             item[name] = {"value": stored.value}
             if with_system:
                 item[name]["systemMetadata"] = stored.wire_system_metadata()
+                item[name]["auditStamp"] = {"time": stored.modified_ms, "actor": stored.modified_by}
     return items

@@ -10,10 +10,12 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SORT_KEYS
 from mlcat_ingest.catalog.schema.values import AspectVersion
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest, SortKey
-from mlcat_ingest.catalog.web.http import Call
+from mlcat_ingest.catalog.web.http import Answer, Call
 from mlcat_ingest.catalog.web.params import (
+    check_count,
     json_list,
     json_object,
+    json_type,
     optional,
     query_flag,
     query_list,
@@ -25,6 +27,7 @@ from mlcat_ingest.catalog.web.query_strings import combine, read_query
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
     FLAG,
+    INTERFACE,
     WHOLE,
     Endpoint,
     Parameter,
@@ -34,26 +37,36 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
 )
 from mlcat_ingest.catalog.web.rest.filters import read_filter
 from mlcat_ingest.catalog.web.rest.openapi.items import (
+    ASPECT,
+    ENTITY,
+    ENTITY_ASPECT,
     ENTITY_TYPE,
     KEEP_ALIVE,
     SCROLL_ID,
     SLICES,
     SYSTEM,
+    URN,
     aspect_named,
     aspects_in,
-    aspects_of,
     entity_items,
     entity_type_in,
     entity_types_named,
     is_empty_slice,
-    urn_of,
+    target_of,
 )
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.registry import allows
+from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
 
 _COUNT: Final = 10
 _ORDERS: Final = {"ASCENDING": False, "DESCENDING": True}
 
 _FACETS: Final = ("_entityType", "platform", "origin", "tags", "owners")
 
+_NOT_FOUND: Final = Answer(404)
+_ASPECTS: Final = Parameter(
+    "aspects", "Names of the aspects to return, separated by commas or repeated."
+)
 _ACCEPTED: Final = "Accepted without effect: "
 _PARAMETERS: Final = (
     Parameter("query", "Words, or Elasticsearch's query syntax. Default: *."),
@@ -112,9 +125,7 @@ class Scroll(Resource):
         (404,),
         (
             ENTITY_TYPE,
-            Parameter(
-                "aspects", "Names of the aspects to return, separated by commas or repeated."
-            ),
+            _ASPECTS,
             *_PARAMETERS,
         ),
         client="SDK OpenAPIGraphClient.scroll_urns_by_filter",
@@ -182,7 +193,57 @@ def _is_descending(order: str | None, where: str) -> bool:
 
 
 class EntityReads(Resource):
-    """The endpoint that reads entities by their URNs."""
+    """The endpoints that read entities by their URNs."""
+
+    @Endpoint(
+        "GET",
+        ENTITY,
+        {200: ref("Entity")},
+        (404,),
+        (ENTITY_TYPE, URN, _ASPECTS, SYSTEM),
+        client=INTERFACE,
+    )
+    def get(self, call: Call) -> Answer:
+        """Read the named aspects of one entity; without names, all of them."""
+        target = target_of(call)
+        names = aspects_in(call)
+        found = self._store.get_many([target.urn], names or None)
+        items = entity_items(call.query, {urn: held for urn, held in found.items() if held})
+        return Answer(200, items[0]) if items else _NOT_FOUND
+
+    @Endpoint("HEAD", ENTITY, {204: None}, (404,), (ENTITY_TYPE, URN), client=INTERFACE)
+    def exists(self, call: Call) -> Answer:
+        """Tell whether an entity exists; one that is marked as removed does."""
+        return Answer(204) if self._store.exists([target_of(call).urn]) else _NOT_FOUND
+
+    @Endpoint(
+        "GET",
+        ENTITY_ASPECT,
+        {200: ref("AspectValue")},
+        (404,),
+        (
+            *(ENTITY_TYPE, URN, ASPECT, SYSTEM),
+            Parameter("version", "Version of the aspect. Default: 0, the latest.", WHOLE),
+        ),
+        client=INTERFACE,
+    )
+    def get_aspect(self, call: Call) -> Answer:
+        """Read one aspect of one entity, its latest version or an earlier one."""
+        target, version = target_of(call), whole(call.query, "version")
+        name = str(target.aspect)
+        stored = self._store.get_version(target.urn, name, version)
+        if stored is None:
+            return _NOT_FOUND
+        return Answer(200, entity_items(call.query, {target.urn: {name: stored}})[0][name])
+
+    @Endpoint(
+        "HEAD", ENTITY_ASPECT, {204: None}, (404,), (ENTITY_TYPE, URN, ASPECT), client=INTERFACE
+    )
+    def has_aspect(self, call: Call) -> Answer:
+        """Tell whether an entity has an aspect."""
+        target = target_of(call)
+        is_there = self._store.get_version(target.urn, str(target.aspect), 0) is not None
+        return Answer(204) if is_there else _NOT_FOUND
 
     @Endpoint(
         "POST",
@@ -195,27 +256,27 @@ class EntityReads(Resource):
         client=CONNECTOR,
     )
     def batch_get(self, call: Call) -> list[dict[str, Any]]:
-        """Read the named aspects of many entities of one type; without names, all of them.
+        """Read the named aspects of many entities; without names, all of them.
 
-        The header `If-Version-Match` of an aspect names the version to read.
+        The header `If-Version-Match` of an aspect names the version to read. Names of no aspect are
+        ignored, and entities that have none of the aspects are left out.
         """
-        entity_type = entity_type_in(call)
-        items = json_list(call.json(), "the body", self._limits.batch_urns)
-        wanted: dict[str, dict[str, int]] = {}
+        body = call.json()
+        # What is no list names no entity.
+        items = body if isinstance(body, list) else []
+        check_count(items, "items", self._limits.batch_urns)
+        wanted: dict[str, Mapping[str, int]] = {}
         for at, item in enumerate(items):
-            urn = urn_of(item, at, entity_type)
-            names = {
-                name: _version(content, f"[{at}].{name}") for name, content in aspects_of(item)
-            }
-            # No names mean all aspects, whatever else asks for the same entity.
-            known = wanted.setdefault(urn, names)
-            wanted[urn] = known | names if known and names else {}
-        union = None if not all(wanted.values()) else set().union(*wanted.values())
+            urn = _urn_of(item, at)
+            names = _known_names(item, at, entity_type_of(urn))
+            if known := wanted.setdefault(urn, names):
+                wanted[urn] = {**known, **names}
+        union = set().union(*wanted.values()) if all(wanted.values()) else None
         found = self._store.get_many(list(wanted), union)
         chosen = {
-            urn: self._chosen(urn, found[urn], names)
+            urn: held
             for urn, names in wanted.items()
-            if urn in found
+            if (held := self._chosen(urn, found.get(urn, {}), names))
         }
         return entity_items(call.query, chosen)
 
@@ -238,9 +299,37 @@ class EntityReads(Resource):
         return chosen
 
 
+def _urn_of(item: Any, at: int) -> str:
+    """Return the URN of an item, whatever its type; one that no entity can have finds nothing.
+
+    Raises:
+        BadRequestError: there is none, or it cannot be taken apart.
+    """
+    urn = json_object(item, f"[{at}]").get("urn")
+    if not isinstance(urn, str):
+        raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
+    try:
+        raw_parts(urn)
+    except InvalidUrnError as error:
+        raise BadRequestError(f"[{at}].urn: {error}") from error
+    return urn
+
+
+def _known_names(item: Mapping[str, Any], at: int, entity_type: str) -> dict[str, int]:
+    """Return the aspects that an item names, those that its type can have, and their versions."""
+    named = ((aspect_named(name), content) for name, content in item.items() if name != "urn")
+    return {
+        name: _version(content, f"[{at}].{name}")
+        for name, content in named
+        if allows(entity_type, name)
+    }
+
+
 def _version(content: Any, where: str) -> int:
     """Return the version of an aspect that a request for it names, 0 for the latest."""
-    headers = json_object(content, where).get("headers") or {}
+    headers = content.get("headers") if isinstance(content, dict) else None
+    if headers is None:
+        return 0
     named = {
         name.lower(): value for name, value in json_object(headers, f"{where}.headers").items()
     }

@@ -7,7 +7,7 @@ from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES
-from mlcat_ingest.catalog.schema.values import Direction
+from mlcat_ingest.catalog.schema.values import Direction, RelatedEntity
 from mlcat_ingest.catalog.search.predicates import EXACT
 from mlcat_ingest.catalog.search.request import read_cursor, write_cursor
 from mlcat_ingest.catalog.store.graph import (
@@ -18,7 +18,6 @@ from mlcat_ingest.catalog.store.graph import (
     EdgeQuery,
     scroll_edges,
 )
-from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
     json_object,
@@ -31,6 +30,7 @@ from mlcat_ingest.catalog.web.params import (
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
+    INTERFACE,
     TEXT,
     URN,
     WHOLE,
@@ -201,10 +201,29 @@ def _flow_item(edge: DirectedEdge) -> dict[str, Any]:
 
 
 _RELATED_COUNT: Final = 200
+_RESTLI_COUNT: Final = 100
+
+
+_ENDS: Final = (
+    Parameter("urn", "URN of the entity.", URN, required=True),
+    Parameter(
+        "direction",
+        "INCOMING for edges to `urn`, OUTGOING for edges from it.",
+        {"type": "string", "enum": [direction.value for direction in Direction]},
+        required=True,
+    ),
+)
+
+
+def _page_parameters(count: int) -> tuple[Parameter, ...]:
+    return (
+        Parameter("start", "Number of entities to skip.", WHOLE),
+        Parameter("count", f"Maximum number of entities. Default: {count}.", WHOLE),
+    )
 
 
 class Relationships(Resource):
-    """The endpoint of relationships."""
+    """The endpoints of one entity's relationships."""
 
     @Endpoint(
         "GET",
@@ -215,30 +234,48 @@ class Relationships(Resource):
             )
         },
         parameters=(
-            Parameter("urn", "URN of the entity.", URN, required=True),
-            Parameter(
-                "direction",
-                "INCOMING for edges to `urn`, OUTGOING for edges from it.",
-                {"type": "string", "enum": [direction.value for direction in Direction]},
-                required=True,
-            ),
+            *_ENDS,
             Parameter(
                 "relationshipTypes", "Relationship type to return; repeatable. Default: all."
             ),
-            Parameter("start", "Number of entities to skip.", WHOLE),
-            Parameter("count", f"Maximum number of entities. Default: {_RELATED_COUNT}.", WHOLE),
+            *_page_parameters(_RELATED_COUNT),
         ),
         client="SDK DataHubGraph.get_related_entities",
     )
     def get(self, call: Call) -> dict[str, Any]:
         """Read a page of the entities at the other end of an entity's edges."""
+        entities, page = self._page_of_edges(call, "relationshipTypes", _RELATED_COUNT)
+        found = [{"urn": one.urn, "relationshipType": one.relationship} for one in entities]
+        return {"entities": found, **page}
+
+    @Endpoint(
+        "GET",
+        "/relationships",
+        {200: page_of_schema("relationships", record("type", "entity", type=TEXT, entity=URN))},
+        parameters=(
+            *_ENDS,
+            Parameter("types", "Relationship types to return: `List(a,b)`.", required=True),
+            *_page_parameters(_RESTLI_COUNT),
+        ),
+        client=INTERFACE,
+    )
+    def get_restli(self, call: Call) -> dict[str, Any]:
+        """Read a page of the entities at the other end of an entity's edges, the Rest.li way."""
+        required_text(call.query, "types")
+        entities, page = self._page_of_edges(call, "types", _RESTLI_COUNT)
+        found = [{"type": one.relationship, "entity": one.urn} for one in entities]
+        return {"relationships": found, **page}
+
+    def _page_of_edges(
+        self, call: Call, types: str, default_count: int
+    ) -> tuple[Sequence[RelatedEntity], dict[str, int]]:
+        """Return a page of related entities, and its numbers."""
         urn = required_text(call.query, "urn")
-        check_urn(urn)
+        entity_type_of(urn)
         named = required_text(call.query, "direction").upper()
         if named not in Direction.__members__:
             raise BadRequestError(f"direction: {named!r} is neither INCOMING nor OUTGOING")
-        start, count = page_of(call.query, self._limits, count=_RELATED_COUNT)
-        types = query_list(call.query, "relationshipTypes")
-        page = self._store.related_entities([urn], types, Direction[named], start, count)[urn]
-        found = [{"urn": one.urn, "relationshipType": one.relationship} for one in page.entities]
-        return {"entities": found, "start": start, "count": len(found), "total": page.total}
+        start, count = page_of(call.query, self._limits, count=default_count)
+        wanted = query_list(call.query, types)
+        page = self._store.related_entities([urn], wanted, Direction[named], start, count)[urn]
+        return page.entities, {"start": start, "count": len(page.entities), "total": page.total}

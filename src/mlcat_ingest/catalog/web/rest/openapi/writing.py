@@ -20,8 +20,13 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     ref,
 )
 from mlcat_ingest.catalog.web.rest.openapi.items import (
+    ASPECT,
+    ENTITIES,
+    ENTITY,
+    ENTITY_ASPECT,
     ENTITY_TYPE,
     SYSTEM,
+    URN,
     aspects_in,
     aspects_of,
     entity_items,
@@ -31,12 +36,10 @@ from mlcat_ingest.catalog.web.rest.openapi.items import (
     urn_of,
 )
 from mlcat_ingest.catalog.web.rest.proposals import item_position, read_items
-from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.registry import allows, key_aspect_name
 
 _SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
 
-URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
-ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
 _ASYNC: Final = Parameter(
     "async",
     "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
@@ -49,8 +52,6 @@ _CREATING: Final = (
 )
 
 
-_ENTITIES: Final = "/openapi/v3/entity/{entityType}"
-_ENTITY: Final = f"{_ENTITIES}/{{urn}}"
 _WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
 
 
@@ -59,7 +60,7 @@ class Writing(Resource):
 
     @Endpoint(
         "POST",
-        _ENTITIES,
+        ENTITIES,
         _WRITTEN,
         (404, 412),
         (ENTITY_TYPE, _ASYNC, SYSTEM, *_CREATING),
@@ -72,7 +73,7 @@ class Writing(Resource):
 
     @Endpoint(
         "PATCH",
-        _ENTITIES,
+        ENTITIES,
         _WRITTEN,
         (404, 412),
         (ENTITY_TYPE, _ASYNC, SYSTEM),
@@ -85,7 +86,7 @@ class Writing(Resource):
 
     @Endpoint(
         "DELETE",
-        _ENTITY,
+        ENTITY,
         {200: None},
         (404,),
         (
@@ -114,7 +115,7 @@ class Writing(Resource):
 
     @Endpoint(
         "DELETE",
-        f"{_ENTITY}/{{aspectName}}",
+        ENTITY_ASPECT,
         {200: None},
         (404,),
         (ENTITY_TYPE, URN, ASPECT),
@@ -123,9 +124,8 @@ class Writing(Resource):
     def delete_aspect(self, call: Call) -> Answer:
         """Delete one aspect of one entity; its key aspect stands for all of the entity."""
         target = target_of(call)
-        if target.aspect is None:
-            raise BadRequestError(f"{target.urn}: no aspect in the path")
-        self._delete_aspects(target.urn, [target.aspect])
+        if target.aspect is not None and allows(target.entity_type, target.aspect):
+            self._delete_aspects(target.urn, [target.aspect])
         return Answer()
 
     def _delete_aspects(self, urn: str, names: Sequence[str]) -> None:

@@ -39,9 +39,14 @@ def path(urn: str, *more: str) -> str:
 )
 def test_any_name_is_found_in_an_encoded_path(client: RestClient, urn: str) -> None:
     put(client.store, urn, status={"removed": True}, deprecation=DEPRECATED)
+    client.ok("HEAD", path(urn), status=204)
+    assert client.ok("GET", path(urn, "status")) == {"value": {"removed": True}}
     client.ok("DELETE", path(urn, "status"))
-    assert set(client.store.get_many([urn], ["status", "deprecation"])[urn]) == {"deprecation"}
+    assert client.send("HEAD", path(urn, "status")).status == 404
+    found = client.ok("GET", f"{path(urn)}?aspects=status,deprecation")
+    assert found == {"urn": urn, "deprecation": {"value": DEPRECATED}}
     client.ok("DELETE", path(urn))
+    assert client.send("GET", path(urn)).status == 404
     assert not client.store.exists([urn])
 
 
@@ -68,7 +73,21 @@ def test_a_batch_reads_what_it_names(client: RestClient) -> None:
     assert {"mlModelKey", "status"} <= set(found[1])
     assert len(found) == 2
     [twice] = client.ok("POST", f"{MODELS}/batchGet", [{"urn": one, "status": {}}, {"urn": one}])
-    assert {"status", "subTypes"} <= set(twice)
+    assert set(twice) == {"urn", "status"}
+
+
+def test_a_batch_reads_entities_of_any_type_and_aspects_of_any_name(client: RestClient) -> None:
+    urn = put(client.store, group("g"), status={})
+    asked = [
+        {"urn": urn, "nothing": {}},
+        {"urn": model("gone")},
+        {"urn": model("a").replace("PROD", "NOWHERE")},
+    ]
+    [found] = client.ok("POST", f"{MODELS}/batchGet", asked)
+    assert found["urn"] == urn
+    assert {"mlModelGroupKey", "status"} <= set(found)
+    assert client.ok("POST", f"{MODELS}/batchGet", [{"urn": urn, "ownership": {}}]) == []
+    assert client.ok("POST", f"{MODELS}/batchGet", {"urn": urn}) == []
 
 
 def test_a_batch_reads_the_versions_it_names(client: RestClient) -> None:
@@ -77,20 +96,22 @@ def test_a_batch_reads_the_versions_it_names(client: RestClient) -> None:
 
     def removed(version: Any) -> Any:
         asked = [{"urn": urn, "status": {"headers": {"If-Version-Match": version}}}]
-        [entity] = client.ok("POST", f"{MODELS}/batchGet?systemMetadata=true", asked)
-        return entity.get("status", {}).get("value")
+        found = client.ok("POST", f"{MODELS}/batchGet?systemMetadata=true", asked)
+        return [entity["status"]["value"]["removed"] for entity in found]
 
-    assert removed("0") == {"removed": True}
-    assert removed("1") == {"removed": False}
-    assert removed("2") == {"removed": True}
-    assert removed("3") is None
+    assert removed("0") == [True]
+    assert removed("1") == [False]
+    assert removed("2") == [True]
+    assert removed("3") == []
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (3, "[0].status must be a JSON object"),
-        ({"headers": []}, ""),
+        (3, ""),
+        (None, ""),
+        ({"headers": {}}, ""),
+        ({"headers": []}, "[0].status.headers must be a JSON object"),
         ({"headers": 3}, "[0].status.headers must be a JSON object"),
         ({"headers": {"If-Version-Match": "x"}}, "[0].status.headers.if-version-match: expected"),
         ({"headers": {"If-Version-Match": "-1"}}, "[0].status.headers.if-version-match: expected"),
@@ -181,8 +202,8 @@ def test_a_read_asks_for_so_many(tmp_path: Path) -> None:
             "POST", "/openapi/v3/entity/tag/batchGet", [{"urn": tag} for tag in tags]
         )
         assert "the body has 4 items; the limit is 3" in refused
-        read = [{"urn": tags[0], **{name: {} for name in names}}]
-        refused = client.refused("POST", "/openapi/v3/entity/tag/batchGet", read)
+        read = [{"urn": "urn:li:chart:a", **{name: {} for name in names}}]
+        refused = client.refused("POST", "/openapi/v3/entity/chart/batchGet", read)
         assert "more than 1,000 names of aspects" in refused
 
 
@@ -215,7 +236,7 @@ def test_an_aspect_of_an_open_type_is_read_under_the_name_of_its_record(
 ) -> None:
     urn = "urn:li:dashboard:(looker,a)"
     put(client.store, urn, dashboardInfo={"title": "a"}, somethingElse={})
-    found = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=dashboardInfo")
+    found = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=dashboardInfo&version=0")
     assert found["aspect"] == {"com.linkedin.dashboard.DashboardInfo": {"title": "a"}}
-    unknown = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=somethingElse")
+    unknown = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=somethingElse&version=0")
     assert list(unknown["aspect"]) == ["com.linkedin.metadata.aspect.SomethingElse"]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from mlcat_ingest.catalog.limits import NAMES, Limits
-from support.catalog_store import MLFLOW, counts, group, model
+from support.catalog_store import counts, group, model, put
 from support.rest_client import RestClient, rest_client
 
 MODELS = "/openapi/v3/entity/mlModel"
@@ -242,13 +242,10 @@ def test_deleting_what_does_not_exist_does_nothing(client: RestClient) -> None:
 @pytest.mark.parametrize(
     ("method", "target", "message"),
     [
-        ("DELETE", f"{MODELS}/nothing", "'nothing' is not a URN"),
-        ("DELETE", path(group("g")), "is not a URN of a mlModel"),
         ("DELETE", f"{path(M)}?aspects=nothing", "'nothing' is not an aspect of mlModel"),
         ("DELETE", f"{path(M)}?clear=perhaps", "clear: expected true or false"),
-        ("DELETE", path(M, "nothing"), "'nothing' is not an aspect of mlModel"),
         ("DELETE", f"{MODELS}/%FF", "not UTF-8"),
-        ("DELETE", f"{MODELS}/{MLFLOW}", "is not a URN of a mlModel"),
+        ("DELETE", f"{MODELS}/urn:li:mlModel:((a)", "unbalanced parentheses"),
     ],
 )
 def test_a_path_that_names_nothing_is_refused(
@@ -257,7 +254,23 @@ def test_a_path_that_names_nothing_is_refused(
     assert message in client.refused(method, target, {"value": {}})
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "PUT"])
+@pytest.mark.parametrize("target", [f"{MODELS}/nothing", f"{MODELS}/urn:li:nothing:x"])
+def test_a_path_without_an_entity_is_not_there(client: RestClient, target: str) -> None:
+    for method in ("DELETE", "GET"):
+        assert "nothing" in client.refused(method, target, None, 404)
+
+
+def test_the_urn_in_the_path_says_of_which_type_the_entity_is(client: RestClient) -> None:
+    urn = put(client.store, group("g"), status={}, subTypes={"typeNames": ["x"]})
+    target = f"/openapi/v3/entity/tag/{quote(urn, safe='')}"
+    client.ok("DELETE", f"{target}/nothing")
+    client.ok("DELETE", f"{target}/subTypes")
+    assert set(client.store.get_many([urn], {"status", "subTypes"})[urn]) == {"status"}
+    client.ok("DELETE", target)
+    assert not client.store.exists([urn])
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "PUT"])
 def test_an_entity_has_no_such_method(client: RestClient, method: str) -> None:
     assert "does not support" in client.refused(method, path(M), {}, 405)
 
