@@ -124,7 +124,8 @@ class AspectReader:
     def incoming(self, urn: str, relationship: str, after: str | None) -> dict[str, Any] | None:
         """Return a page of the edges that end in `urn`, behind the scroll id `after`.
 
-        None where the service has no such call. Edges of removed entities are among them.
+        None where the service has no such call. Edges of removed entities are among them. Some
+        servers exchange the directions, so the caller has to look at the destinations.
 
         Raises:
             CatalogRequestError: the service refused the request.

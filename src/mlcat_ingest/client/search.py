@@ -143,22 +143,19 @@ class Search:
     def _incoming(self, root: str, edge: str, urn: str) -> Iterator[list[str]]:
         """Yield the ends of the edges into an entity; `root` is its type's field of a query."""
         query = _PAGE_OF_EDGES % (root, edge)
-        start = 0
+        start = total = 0
         while True:
             # Behind this a DataHub server refuses; a service without the scroll may have no such
             # end.
             if start == _MAX_START and (edges := self._scroll(urn, edge, None)) is not None:
-                yield from _scrolled_edges(self._scroll, urn, edge, edges)
+                yield from _scrolled_edges(self._scroll, urn, edge, edges, total)
                 return
             data = self._query(query, {"urn": urn, "start": start, "count": _PAGE})
             listed = (data.get(root) or {}).get("relationships") or {}
             page = _urns(listed.get("relationships") or [])
+            total = listed.get("total") or 0
             if not page:
-                if start < (listed.get("total") or 0):
-                    raise ProtocolMismatchError(
-                        f"the catalog service listed only {start:,} of "
-                        f"{plural(listed['total'], 'model')} of {urn}"
-                    )
+                _check_whole(start, total, urn)
                 return
             yield page
             start += len(page)
@@ -197,18 +194,30 @@ class Search:
 
 
 def _scrolled_edges(
-    scroll: Scroll, urn: str, edge: str, edges: Mapping[str, Any]
+    scroll: Scroll, urn: str, edge: str, edges: Mapping[str, Any], total: int
 ) -> Iterator[list[str]]:
     found: Mapping[str, Any] | None = edges
+    count = 0
     while found is not None:
         try:
-            page = [str(one["source"]["urn"]) for one in found["results"]]
+            ends = [(one["source"]["urn"], one["destination"]["urn"]) for one in found["results"]]
         except (KeyError, TypeError):
             raise _unknown_shape() from None
+        # DataHub servers may list the edges that leave the entity: INCOMING and OUTGOING exchanged.
+        page = [str(source) for source, destination in ends if destination == urn]
         if page:
+            count += len(page)
             yield page
         after = found.get("scrollId")
-        found = scroll(urn, edge, after) if after and page else None
+        found = scroll(urn, edge, after) if after and ends else None
+    _check_whole(count, total, urn)
+
+
+def _check_whole(count: int, total: int, urn: str) -> None:
+    if count < total:
+        raise ProtocolMismatchError(
+            f"the catalog service listed only {count:,} of {plural(total, 'model')} of {urn}"
+        )
 
 
 _LIVE: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"], "negated": True}

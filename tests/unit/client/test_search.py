@@ -99,6 +99,25 @@ def test_a_group_of_more_than_the_search_engines_window_is_scrolled(
     assert listed(client) == set(many.urns)
 
 
+@pytest.mark.parametrize("count", [0, 12_499])
+def test_a_scroll_without_all_members_is_no_whole_list(
+    service: FakeService, client: CatalogClient, count: int
+) -> None:
+    """Servers that exchange the directions list what leaves the group, or nothing."""
+
+    def edges(asked: Asked) -> Answer:
+        page = lacking.edges(asked).body
+        assert isinstance(page, dict)
+        leaving = {"source": {"urn": GROUP}, "destination": {"urn": model_urn("m")}}
+        return Answer(body={**page, "results": page["results"] or [leaving]})
+
+    lacking = Members(count)
+    service.on("POST", "/api/graphql", Members(12_500).page)
+    service.on("GET", "/openapi/v3/relationship/mlModelGroup/", edges)
+    with pytest.raises(ProtocolMismatchError, match=f"listed only {count:,} of 12,500 models"):
+        listed(client)
+
+
 def test_a_small_group_costs_no_scroll(service: FakeService, client: CatalogClient) -> None:
     few = Members(1_200)
     service.on("POST", "/api/graphql", few.page)
