@@ -48,6 +48,8 @@ VOLATILE: Final = frozenset(
     }
 )
 """Keys whose values differ from one answer to the next; only null is compared."""
+UNORDERED: Final = frozenset({"searchResults", "relationships", "facets", "aggregations"})
+"""Keys of lists whose order is the engine's, unless the request asks for one."""
 DROPPED: Final = frozenset({"stackTrace", "exceptionClass", "trace", "telemetryTraceId"})
 LONG_ERROR_CHARS: Final = 240
 LONG_TEXT_CHARS: Final = 2000
@@ -251,7 +253,10 @@ def _normalised_text(text: str, key: str) -> Any:
 
 
 def differences(step: Step, found: Answer) -> Iterator[Difference]:
-    """Yield each difference; a refusal equals a 500 that the server gave for a client's mistake."""
+    """Yield each difference; a refusal equals a 500 that the server gave for a client's mistake.
+
+    So does an error of GraphQL with that code.
+    """
     recorded = step.recorded
     if recorded.status >= 500 and 400 <= found.status < 500 and found.body:
         return
@@ -264,9 +269,31 @@ def differences(step: Step, found: Answer) -> Iterator[Difference]:
         )
         return
     error = found.status >= 400
-    for path, theirs, ours in _unequal(recorded.body, found.body, ""):
+    bodies = [recorded.body, found.body]
+    if "sortCriteri" not in json.dumps(step.request):
+        bodies = [_sorted(body) for body in bodies]
+    for path, theirs, ours in _unequal(*bodies, ""):
+        if path.endswith((".extensions.code", ".extensions.type")) and _is_refusal(theirs, ours):
+            continue
         sentence = re.search(r"\.(message|error)$", path) and (error or ".errors" in path)
         yield Difference(step.name, "error text" if sentence else path, theirs, ours)
+
+
+def _is_refusal(recorded: object, found: object) -> bool:
+    """Return whether GraphQL refuses as a client's mistake what was the server's own fault."""
+    return (recorded, found) in ((500, 400), ("SERVER_ERROR", "BAD_REQUEST"))
+
+
+def _sorted(value: Any, key: str = "") -> Any:
+    """Return a body with the lists in order that have none of their own."""
+    if isinstance(value, dict):
+        return {name: _sorted(item, name) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [_sorted(item, key) for item in value]
+    if key in UNORDERED:
+        items.sort(key=lambda item: json.dumps(item, sort_keys=True))
+    return items
 
 
 def _unequal(recorded: Any, found: Any, path: str) -> Iterator[tuple[str, object, object]]:

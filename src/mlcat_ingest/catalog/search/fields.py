@@ -54,7 +54,7 @@ COLUMNS: Final = ("name", "description", "tags", "properties", "urn")
 """The columns of text, the most telling first; a hit in an earlier one ranks higher."""
 
 STEP: Final = "\N{SYMBOL FOR UNIT SEPARATOR}"
-"""What each step of a browse path begins with."""
+"""The first character of each step of a browse path."""
 
 ANYWHERE: Final = "_text"
 """The field of a criterion on all of these columns; no aspect has it."""

@@ -34,7 +34,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.graphql.queries import Documents
 from mlcat_ingest.catalog.web.graphql.resolvers import Context, StopQuery, plain
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
-from mlcat_ingest.catalog.web.graphql.wording import ABORTED, classified, variable_error
+from mlcat_ingest.catalog.web.graphql.wording import ABORTED, query_error, variable_error
 from mlcat_ingest.catalog.web.http import Call, endpoint
 from mlcat_ingest.catalog.web.params import json_object, optional
 from mlcat_ingest.errors import MlcatError, SkippableError
@@ -103,7 +103,7 @@ class GraphQLEndpoint:
                 is_awaitable=_never,
             )
         except StopQuery as stopped:
-            return _body(None, [classified(str(stopped), ABORTED)])
+            return _body(None, [query_error(str(stopped), ABORTED)])
         if not isinstance(result, ExecutionResult):
             raise TypeError("a resolver is asynchronous")
         errors = result.errors or []
@@ -175,11 +175,11 @@ def with_converted_scalars(
     for variable in operation.variable_definitions if converted else ():
         name = variable.variable.name.value
         if name in converted:
-            converted[name] = _converted(type_from_ast(schema, variable.type), converted[name])
+            converted[name] = _convert(type_from_ast(schema, variable.type), converted[name])
     return converted
 
 
-def _converted(wanted: Any, value: Any) -> Any:
+def _convert(wanted: Any, value: Any) -> Any:
     wanted = get_nullable_type(wanted)
     if wanted is GraphQLString and not isinstance(value, str | None):
         return dumps(value).decode()
@@ -189,10 +189,10 @@ def _converted(wanted: Any, value: Any) -> Any:
     if wanted is GraphQLBoolean and isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower(), value)
     if isinstance(wanted, GraphQLList) and isinstance(value, list):
-        return [_converted(wanted.of_type, item) for item in value]
+        return [_convert(wanted.of_type, item) for item in value]
     if isinstance(wanted, GraphQLInputObjectType) and isinstance(value, dict):
         return {
-            key: _converted(wanted.fields[key].type, item) if key in wanted.fields else item
+            key: _convert(wanted.fields[key].type, item) if key in wanted.fields else item
             for key, item in value.items()
         }
     return value

@@ -37,7 +37,7 @@ from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.catalog.web.graphql.wording import (
     ABORTED,
     SYNTAX,
-    classified,
+    query_error,
     syntax_error,
     validation_errors,
 )
@@ -229,16 +229,16 @@ def _prepare(query: str, limits: Limits) -> PreparedQuery:
         refusal = _too_long(limits.query_tokens, "'grammar' tokens") if too_long else None
         return PreparedQuery(None, (refusal or syntax_error(query, error),))
     except QueryTooComplexError as error:
-        return PreparedQuery(None, (classified(error.message, ABORTED),))
+        return PreparedQuery(None, (query_error(error.message, ABORTED),))
     except RecursionError:
-        return PreparedQuery(None, (classified("the query is nested too deeply", ABORTED),))
+        return PreparedQuery(None, (query_error("the query is nested too deeply", ABORTED),))
     if errors:
         return PreparedQuery(None, validation_errors(document, errors))
     return PreparedQuery(document)
 
 
 def _too_long(limit: int, unit: str) -> GraphQLError:
-    return classified(
+    return query_error(
         f"More than {limit:,} {unit} have been presented. To prevent Denial Of Service attacks, "
         "parsing has been cancelled.",
         SYNTAX,

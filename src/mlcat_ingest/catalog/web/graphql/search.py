@@ -29,6 +29,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     selected_fields,
 )
 from mlcat_ingest.catalog.web.query_strings import ReadQuery, combine, read_query
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, SUB_TYPES
 from mlcat_ingest.metadata.urn import PREFIX
 
 FACETS: Final[Mapping[str, str]] = {
@@ -56,20 +57,22 @@ _PRESENCE: Final[Mapping[str, str]] = {
 }
 """Fields of DataHub's index that say whether another one has values."""
 
-_OWN: Final = (
-    "browsePathsV2 created createdAt dataType deployments downstreamJobs entity entityType env "
-    "groups lastModified lastModifiedAt mlFeatures mlPrimaryKeys sources subTypes trainingJobs"
+_PAGE_FIELDS: Final = (
+    "created createdAt dataType deployments downstreamJobs entity entityType env groups "
+    "lastModified lastModifiedAt mlFeatures mlPrimaryKeys sources trainingJobs"
 )
+_OWN: Final = frozenset({BROWSE_PATHS_V2, SUB_TYPES, *_PAGE_FIELDS.split()})
 """Fields of the pages' searches that DataHub's index has not; here they find nothing."""
 
 _NOWHERE: Final = Criterion("", (), Condition.EXISTS)
 
 _SORTABLE: Final = KEYWORD_FIELDS | {"urn", "name", "_score", "description", "customProperties"}
 
-_STOP_WORDS: Final = (
+_WORDS: Final = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then "
     "there these they this to was will with"
 )
+_STOP_WORDS: Final = frozenset(_WORDS.split())
 """Words that DataHub's index leaves out of texts and queries: those of Lucene for English."""
 
 _COUNT: Final = 10
@@ -151,8 +154,8 @@ def _query(inputs: SearchInput) -> ReadQuery:
     if text != MATCH_ALL and any(MATCH_ALL in word[:-1] for word in words):
         # Only the end of a word may be left open.
         return ReadQuery(MATCH_ALL, ((_NOWHERE,),))
-    told = [word for word in words if word.lower() not in _STOP_WORDS.split()]
-    return ReadQuery(text if '"' in text else " ".join(told) or text)
+    kept = [word for word in words if word.lower() not in _STOP_WORDS]
+    return ReadQuery(text if '"' in text else " ".join(kept) or text)
 
 
 def _criterion(item: SearchInput) -> Criterion:
@@ -160,7 +163,7 @@ def _criterion(item: SearchInput) -> Criterion:
     field, values = item["field"], tuple(item.get("values") or ())
     negated = item.get("negated") is True
     bare = field.removesuffix(".keyword")
-    if bare in _OWN.split():
+    if bare in _OWN:
         return replace(_NOWHERE, negated=negated)
     if bare in _PRESENCE:
         # Where there are no values there is mostly no such field either.

@@ -140,21 +140,21 @@ _KINDS: Final[Mapping[str, type[Node]]] = {
 }
 
 
-class _Row(NamedTuple):
+class _Sentence(NamedTuple):
     pattern: re.Pattern[str]
     kind: str
     where: frozenset[str]
     sentence: str
 
 
-def _rows(table: str) -> list[_Row]:
+def _rows(table: str) -> list[_Sentence]:
     lines = table.strip("\n").split("\n")
     rows = []
     for heading, sentence in zip(lines[::2], lines[1::2], strict=True):
         at, _, wanted = heading.partition(": ")
         kind, *where = at.split() or [""]
         pattern = re.compile(re.escape(wanted).replace(r"\*", "(.+?)"), re.DOTALL)
-        rows.append(_Row(pattern, kind, frozenset(where), sentence.strip()))
+        rows.append(_Sentence(pattern, kind, frozenset(where), sentence.strip()))
     return rows
 
 
@@ -165,7 +165,7 @@ _WITHOUT_PLACE: Final = frozenset({"UnusedFragment"})
 """Kinds that graphql-java finds once it has seen the whole document."""
 
 
-def classified(
+def query_error(
     message: str, classification: str, nodes: Sequence[Node] | None = None, **more: Any
 ) -> GraphQLError:
     """Return an error of a `classification`, which clients find among its extensions."""
@@ -173,7 +173,7 @@ def classified(
 
 
 class _Place(NamedTuple):
-    """Where a node of a document is: the names of the fields around it, and the nodes."""
+    """The place of a node in its document: the names of the fields around it, and the nodes."""
 
     path: tuple[str, ...] = ()
     around: tuple[Node, ...] = ()
@@ -219,8 +219,8 @@ def _validation_error(error: GraphQLError, places: Mapping[int, _Place]) -> Grap
         at = f"{row.kind}@[{'/'.join(path)}]" if path else row.kind
         sentence = row.sentence.format(*match.groups(), **_argument(place))
         reported = nodes if "all" in row.where else [next(around, None) or node]
-        return classified(f"Validation error ({at}) : {sentence}", VALIDATION, reported)
-    return classified(f"Validation error : {error.message}", VALIDATION, nodes)
+        return query_error(f"Validation error ({at}) : {sentence}", VALIDATION, reported)
+    return query_error(f"Validation error : {error.message}", VALIDATION, nodes)
 
 
 def _argument(place: _Place) -> dict[str, str]:
@@ -248,7 +248,7 @@ def syntax_error(text: str, error: GraphQLSyntaxError) -> GraphQLError:
             "consumed. Offending token"
         )
     message = f"{sentence} '{shown}' at line {line} column {column}"
-    return classified(message, SYNTAX, source=error.source, positions=error.positions)
+    return query_error(message, SYNTAX, source=error.source, positions=error.positions)
 
 
 def _is_document(text: str) -> bool:
@@ -268,7 +268,7 @@ def variable_error(error: GraphQLError) -> GraphQLError:
     if undefined is not None:
         field, owner = undefined.groups()
         # The space at the end is graphql-java's, which also gives no place.
-        return classified(
+        return query_error(
             f"The variables input contains a field name '{field}' that is not defined for "
             f"input object type '{owner}' ",
             VALIDATION,
@@ -280,4 +280,6 @@ def variable_error(error: GraphQLError) -> GraphQLError:
         if match is not None:
             problem = row.sentence.format(*match.groups(), name=name)
             break
-    return classified(f"Variable '{name}' has an invalid value: {problem}", VALIDATION, error.nodes)
+    return query_error(
+        f"Variable '{name}' has an invalid value: {problem}", VALIDATION, error.nodes
+    )
