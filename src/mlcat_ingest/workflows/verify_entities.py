@@ -138,14 +138,14 @@ class EntityComparison:
                 found = [text for key, text in held.items() if _is_called(key, name)]
                 self._number(f"trainingMetrics[{name}]", accepted, found)
 
-    def tags(self, tags: Mapping[str, str], *, without: Collection[str], prefix: str = "") -> None:
+    def tags(self, tags: Mapping[str, str], *, without: Collection[str]) -> None:
         """Compare tags, `without` those that become something else than custom properties."""
         names = self._within_limit("tag", tags, LIMITS.tags)
         taken: set[str] = set()
         for name in names:
             if name in without:
                 continue
-            written = fit(_tag_name(f"{prefix}{name}"), LIMITS.name_chars)
+            written = fit(_tag_name(name), LIMITS.name_chars)
             while written in taken:
                 written = f"tag.{written}"
             taken.add(written)

@@ -267,7 +267,7 @@ class RegistryComparison:
                 continue
             entity.fact("version", OwnKey.RUN_ID, one.run_id)
             entity.fact("version", OwnKey.VERSION, one.version)
-            entity.tags(one.tags, without=(), prefix="version.")
+            entity.tags(one.tags, without=())
             entity.membership(self._group_urn(one.name))
             self._kinds.compare(
                 entity.urn, stored[entity.urn], SubType.MODEL_VERSION, folder=one.name

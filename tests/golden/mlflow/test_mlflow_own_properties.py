@@ -81,7 +81,9 @@ def written_keys() -> frozenset[str]:
     found: set[str] = set()
     for record in map(golden, CASES):
         keys = {key for custom in custom_properties(record) for key in custom}
-        found |= {key for key in keys if key.startswith("mlflow.")} - tags_of(record)
+        found |= {key for key in keys if key.startswith(("mlflow.", "signature."))} - tags_of(
+            record
+        )
     return frozenset(found)
 
 

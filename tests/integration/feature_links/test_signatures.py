@@ -99,15 +99,15 @@ def test_inputs_of_models_become_features_that_go_with_the_models(place: Place) 
     place.ingest()
     trained = place.properties(place.run("train"))
     custom = trained["customProperties"]
-    signature = json.loads(custom["mlflow.signature"])
-    assert {one["name"] for one in signature["inputs"]} == set(COLUMNS)
-    assert [one["name"] for one in signature["params"]] == ["threshold"]
+    assert {one["name"] for one in json.loads(custom["signature.inputs"])} == set(COLUMNS)
+    [threshold] = json.loads(custom["signature.parameters"])
+    assert threshold["name"] == "threshold"
     assert custom["mlflow.model_flavors"] == "python_function,sklearn"
     assert int(custom["mlflow.model_size_bytes"]) > 0
     assert custom["mlflow.model_uri"].startswith("models:/m-")
     version = place.properties(place.aspects(Naming().version("iris", "1").urn))
     own = {"uri", "flavors", "size_bytes"}
-    for key in ("mlflow.signature", *(f"mlflow.model_{one}" for one in own)):
+    for key in ("signature.inputs", *(f"mlflow.model_{one}" for one in own)):
         assert version["customProperties"][key] == custom[key]
     assert version["mlFeatures"] == trained["mlFeatures"]
     assert len(trained["mlFeatures"]) == len(COLUMNS)

@@ -475,7 +475,7 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
         ("stale", "parent", "third", "customProperties[mlflow.parent_run_id]", None, "other"),
     ),
     "a lost tag of a version": (
-        *(VERSION_1, MODEL, tag("version.checked", None)),
+        *(VERSION_1, MODEL, tag("checked", None)),
         ("missing", "tag", VERSION_1, "customProperties[version.checked]", "yes", None),
     ),
 }

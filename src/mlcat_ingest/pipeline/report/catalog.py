@@ -38,6 +38,18 @@ MAX_TEXT: Final = 200_000
 EXAMPLES: Final = 3
 """Examples of a note that the report as data shows."""
 
+WARNINGS: Final = frozenset(
+    {
+        *("column_defined_twice", "column_without_urn", "entity_unknown", "rule_does_not_fit"),
+        *("feature_ambiguous", "feature_unknown", "features_not_looked_up"),
+        *("feature_file_unread", "feature_file_unreadable", "feature_metadata_unread"),
+        *("source_unknown", "source_unreadable", "source_without_place", "source_without_urn"),
+        *("groups_kept", "not_read_back", "removal_without_state", "test_results_not_stored"),
+        *("tag_left_out", "tag_without_urn", "training_job_invalid"),
+    }
+)
+"""Notes that a person can act on. All others are information: warnings make a run amber."""
+
 # What DataHub's pages know a run of the command line by.
 _EXECUTOR: Final = "__datahub_cli_"
 _TASK: Final = "CLI Ingestion"
@@ -146,6 +158,7 @@ def _result(report: Report, listing: RecipeListing) -> dict[str, Any]:
 
 def _as_json_text(report: Report, listing: RecipeListing) -> str:
     """Return the report as JSON text, in the sections of DataHub's; cut to its numbers if long."""
+    not_usable = _entries("not usable", report.failed_examples)
     data: dict[str, Any] = {
         "cli": {"cli_version": listing.version},
         "source": {
@@ -154,8 +167,8 @@ def _as_json_text(report: Report, listing: RecipeListing) -> str:
                 "events_produced": report.proposals_sent,
                 "records": report.records,
                 "failures": list(_failures(report)),
-                "warnings": list(_warnings(report)),
-                "infos": [],
+                "warnings": [*not_usable, *_notes(report, warnings=True)],
+                "infos": list(_notes(report, warnings=False)),
             },
         },
         "sink": {
@@ -176,7 +189,7 @@ def _as_json_text(report: Report, listing: RecipeListing) -> str:
     text = json.dumps(data)
     if len(text) > MAX_TEXT:
         del data["mlcat"]
-        data["source"]["report"].update(failures=[], warnings=[])
+        data["source"]["report"].update(failures=[], warnings=[], infos=[])
         data["sink"]["report"].update(failures=[])
         text = json.dumps(data)
     return text
@@ -191,12 +204,11 @@ def _failures(report: Report) -> Iterator[dict[str, Any]]:
         yield _entry("metadata tests did not pass", "; ".join([what, *gate.not_evaluated]))
 
 
-def _warnings(report: Report) -> Iterator[dict[str, Any]]:
-    yield from _entries("not usable", report.failed_examples)
+def _notes(report: Report, *, warnings: bool) -> Iterator[dict[str, Any]]:
     for kind, count in report.notes.items():
-        yield _entry(
-            kind, f"{plural(count, 'time')}", report.note_examples.get(kind, ())[:EXAMPLES]
-        )
+        if (kind in WARNINGS) == warnings:
+            examples = report.note_examples.get(kind, ())[:EXAMPLES]
+            yield _entry(kind, f"{plural(count, 'time')}", examples)
 
 
 def _entries(title: str, records: Sequence[FailedRecord]) -> Iterator[dict[str, Any]]:

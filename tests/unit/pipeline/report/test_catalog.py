@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mlcat_ingest
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
@@ -15,6 +17,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report.catalog import (
     MAX_TEXT,
+    WARNINGS,
     RecipeListing,
     proposals_of,
     publish,
@@ -27,6 +30,7 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 
+PACKAGE = Path(mlcat_ingest.__file__).parent
 LISTING = RecipeListing(("mlflow",), "rest", "mlcat-ingest 1.2.3")
 SOURCE = source_urn("prod")
 GOOD = Report("prod", 1_700_000_000_000, 1_700_000_002_500, "prod-1", records=7, proposals_sent=9)
@@ -103,13 +107,16 @@ def test_what_was_refused_and_noted_is_listed() -> None:
         failed_examples=(FailedRecord("run 7", "no id"),),
         rejected_examples=(refused,),
         dropped={"mlModel: subTypes": 1_200},
-        notes={"truncated": 4},
-        note_examples={"truncated": ("a", "b", "c", "d")},
+        notes={"truncated": 4, "feature_unknown": 1},
+        note_examples={"truncated": ("a", "b", "c", "d"), "feature_unknown": ("x",)},
     )
     result, data = result_of(report)
     assert result.aspect["status"] == "FAILURE"
     assert data["source"]["report"]["warnings"] == [
         {"title": "not usable", "message": "no id", "context": ["run 7"]},
+        {"title": "feature_unknown", "message": "1 time", "context": ["x"]},
+    ]
+    assert data["source"]["report"]["infos"] == [
         {"title": "truncated", "message": "4 times", "context": ["a", "b", "c"]},
     ]
     assert data["sink"]["report"]["failures"] == [
@@ -183,6 +190,11 @@ def test_a_sink_that_keeps_nothing_gets_no_report() -> None:
     sink = FakeSink()
     ingest(sink)
     assert [one.aspect_name for write in sink.writes for one in write] == ["mlModelProperties"]
+
+
+def test_every_warning_is_a_note_that_something_makes() -> None:
+    source = "".join(one.read_text() for one in PACKAGE.rglob("*.py") if one.name != "catalog.py")
+    assert {kind for kind in WARNINGS if f'"{kind}"' not in source} == set()
 
 
 @pytest.mark.parametrize("error", [None, CatalogRequestError("no, says it", status=400)])

@@ -16,6 +16,7 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     browse_path,
     common_properties,
     first_aspects,
+    shown_tags,
 )
 from mlcat_ingest.sources.mlflow.mapping.source_code import source_code
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, fit_size
@@ -73,6 +74,7 @@ def _properties(record: JoinedLoggedModel, custom: PropertiesBuilder, user: str 
         "type": fitter.optional(model.model_type, "type"),
         "hyperParams": hyper_params(model.params, custom),
         "trainingMetrics": model_metrics(model, custom),
+        "tags": shown_tags(model.tags, scope.limits),
         "groups": [scope.experiment_group(record.experiment).urn],
     }
     return fit_size(result, fitter)

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build, tag
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
-from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts
+from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts, tags_with_model
 from mlcat_ingest.sources.mlflow.mapping.metrics import (
     hyper_params,
     model_metrics,
@@ -27,7 +27,9 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     browse_path,
     common_properties,
     first_aspects,
+    shown_tags,
     tag_entity,
+    user_of,
 )
 from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json, fit_size
@@ -52,6 +54,7 @@ _SORT_DIGITS: Final = 10
 _NO_STAGE: Final = frozenset({"", "none"})
 
 _MAPPED_TAGS: Final = frozenset({NOTE_TAG})
+_NO_MAPPED_TAGS: Final[frozenset[str]] = frozenset()
 
 NO_VERSION: Final[Aspect] = {
     "versionSet": None,
@@ -90,7 +93,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     """Return the model of a version, and the tags it refers to.
 
     Parameters and metrics are those of its logged model, else of its run; where neither is known
-    they are left out.
+    they are left out. Only some registries know who made a version; elsewhere it is its run's user.
 
     Raises:
         RecordError: the version has no name or number.
@@ -102,25 +105,31 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
     path = browse_path(scope, version.name)
     aspects = first_aspects(scope, SubType.MODEL_VERSION, removed=False, path=path)
+    run_id = _run_id(record)
     user = scope.owners.urn(version.user_id)
+    if user is None and record.run is not None:
+        user = user_of(scope, record.run.run)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
     tags = TagCollector(scope, fitter)
     tags.add(version.stage, aliases_of(version, record.registered))
     aspects[GLOBAL_TAGS] = {"tags": tags.associations}
-    aspects[VERSION_PROPERTIES] = _version_properties(record, fitter)
+    aspects[VERSION_PROPERTIES] = _version_properties(record, fitter, user)
     custom = common_properties(scope, name, fitter)
-    _add_facts(custom, record)
+    _add_facts(custom, record, run_id)
     made = model_behind(record)
     add_documents(custom, () if made is None else (made,))
-    _add_version_tags(custom, version)
-    if record.model is not None:
-        custom.add_tags(record.model.tags)
+    model = record.model
+    custom.add_tags(
+        version.tags if model is None else tags_with_model(version.tags, model, _NO_MAPPED_TAGS)
+    )
     properties = _properties(record, custom, user)
     _set_training(properties, record, custom)
     aspects[ML_MODEL_PROPERTIES] = fit_size(properties, fitter)
     notes, adds_only = tuple(fitter.notes), added_only(record.files)
-    model = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
-    return [*tags.entities, with_evidence(model, version_evidence(record), scope)]
+    if user is None and record.run is None and run_id is not None:
+        adds_only |= {OWNERSHIP}  # the run that knows the owner was not read
+    entity = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
+    return [*tags.entities, with_evidence(entity, version_evidence(record), scope)]
 
 
 class TagCollector:
@@ -154,7 +163,7 @@ class TagCollector:
             self.entities.append(tag_entity(name, whole_characters(description)))
 
 
-def _version_properties(record: JoinedVersion, fitter: Fitter) -> Aspect:
+def _version_properties(record: JoinedVersion, fitter: Fitter, actor: str | None) -> Aspect:
     """Return the `versionProperties` aspect.
 
     Source: `VersionProperties`; which version is the latest (`isLatest`, the version set's own
@@ -162,7 +171,6 @@ def _version_properties(record: JoinedVersion, fitter: Fitter) -> Aspect:
     """
     scope, version = record.scope, record.version
     number = fitter.text(version.version, "version")
-    actor = scope.owners.urn(version.user_id)
     created = fitter.time_stamp(version.created_at_ms, "version's creation", actor)
     return {
         "versionSet": version_set_urn(scope, version.name),
@@ -179,8 +187,8 @@ def _version_properties(record: JoinedVersion, fitter: Fitter) -> Aspect:
     }
 
 
-def _add_facts(custom: PropertiesBuilder, record: JoinedVersion) -> None:
-    version, run_id = record.version, _run_id(record)
+def _add_facts(custom: PropertiesBuilder, record: JoinedVersion, run_id: str | None) -> None:
+    version = record.version
     facts = {
         OwnKey.REGISTERED_MODEL: version.name,
         OwnKey.VERSION: version.version,
@@ -216,13 +224,6 @@ def run_model(scope: WorkspaceScope, run_id: str | None) -> str | None:
         return None
 
 
-def _add_version_tags(custom: PropertiesBuilder, version: ModelVersion) -> None:
-    own = PropertiesBuilder(custom.fitter)
-    own.add_tags({f"version.{key}": value for key, value in version.tags.items()})
-    for key, value in own.values.items():
-        custom.add(key, value, "version.")
-
-
 def _properties(
     record: JoinedVersion, custom: PropertiesBuilder, user: str | None
 ) -> dict[str, Any]:
@@ -245,6 +246,7 @@ def _properties(
         version.created_at_ms if updated is None else updated, "last update"
     )
     result["externalUrl"] = scope.links.version(version.name, version.version)
+    result["tags"] = shown_tags(version.tags, scope.limits)
     return result
 
 

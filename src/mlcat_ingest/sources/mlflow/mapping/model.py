@@ -26,6 +26,8 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     browse_path,
     common_properties,
     first_aspects,
+    shown_tags,
+    user_of,
 )
 from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
 from mlcat_ingest.sources.mlflow.mapping.source_code import source_code
@@ -36,7 +38,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     NOTE_TAG,
     PARENT_TAG,
-    USER_TAG,
     OwnKey,
     Run,
     SubType,
@@ -71,8 +72,7 @@ def map_run(record: JoinedRun) -> list[Entity]:
         how = "`features.model_files: true` reads the signatures of MLflow 3"
         fitter.note("signature_not_read", f"{record.files.skipped}; {how}")
     name = scope.naming.model(run.run_id)
-    # MLflow deprecated `user_id`; clients that run as a service set the tag to the person.
-    user = scope.owners.urn(run.tags.get(USER_TAG)) or scope.owners.urn(run.user_id)
+    user = user_of(scope, run)
     datasets = NO_DATASETS
     if run.datasets:
         datasets = dataset_facts(
@@ -153,6 +153,7 @@ def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> As
     params = params_with_model(run, only_model(run, record.models))
     result["hyperParams"] = hyper_params(params, custom)
     result["trainingMetrics"] = training_metrics(record, custom)
+    result["tags"] = shown_tags(run.tags, scope.limits, run.status)
     if record.experiment is not None:
         result["groups"] = [scope.experiment_group(record.experiment).urn]
     else:

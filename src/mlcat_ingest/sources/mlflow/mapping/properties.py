@@ -20,12 +20,15 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Fitter
-from mlcat_ingest.sources.mlflow.values.joined import RunFiles, WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, OwnKey, SubType
+from mlcat_ingest.sources.mlflow.values.joined import RunFiles, SizeLimits, WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, USER_TAG, OwnKey, Run, SubType
 
 OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""
 
+_HIDDEN: Final = ("mlflow.", OWN_PREFIX)
+_SHOWN_TAGS: Final = 20
+_SHOWN_CHARS: Final = 100
 _ESCAPED = (OWN_PREFIX, "source.", "tag.")
 _ADDRESS_TAGS = frozenset(REPO_TAGS)
 _SPECIAL = OWN_KEYS | _ADDRESS_TAGS
@@ -116,6 +119,32 @@ class PropertiesBuilder:
         self.fitter.note("truncated", f"{line} left out")
         before = self.values.get(OwnKey.LEFT_OUT)
         self.values[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
+
+
+def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None = None) -> list[str]:
+    """Return short `<key>:<value>` texts: the status first, without the tags of MLflow itself.
+
+    DataHub's list of the models of a group shows them; long and further tags are only in the custom
+    properties.
+
+    Source: `mlModelProperties.tags`, as DataHub's own mlflow source writes it.
+    """
+    texts = sorted(
+        f"{key}:{value}"
+        for key, value in tags.items()
+        if not key.startswith(_HIDDEN) and len(key) + len(value) < _SHOWN_CHARS
+    )
+    clean = Fitter(limits).clean  # without a note: each tag is a custom property, too
+    own = [f"status:{status}"] if status else []
+    return [*own, *(clean(text, "tags") for text in texts[:_SHOWN_TAGS])]
+
+
+def user_of(scope: WorkspaceScope, run: Run) -> str | None:
+    """Return the URN of the user who made a run, None where nobody is known.
+
+    MLflow deprecated `user_id`; clients that run as a service set the tag to the person.
+    """
+    return scope.owners.urn(run.tags.get(USER_TAG)) or scope.owners.urn(run.user_id)
 
 
 def added_only(files: RunFiles) -> frozenset[str]:

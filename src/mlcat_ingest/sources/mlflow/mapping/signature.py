@@ -32,6 +32,13 @@ _TYPES: Final[Mapping[str, MLFeatureDataType]] = {
 }
 """Source: `mlflow/types/schema.py`, `DataType` and the composed types of MLflow 3.17."""
 
+_SIGNATURE_PARTS: Final[Mapping[str, OwnKey]] = {
+    "inputs": OwnKey.SIGNATURE_INPUTS,
+    "outputs": OwnKey.SIGNATURE_OUTPUTS,
+    "params": OwnKey.SIGNATURE_PARAMETERS,
+}
+"""The property of each part of a signature, by MLflow's name of the part."""
+
 _DTYPES: Final[Sequence[tuple[str, MLFeatureDataType]]] = (
     ("bool", "BINARY"),
     ("int", "ORDINAL"),
@@ -47,7 +54,11 @@ _DTYPES: Final[Sequence[tuple[str, MLFeatureDataType]]] = (
 def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> None:
     """Add URI, flavors, signature and size of the models that a run made, or of a version's.
 
-    A signature or size that all models have stands as it is; else they are JSON by model URI.
+    A size that all models have stands as it is, and the parts of a signature that all have are
+    properties of their own, which DataHub's page of a model shows as tables. Else they are JSON by
+    model URI.
+
+    Source: `MLModelSummary.tsx` of DataHub's web app, for the names of these parts.
     """
     if not models:
         return
@@ -59,8 +70,10 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
     custom.set_own(OwnKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
     if signatures:
         same = _all_have(signatures, models)
-        text = _signature_text(same, custom) if same else _by_uri("signatures", signatures, custom)
-        custom.set_own(OwnKey.SIGNATURE, text)
+        if same is None:
+            custom.set_own(OwnKey.SIGNATURE, _by_uri("signatures", signatures, custom))
+        for part, columns in (same or {}).items():
+            custom.set_own(_SIGNATURE_PARTS[part], _columns_text(part, columns, custom))
     if sizes:
         size = _all_have(sizes, models)
         text = _by_uri("sizes of models", sizes, custom) if size is None else str(size)
@@ -74,24 +87,21 @@ def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> Valu
     return first if same else None
 
 
-def _signature_text(signature: Mapping[str, Sequence[Column]], custom: PropertiesBuilder) -> str:
-    """Return a signature as JSON that one property has room for, if need be of fewer columns."""
-    text = compact_json(signature)
+def _columns_text(part: str, columns: Sequence[Column], custom: PropertiesBuilder) -> str:
+    """Return a part of a signature as JSON that one property has room for, if need be cut."""
+    text = compact_json(columns)
     room = custom.fitter.limits.value_chars
     if len(text) <= room:
         return text
-    room -= len(compact_json({part: [] for part in signature}))
-    kept: dict[str, list[Column]] = {}
-    for part, columns in signature.items():
-        kept[part] = []
-        for column in columns:
-            room -= len(compact_json(column)) + len(",")
-            if room < 0:
-                break
-            kept[part].append(column)
-    count = sum(map(len, kept.values()))
-    custom.leave_out("columns of the signature", count, sum(map(len, signature.values())))
-    return compact_json(kept)
+    room -= len("[]")
+    kept = 0
+    for column in columns:
+        room -= len(compact_json(column)) + len(",")
+        if room < 0:
+            break
+        kept += 1
+    custom.leave_out(f"{part} of the signature", kept, len(columns))
+    return compact_json(columns[:kept])
 
 
 def _by_uri(what: str, values: Mapping[str, object], custom: PropertiesBuilder) -> str:
