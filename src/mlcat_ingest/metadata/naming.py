@@ -318,6 +318,10 @@ class Naming:
             spelled, full = f"{_encode_dotless(_fill(project))}.{spelled}", f"{project}.{view}"
         return self._table.name(self._owner_spelled + spelled, self._owner + full)
 
+    def namespace(self, project: str) -> str:
+        """Return the namespace of a project's feature tables, which no other store has."""
+        return self._owner + project
+
     def feature(self, table: Name, feature: str) -> Name:
         """Return the name of a feature of `table`, as `feature_table` gave it.
 

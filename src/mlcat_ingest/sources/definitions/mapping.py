@@ -123,7 +123,9 @@ class _TableMapping:
         aspects = self._common_aspects(table, table)
         aspects[SUB_TYPES] = {"typeNames": [table.kind]}
         if table.namespace is not None:
-            aspects[BROWSE_PATHS_V2] = {"path": [{"id": table.namespace}]}
+            aspects[BROWSE_PATHS_V2] = {
+                "path": [{"id": self._scope.naming.namespace(table.namespace)}]
+            }
         aspects[ML_FEATURE_TABLE_PROPERTIES] = properties
         return Entity(self._name.urn, aspects, notes=tuple(self._notes))
 

@@ -70,6 +70,22 @@ def test_a_feature_has_the_sources_of_its_table_unless_it_names_its_own() -> Non
     assert key.aspects["mlPrimaryKeyProperties"]["sources"] == [urn, RAW]
 
 
+def test_two_stores_with_one_project_have_folders_of_their_own() -> None:
+    definition = FeatureTable(name="rides", namespace="shop", kind="Feature View")
+    folders = {
+        (instance, prefix): entity.aspects["browsePathsV2"]["path"]
+        for instance, prefix in ((None, None), ("emea", None), ("emea", "b"))
+        for entity in mapped(
+            definition, FeatureScope(Naming("feast", "PROD", instance, prefix), "feast:r:default")
+        ).values()
+    }
+    assert folders == {
+        (None, None): [{"id": "shop"}],
+        ("emea", None): [{"id": "emea.shop"}],
+        ("emea", "b"): [{"id": "emea.b.shop"}],
+    }
+
+
 def test_a_column_that_is_defined_twice_counts_once_and_is_noted() -> None:
     table = FeatureTable(
         namespace=None, name="t", kind="Feature Group", features=(Feature(name="a"),) * 2
