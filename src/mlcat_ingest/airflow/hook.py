@@ -62,7 +62,8 @@ class MlcatHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the service lets us in, and what is wrong if not."""
         try:
-            sink = RestCatalog(RestSinkConfig.model_validate(self.sink_config()))
+            config = {**self.sink_config(), "retry_for_s": 0}
+            sink = RestCatalog(RestSinkConfig.model_validate(config))
             try:
                 failed = [one for one in sink.check() if one.outcome == "failed"]
             finally:

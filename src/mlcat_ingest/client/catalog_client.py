@@ -119,6 +119,10 @@ class CatalogClient(AspectReader, Emitter, Closing):
         """Return the request that waits longest for its answer; see `RequestSide`."""
         return self._connection.pending_request()
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._connection.end_waits()
+
     @property
     def requests_made(self) -> int:
         """How many requests were sent, retries included."""
@@ -208,7 +212,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         Source: DataHub's Rest.li resource ``/entities``, action ``delete``.
         Cost: one request.
         """
-        reply = self._connection.post("/entities?action=delete", dumps({"urn": urn}))
+        reply = self._connection.write("POST", "/entities?action=delete", dumps({"urn": urn}))
         if not reply.ok:
             raise self._connection.refusal(reply, what="the deletion", urn=urn)
 

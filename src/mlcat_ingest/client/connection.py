@@ -23,7 +23,7 @@ from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.net.certificates import Trust
-from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure, is_unavailable
 from mlcat_ingest.net.session import BearerAuth, HttpOptions
 from mlcat_ingest.recipe.connection import ConnectionConfig
 
@@ -89,6 +89,11 @@ class Connection:
         """Return the request that waits longest for its answer; see `RequestSide`."""
         return None if self._opened is None else self._opened.pending_request()
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        if self._opened is not None:
+            self._opened.end_waits()
+
     @property
     def requests_made(self) -> int:
         """How many requests were sent, retries included."""
@@ -109,17 +114,29 @@ class Connection:
         return self.request("GET", path, None)
 
     def post(self, path: str, body: bytes) -> Reply:
-        """Return the reply to a POST of the JSON text `body`; raises as `get`."""
+        """Return the reply to a POST of the JSON text `body` that reads; raises as `get`."""
         return self.request("POST", path, body)
 
-    def delete(self, path: str) -> Reply:
-        """Return the reply to a DELETE of `path`; raises as `get`."""
-        return self.request("DELETE", path, None)
+    def write(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        is_passing: IsPassing | None = None,
+    ) -> Reply:
+        """Return the reply to a request that writes: what it says may be why it fails.
 
-    def request(self, method: str, path: str, body: bytes | None) -> Reply:
+        `is_passing` is that of `Http.request`. Raises as `get`.
+        """
+        return self.request(method, path, body, is_passing or is_unavailable)
+
+    def request(
+        self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_read_failure
+    ) -> Reply:
         """Return the reply to a request of `path`; raises as `get`."""
         try:
-            return self._http.request(method, path, body=body)
+            return self._http.request(method, path, body=body, is_passing=is_passing)
         except AuthenticationError as error:
             credentials, options = self._settings
             by_token = options.auth is None or credentials.token is not None
@@ -164,6 +181,7 @@ def http_options(
         trust=Trust(_verify(config), _cert(config)),
         connect_timeout_s=connect_timeout_s,
         read_timeout_s=config.timeout_s,
+        retry_for_s=config.retry_for_s,
         retries=config.retries,
         connections=connections,
     )

@@ -35,7 +35,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     RecipeError,
 )
-from mlcat_ingest.net.http import Reply
+from mlcat_ingest.net.http import IsPassing, Reply, is_unavailable
 from mlcat_ingest.net.session import HttpOptions
 
 TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
@@ -45,7 +45,7 @@ _STARTING_S: Final = 20.0
 _LEAVING_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 _LAST_BREATH_S: Final = 1.0
-_OPTIONS: Final = HttpOptions(retries=3, connections=4)
+_OPTIONS: Final = HttpOptions(retries=3, retry_for_s=5.0, connections=4)
 
 
 class EmbeddedCatalog(CatalogClient, Catalog):
@@ -194,10 +194,12 @@ class _ServerConnection(Connection):
         super().__init__(lambda: (server.credentials(), _OPTIONS))
         self._with_cause = server.with_cause
 
-    def request(self, method: str, path: str, body: bytes | None) -> Reply:
+    def request(
+        self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_unavailable
+    ) -> Reply:
         """Return the reply to a request; see `Connection.request`."""
         try:
-            return super().request(method, path, body)
+            return super().request(method, path, body, is_passing)
         except CatalogUnavailableError as error:
             with_cause = self._with_cause(error)
             if with_cause is error:

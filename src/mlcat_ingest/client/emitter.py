@@ -24,6 +24,7 @@ from mlcat_ingest.client.responses import (
     denied_urns,
     is_computed_field,
     is_conflict,
+    is_passing_write,
     is_too_large,
     wrong_address,
 )
@@ -118,7 +119,7 @@ class Emitter:
         Cost: one request.
         """
         body = b'{"proposal":' + self._encode(proposal) + b',"async":"false"}'
-        reply = self._connection.post(_ONE, body)
+        reply = self._connection.write("POST", _ONE, body, is_passing=is_passing_write)
         if reply.status in REFUSED_CONTENT:
             raise next(self._refusals([proposal], reply))
         self._accept(reply, what=f"{proposal.aspect_name}", urn=proposal.entity_urn)
@@ -169,7 +170,7 @@ class Emitter:
 
         Cost: one request.
         """
-        return self._connection.post(_MANY, _HEAD + self._encode_all(proposals) + _TAIL)
+        return self._connection.write("POST", _MANY, _HEAD + self._encode_all(proposals) + _TAIL)
 
     def _encode_all(self, proposals: Sequence[Proposal]) -> bytes:
         # Copied: what orjson returns takes several times its length for as long as it is kept.
@@ -192,7 +193,7 @@ class Emitter:
                 continue
             place = (entity_type_of(one.entity_urn), one.entity_urn, one.aspect_name)
             path = "/".join(quote(part, safe="") for part in place)
-            reply = self._connection.delete(f"/openapi/v3/entity/{path}")
+            reply = self._connection.write("DELETE", f"/openapi/v3/entity/{path}")
             if reply.status in NO_SUCH_CALL or reply.status in REFUSED_CONTENT:
                 return reply
             if not reply.ok:
@@ -231,10 +232,12 @@ class Emitter:
         """Return the reply to a part of a batch, which may be `whole`.
 
         Before v1.7 DataHub answers 500 once it has retried a transaction in vain, so that a fault
-        need not be a record's.
+        need not be a record's. A whole batch waits until such a fault has passed, as long as other
+        requests do; parts of it do not wait again.
         """
         body = _body(part)
-        reply = self._connection.post(_MANY, body)
+        is_passing = is_passing_write if whole else None
+        reply = self._connection.write("POST", _MANY, body, is_passing=is_passing)
         for _ in range(_RESENDS):
             if reply.ok or not (
                 (whole and _is_fault(reply))
@@ -242,7 +245,7 @@ class Emitter:
             ):
                 break
             time.sleep(RESEND_PAUSE_S)
-            reply = self._connection.post(_MANY, body)
+            reply = self._connection.write("POST", _MANY, body)
         return reply
 
     def _may_be_a_records_fault(self, reply: Reply) -> bool:

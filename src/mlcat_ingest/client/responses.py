@@ -17,7 +17,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.net.http import Reply
+from mlcat_ingest.net.http import Reply, is_unavailable
 
 MAX_MESSAGE = 500
 """Longest part of a service's message, in characters, that an error repeats."""
@@ -86,6 +86,16 @@ def is_computed_field(reply: Reply) -> bool:
     Source: `VersionPropertiesValidator` and `VersionPropertiesSideEffect` of DataHub.
     """
     return _sentence(_words(reply)[1]).startswith("IsLatest should not be specified")
+
+
+def is_passing_write(reply: Reply) -> bool:
+    """Return whether a write failed for the service's database or search index, or is throttled.
+
+    Source: `RetryLimitReached` of `EbeanAspectDao`, `ESQueryException` of DataHub.
+    """
+    if reply.status != HTTPStatus.INTERNAL_SERVER_ERROR:
+        return is_unavailable(reply)
+    return any(name in _words(reply)[1] for name in ("RetryLimitReached", "ESQueryException"))
 
 
 def is_too_large(reply: Reply) -> bool:

@@ -13,7 +13,7 @@ from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.connection import PEER, Connection, http_options
+from mlcat_ingest.client.connection import PEER, Capabilities, Connection, http_options
 from mlcat_ingest.client.evaluate import NO_RESULTS
 from mlcat_ingest.client.probe_entities import (
     PROBE_ASPECT,
@@ -95,7 +95,18 @@ def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Fi
         yield _finding_of("catalog service", error)
         return
     yield Finding("catalog service", "ok", f"{service.describe()} at {server}")
-    yield clock("catalog", client.clock_skew_s)
+    skew_s = client.clock_skew_s
+    if skew_s is not None:  # DataHub's server sends no date
+        yield clock("catalog", skew_s)
+    yield from _version_findings(service)
+    yield from _read_findings(client)
+    yield from _search_findings(client)
+    evaluates = yield from _evaluation_findings(client)
+    if write:
+        yield from probe_writes(client, results=not evaluates)
+
+
+def _version_findings(service: Capabilities) -> Iterator[Finding]:
     if service.datahub and service.datahub_version is None:
         yield Finding("catalog version", "warning", "this DataHub does not report its version")
     if not service.is_supported:
@@ -107,11 +118,6 @@ def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Fi
             "upgrade DataHub to v1.1 or later; a run that writes these aspects exits with status 4"
         )
         yield Finding("catalog version", "warning", detail, hint)
-    yield from _read_findings(client)
-    yield from _search_findings(client)
-    evaluates = yield from _evaluation_findings(client)
-    if write:
-        yield from probe_writes(client, results=not evaluates)
 
 
 def _read_findings(client: CatalogClient) -> Iterator[Finding]:

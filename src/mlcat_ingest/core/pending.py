@@ -6,24 +6,32 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class UnansweredRequest:
-    """A request without an answer for `seconds`; `is_retried` after an attempt that failed."""
+    """A request without a usable answer for `seconds`.
+
+    `failure` is how the service at `address` failed at the last attempt, empty during the first.
+    """
 
     address: str
     seconds: float
-    is_retried: bool
+    failure: str = ""
 
     def __str__(self) -> str:
         """Return it as words for the user."""
-        again = ", retrying" if self.is_retried else ""
-        return f"no answer from {self.address} for {self.seconds:.0f} s{again}"
+        if self.failure:
+            return f"{self.address} {self.failure}; trying again for {self.seconds:.0f} s"
+        return f"no answer from {self.address} for {self.seconds:.0f} s"
 
 
 class RequestSide(Protocol):
-    """A side of a run that sends requests; its method may be called from any thread."""
+    """A side of a run that sends requests; its methods may be called from any thread."""
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer, None where there is none."""
         return None
+
+    def end_waits(self) -> None:
+        """End every pause between attempts; no request is tried again from now on."""
+        return None  # noqa: RET501 - without a statement it would be abstract
 
 
 def longest_pending_request(*sides: RequestSide) -> UnansweredRequest | None:

@@ -39,6 +39,7 @@ BATCH: Final = 500
 """Events that one pass over MLflow is about."""
 TIMEOUT_S: Final = 10.0
 RETRIES: Final = 1
+RETRY_FOR_S: Final = 5.0
 REST_S: Final = 2.0
 """Between two passes, so that where runs end all the time they come in batches."""
 
@@ -288,5 +289,5 @@ def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:
 def _fail_fast_side(side: SideT) -> SideT:
     if not isinstance(side.config, ConnectionConfig):
         return side
-    update = {"timeout_s": TIMEOUT_S, "retries": RETRIES}
+    update = {"timeout_s": TIMEOUT_S, "retries": RETRIES, "retry_for_s": RETRY_FOR_S}
     return replace(side, config=side.config.model_copy(update=update))

@@ -1,16 +1,17 @@
 """The one HTTP seam: a pooled session with retries, TLS, proxies, timeouts and plain errors.
 
 Every request of this package to MLflow or to a catalog service goes through `Http`. There is one
-retry loop: urllib3's `Retry` for connects and statuses, and, out of the same budget, bodies that
-break off or stall while they are read, which `Retry` does not see. All methods are retried, since
-proposals are idempotent upserts and everything else only reads.
+retry loop, for connects, statuses, and bodies that break off or stall while they are read. All
+methods are retried, since proposals are idempotent upserts and everything else only reads.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
 from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
@@ -34,22 +35,23 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.reachability import no_answer_of, wants_tls
 from mlcat_ingest.net.session import (
-    MAX_BACKOFF_S,
-    RETRIED_STATUSES,
-    BudgetedAdapter,
+    UNAVAILABLE,
+    CountingAdapter,
     HttpOptions,
     NoAuth,
     OwnSession,
     PendingRequest,
-    attempts_of,
+    RetryPolicy,
     loopback_without_proxy,
+    retry_after_s,
     skew_s,
 )
 
 log = logging.getLogger(__name__)
 
-_BROKEN_BODY: Final = (
+_NO_ANSWER: Final = (
     requests.ConnectionError,
+    requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
     requests.exceptions.ContentDecodingError,
 )
@@ -101,12 +103,26 @@ class Reply:
             ) from error
 
 
+IsPassing = Callable[[Reply], bool]
+"""Tells of an answer that another attempt may get a better one."""
+
+
+def is_unavailable(reply: Reply) -> bool:
+    """Return whether a service answers that it is overloaded, or away."""
+    return reply.status in UNAVAILABLE
+
+
+def is_read_failure(reply: Reply) -> bool:
+    """Return whether a service fails to read: it is no fault of the request."""
+    return is_unavailable(reply) or reply.status == HTTPStatus.INTERNAL_SERVER_ERROR
+
+
 class Http(Closing):
     """One service at one base address, over connections that are kept alive.
 
     `peer` names the service in messages; `unavailable` is raised when it does not answer.
-    `backoff_s` is the first pause between attempts and doubles; an answer with a status of
-    `retried` is asked for again. A user name and password in the
+    `backoff_s` is the first pause between attempts and doubles; a request whose answer `is_passing`
+    is tried again. A user name and password in the
     address serve where `options` has no `auth`, and are in no message. The proxies of the
     environment are used for all but this machine's loopback addresses. Safe to use from several
     threads.
@@ -120,7 +136,7 @@ class Http(Closing):
         unavailable: type[RetryableError],
         options: HttpOptions | None = None,
         backoff_s: float = 0.3,
-        retried: frozenset[int] = RETRIED_STATUSES,
+        is_passing: IsPassing = is_unavailable,
     ) -> None:
         """Prepare the session of one service, with its credentials, retries and proxies."""
         options = options or HttpOptions()
@@ -128,8 +144,13 @@ class Http(Closing):
         self.peer = peer
         self._unavailable = unavailable
         self._timeout = (options.connect_timeout_s, options.read_timeout_s)
-        self._retries = options.retries
-        self._backoff_s = backoff_s
+        self._is_passing = is_passing
+        self._retry = RetryPolicy(
+            peer,
+            retry_for_s=options.retry_for_s,
+            retries=options.retries,
+            first_pause_s=backoff_s,
+        )
         self._lock = threading.Lock()
         self._requests_made = 0
         self._pending: dict[int, PendingRequest] = {}
@@ -140,9 +161,9 @@ class Http(Closing):
         self._verify = options.trust.verify
         self._session.cert = options.trust.cert
         self._proxies = loopback_without_proxy(self.base_url)
-        self._adapter = BudgetedAdapter(peer, options.connections, backoff_s, retried)
-        self._session.mount("http://", self._adapter)
-        self._session.mount("https://", self._adapter)
+        adapter = CountingAdapter(options.connections, self._count)
+        self._session.mount("http://", adapter)
+        self._session.mount("https://", adapter)
         if self._verify is False:
             log.warning("the TLS certificate of %s is not verified", peer)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -165,11 +186,13 @@ class Http(Closing):
         params: Params | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        is_passing: IsPassing | None = None,
     ) -> Reply:
-        """Return the reply to one request, after as many attempts as the budget allows.
+        """Return the reply to one request, after as many attempts as the options allow.
 
-        `path` is appended to the base address as it is, already percent-encoded. Statuses that
-        are not listed below are returned for the caller to judge.
+        `path` is appended to the base address as it is, already percent-encoded. `is_passing` says
+        which answers are worth another attempt, if not those that the service has in general.
+        Statuses that are not listed below are returned for the caller to judge.
 
         Raises:
             RetryableError: of the class given as `unavailable`: no answer, or a broken one.
@@ -184,7 +207,11 @@ class Http(Closing):
         with self._lock:
             self._pending[id(pending)] = pending
         try:
-            return self._send_with_retries(pending, method, params, body, headers or {})
+            sent = {"Content-Type": "application/json"} if body is not None else {}
+            send = partial(
+                self._send, method, pending.url, params, body, {**sent, **(headers or {})}
+            )
+            return self._send_with_retries(pending, send, is_passing or self._is_passing)
         finally:
             with self._lock:
                 del self._pending[id(pending)]
@@ -196,41 +223,32 @@ class Http(Closing):
         if oldest is None:
             return None
         seconds = time.monotonic() - oldest.began_s
-        return UnansweredRequest(redact_url(oldest.url), seconds, is_retried=oldest.failures > 0)
+        return UnansweredRequest(redact_url(oldest.url), seconds, oldest.failure)
+
+    def end_waits(self) -> None:
+        """End every pause between attempts; no request is tried again from now on."""
+        self._retry.end()
 
     def _send_with_retries(
-        self,
-        pending: PendingRequest,
-        method: str,
-        params: Params | None,
-        body: bytes | None,
-        headers: Mapping[str, str],
+        self, pending: PendingRequest, send: Callable[[], Reply], is_passing: IsPassing
     ) -> Reply:
-        url = pending.url
-        sent = {"Content-Type": "application/json"} if body is not None else {}
-        left = self._retries
         while True:
             try:
-                self._adapter.allow(left, pending)
-                response = self._send(method, url, params, body, {**sent, **headers})
-            except _BodyBrokenError as broken:
-                pending.failures += 1
-                left -= broken.attempts
-                if left < 0:
-                    raise self._no_answer(url, broken.cause) from broken.cause
-                done = self._retries - left
-                time.sleep(min(MAX_BACKOFF_S, self._backoff_s * 2 ** (done - 1)))
+                reply = send()
             except (requests.RequestException, ValueError) as error:
-                failure = self._failure(url, error)
+                failure, passing = self._failure(pending.url, error)
+                if passing and self._retry.pause(pending, passing):
+                    continue
                 if failure is None:
                     raise
                 # The causes of a RecipeError repeat the address or header, secrets included.
                 raise failure from None if isinstance(failure, RecipeError) else error
-            else:
-                status, content = response.status_code, response.content
-                reply = Reply(status, response.headers, content, self.peer, redact_url(url))
-                self._check(reply)
-                return reply
+            if not is_passing(reply):
+                self._retry.reset()
+            elif self._retry.pause(pending, _words_of(reply), retry_after_s(reply.headers)):
+                continue
+            self._check(reply)
+            return reply
 
     def _send(
         self,
@@ -239,39 +257,33 @@ class Http(Closing):
         params: Params | None,
         body: bytes | None,
         headers: Mapping[str, str],
-    ) -> requests.Response:
+    ) -> Reply:
         sent_s = time.time()
-        try:
-            response = self._session.request(
-                method,
-                url,
-                params=params,
-                data=body,
-                headers=headers,
-                timeout=self._timeout,
-                verify=self._verify,
-                proxies=self._proxies,
-                # requests turns a redirected POST into a GET, which would look like a success.
-                allow_redirects=method in {"GET", "HEAD"},
-                stream=True,
-            )
-        except requests.RequestException:
-            self._count(self._adapter.failures())
-            raise
+        response = self._session.request(
+            method,
+            url,
+            params=params,
+            data=body,
+            headers=headers,
+            timeout=self._timeout,
+            verify=self._verify,
+            proxies=self._proxies,
+            # requests turns a redirected POST into a GET, which would look like a success.
+            allow_redirects=method in {"GET", "HEAD"},
+            stream=True,
+        )
         if date := response.headers.get("Date"):
             self._server_date = date, sent_s, time.time()
-        attempts = sum(map(attempts_of, (response, *response.history)))
-        self._count(attempts)
         try:
-            _ = response.content
-        except _BROKEN_BODY as error:
+            content = response.content
+        except _NO_ANSWER:
             response.close()
-            raise _BodyBrokenError(attempts, error) from error
-        return response
+            raise
+        return Reply(response.status_code, response.headers, content, self.peer, redact_url(url))
 
-    def _count(self, attempts: int) -> None:
+    def _count(self) -> None:
         with self._lock:
-            self._requests_made += attempts
+            self._requests_made += 1
 
     def _check(self, reply: Reply) -> None:
         if reply.status == 401:
@@ -310,40 +322,41 @@ class Http(Closing):
             context={"status": reply.status},
         )
 
-    def _failure(self, url: str, error: Exception) -> MlcatError | None:
-        """Return the error that stands for one of requests; None for a fault of our own."""
+    def _failure(self, url: str, error: Exception) -> tuple[MlcatError | None, str]:
+        """Return the error that stands for one of requests, and what failed if that may pass.
+
+        The error is None for a fault of our own.
+        """
         if isinstance(error, _UNUSABLE_URL):
-            return RecipeError(f"invalid address of {self.peer}: {redact_url(url)}")
+            return RecipeError(f"invalid address of {self.peer}: {redact_url(url)}"), ""
         if isinstance(error, requests.exceptions.InvalidHeader | UnicodeEncodeError) or (
             str(error).startswith("Invalid header")
         ):
-            return RecipeError(
+            refusal = RecipeError(
                 f"a credential or header for {self.peer} contains characters that HTTP does "
                 "not allow",
                 hint="remove a line break at the end of the token",
             )
-        return self._no_answer(url, error) if isinstance(error, requests.RequestException) else None
-
-    def _no_answer(self, url: str, error: Exception) -> RetryableError:
+            return refusal, ""
+        if not isinstance(error, requests.RequestException):
+            return None, ""
         # After a redirect it is another address than ours that does not answer.
         url = getattr(getattr(error, "request", None), "url", None) or url
-        failure = no_answer_of(error, url)
-        return self._unavailable(
-            f"{self.peer} at {redact_url(url)} {failure.what}", hint=failure.hint
-        )
+        answer = no_answer_of(error, url)
+        sentence = f"{self.peer} at {redact_url(url)} {answer.what}"
+        passes = isinstance(error, _NO_ANSWER) and not answer.is_lasting
+        return self._unavailable(sentence, hint=answer.hint), answer.what if passes else ""
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""
         self._session.close()
 
 
-class _BodyBrokenError(Exception):
-    """Never leaves this module: a body broke off or stalled after `attempts` requests."""
-
-    def __init__(self, attempts: int, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.attempts = attempts
-        self.cause = cause
+def _words_of(reply: Reply) -> str:
+    """Return how a request failed that has an answer, behind the name of the service."""
+    if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return f"answers {reply.status} (throttled)"
+    return f"answers {reply.status}"
 
 
 def _without_user_info(url: str) -> tuple[str, AuthBase | None]:

@@ -194,10 +194,14 @@ _SPEAKS_TLS: Final = (
 
 
 class NoAnswer(NamedTuple):
-    """The failure of a service to answer, as the rest of a sentence about it; and the cure."""
+    """The failure of a service to answer, as the rest of a sentence about it; and the cure.
+
+    No later attempt meets another certificate, or another protocol: such a failure `is_lasting`.
+    """
 
     what: str
     hint: str
+    is_lasting: bool = False
 
 
 def no_answer_of(error: BaseException, url: str) -> NoAnswer:
@@ -208,7 +212,9 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
     cause = _cause(error)
     if isinstance(error, requests.TooManyRedirects):
         return NoAnswer(
-            f"redirect loop: {cause}", "check that the address is that of the service itself"
+            f"redirect loop: {cause}",
+            "check that the address is that of the service itself",
+            is_lasting=True,
         )
     if isinstance(error, requests.exceptions.ProxyError):
         proxy, variable = _proxy(url)
@@ -220,14 +226,18 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
         hint = _certificate_hint(cause) or (
             "set `ca_bundle` to the PEM file of the authority that signed the certificate"
         )
-        return NoAnswer(f"does not answer: {cause}", hint)
+        return NoAnswer(f"does not answer: {cause}", hint, is_lasting=True)
     if "WRONG_VERSION_NUMBER" in cause:
         return NoAnswer(
-            f"does not speak https: {cause}", "use http:// in the address, or another port"
+            f"does not speak https: {cause}",
+            "use http:// in the address, or another port",
+            is_lasting=True,
         )
     if isinstance(error, requests.ConnectionError) and _hung_up_on_http(error, url):
         return NoAnswer(
-            f"does not speak http: {cause}", "use https:// in the address, or another port"
+            f"does not speak http: {cause}",
+            "use https:// in the address, or another port",
+            is_lasting=True,
         )
     return NoAnswer(
         f"does not answer: {cause}", "check that it is running and the address is correct"
@@ -280,7 +290,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _cause(error: BaseException) -> str:
     """Return the innermost reason of a chain of wrapped network errors, as a short sentence."""
     reason = _chain(error)[-1]
-    text = str(reason) or type(reason).__name__
+    text = (str(reason) or type(reason).__name__).rpartition("): ")[2]
     text = text.split(": ", 1)[1] if "object at 0x" in text and ": " in text else text
     # The name in the address says it better than urllib3's wording of a failed look-up.
     if "Name or service not known" in text or "Failed to resolve" in text:

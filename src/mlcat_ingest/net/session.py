@@ -3,10 +3,12 @@
 import ipaddress
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar, Final, Self
+from random import SystemRandom
+from time import monotonic
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import requests
@@ -15,17 +17,20 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3.util.retry import Retry
 
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.net.certificates import Trust
 
-RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
-MAX_RETRY_AFTER_S: Final = 120
-MAX_BACKOFF_S: Final = 30
+UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
+MAX_RETRY_AFTER_S: Final = 120.0
 
+MAX_PAUSE_S: Final = 10.0
+"""The longest pause between two attempts, unless the server asks for another one."""
 
-_LASTING: Final = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
+LONG_WAIT_S: Final = 3.0
+"""Seconds from which on a wait for further attempts is reported."""
 
-LONG_WAIT_S: Final = 5
-"""Seconds from which on a wait that a server asks for is said."""
+_TWO_MINUTES_S: Final = 120
+_RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +39,8 @@ log = logging.getLogger(__name__)
 class HttpOptions:
     """How requests are sent; `connections` bounds those in flight.
 
-    The timeouts bound each attempt, `retries` the attempts after the first.
+    The timeouts bound each attempt; `retry_for_s` and `retries`, if given, the attempts after the
+    first.
     """
 
     auth: AuthBase | None = field(default=None, repr=False)
@@ -42,7 +48,8 @@ class HttpOptions:
     trust: Trust = field(default_factory=Trust)
     connect_timeout_s: float = 5.0
     read_timeout_s: float = 60.0
-    retries: int = 5
+    retry_for_s: float = 10.0
+    retries: int | None = None
     connections: int = 8
 
 
@@ -86,102 +93,102 @@ class OwnSession(requests.Session):
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request of one thread, and how many of its attempts failed so far."""
+    """A request of one thread, how many of its attempts failed so far, and how the last one did."""
 
     url: str
     began_s: float
     failures: int = 0
+    failure: str = ""
+    failing_since_s: float = 0.0
 
 
-class CountedRetry(Retry):
-    """Retries connects and statuses, and waits no longer than `MAX_RETRY_AFTER_S` when asked to."""
+class RetryPolicy:
+    """The pauses between attempts of requests to one service; safe for several threads.
 
-    # Every retry makes a new object, so what a thread's failures were is kept beside them, and of
-    # whom it asks.
-    failures: ClassVar[threading.local] = threading.local()
-
-    def increment(
-        self,
-        method: str | None = None,
-        url: str | None = None,
-        response: Any = None,
-        error: Exception | None = None,
-        _pool: Any = None,
-        _stacktrace: Any = None,
-    ) -> Self:
-        """Return the budget after one more failure; one that cannot pass ends it at once."""
-        self.failures.count = getattr(self.failures, "count", 0) + 1
-        self.failures.pending.failures += 1
-        if error is not None and any(one in str(error) for one in _LASTING):
-            # No later attempt will meet another certificate, or another protocol.
-            raise urllib3.exceptions.MaxRetryError(_pool, url or "", error)
-        return super().increment(method, url, response, error, _pool, _stacktrace)
-
-    def get_retry_after(self, response: Any) -> float | None:
-        """Return the seconds that the server asks for, capped."""
-        wait_s = super().get_retry_after(response)
-        return None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S)
-
-    def sleep_for_retry(self, response: Any) -> bool:
-        """Wait as long as the server asks for, and say so where that is long."""
-        wait_s = self.get_retry_after(response) or 0
-        if wait_s >= LONG_WAIT_S:
-            sentence = "%s answers %d and asks for a pause of %d s"
-            log.warning(sentence, self.failures.peer, response.status, wait_s)
-        return super().sleep_for_retry(response)
-
-
-class BudgetedAdapter(HTTPAdapter):
-    """An adapter whose retries each thread sets before it sends."""
+    A request is tried again for `retry_for_s` after its first failure, and `retries` times at most
+    where that is given.
+    """
 
     def __init__(
-        self, peer: str, connections: int, backoff_s: float, retried: frozenset[int]
+        self, peer: str, *, retry_for_s: float, retries: int | None, first_pause_s: float
     ) -> None:
-        """Keep who is asked, the first pause between attempts, and the statuses to retry.
-
-        A pool of `connections` blocks when used up.
-        """
+        """Keep the bounds; `peer` names the service in the log."""
         self._peer = peer
-        self._retried = retried
-        self._budget = threading.local()
-        self._backoff_s = backoff_s
+        self._retry_for_s = retry_for_s
+        self._retries = retries
+        self._first_pause_s = first_pause_s
+        self._ended = threading.Event()
+        self._is_reported = False
+
+    def pause(self, pending: PendingRequest, failure: str, asked_s: float | None = None) -> bool:
+        """Return True when it is time for the next attempt, False at once where none is left.
+
+        The pause is as long as the service asks, but no longer than `MAX_RETRY_AFTER_S`; else it
+        doubles up to `MAX_PAUSE_S`, and at most half of it is left to chance. The last one ends
+        with the time for retries.
+        """
+        now_s = monotonic()
+        if not pending.failures:
+            pending.failing_since_s = now_s
+        pending.failures += 1
+        pending.failure = failure
+        left_s = pending.failing_since_s + self._retry_for_s - now_s
+        is_last = self._retries is not None and pending.failures > self._retries
+        if is_last or left_s <= 0 or self._ended.is_set():
+            return False
+        if asked_s is None:
+            doubled_s = self._first_pause_s * 2 ** min(pending.failures - 1, 16)
+            asked_s = min(MAX_PAUSE_S, doubled_s) * _RANDOM.uniform(0.5, 1)
+        pause_s = min(asked_s, MAX_RETRY_AFTER_S, left_s)
+        if now_s - pending.failing_since_s + pause_s >= LONG_WAIT_S and not self._is_reported:
+            self._is_reported = True
+            place = redact_url(pending.url)
+            sentence = "waiting for %s at %s, which %s; it is tried again for up to %s"
+            log.warning(sentence, self._peer, place, failure, _duration(self._retry_for_s))
+        return not wait(self._ended, pause_s)
+
+    def reset(self) -> None:
+        """Take note of an answer: the next wait is reported again."""
+        if self._is_reported:
+            self._is_reported = False
+            log.info("%s answers again", self._peer)
+
+    def end(self) -> None:
+        """End every pause at once; no request is tried again from now on."""
+        self._ended.set()
+
+
+def wait(ended: threading.Event, seconds: float) -> bool:
+    """Return whether `ended` was set, after `seconds` at most."""
+    return ended.wait(seconds)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= _TWO_MINUTES_S else f"{seconds:.0f} s"
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that an answer asks to wait, None where it asks for none."""
+    try:
+        return Retry().parse_retry_after(headers["Retry-After"])
+    except (KeyError, urllib3.exceptions.InvalidHeader):
+        return None
+
+
+class CountingAdapter(HTTPAdapter):
+    """An adapter that counts what it sends, and tries nothing again by itself."""
+
+    def __init__(self, connections: int, on_request: Callable[[], None]) -> None:
+        """Call `on_request` for each request; a pool of `connections` blocks when used up."""
+        self._on_request = on_request
         super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
 
-    def allow(self, attempts: int, pending: PendingRequest) -> None:
-        """Let this thread's next request be tried again `attempts` times; count in `pending`."""
-        self._budget.attempts = attempts
-        CountedRetry.failures.count = 0
-        CountedRetry.failures.peer = self._peer
-        CountedRetry.failures.pending = pending
-
-    def failures(self) -> int:
-        """Return how many attempts of this thread failed since `allow`."""
-        return int(getattr(CountedRetry.failures, "count", 0))
-
-    @property
-    def max_retries(self) -> Retry:
-        """The retries left in this thread's budget."""
-        return CountedRetry(
-            total=getattr(self._budget, "attempts", 0),
-            status_forcelist=self._retried,
-            allowed_methods=None,
-            raise_on_status=False,
-            redirect=False,
-            backoff_factor=self._backoff_s,
-            backoff_jitter=self._backoff_s,
-            backoff_max=MAX_BACKOFF_S,
-            respect_retry_after_header=True,
-        )
-
-    @max_retries.setter
-    def max_retries(self, value: object) -> None:
-        """Ignore what the base class sets: the budget is per thread."""
-
-
-def attempts_of(response: requests.Response) -> int:
-    """Return how many requests were sent for one response."""
-    retries = response.raw.retries
-    return 1 + (len(retries.history) if retries is not None else 0)
+    def send(
+        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
+    ) -> requests.Response:
+        """Return the response to a request."""
+        self._on_request()
+        return super().send(request, *args, **kwargs)
 
 
 def skew_s(date: str, sent_s: float, received_s: float) -> float | None:

@@ -375,6 +375,9 @@ class PipelineRun:
 
     def _let_finish(self) -> None:
         """Give requests under way a moment, so that what they achieve is counted."""
+        if self._cancellation.stopped:
+            for side in (*self._sources, self._sink):
+                side.end_waits()
         try:
             wait(self._threads, GRACE_S)
         except KeyboardInterrupt:

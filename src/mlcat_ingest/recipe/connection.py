@@ -57,10 +57,17 @@ class ConnectionConfig(RecipeModel):
     timeout_s: Timeout = 60.0
     """Seconds without data from the server after which an attempt fails."""
 
+    retry_for_s: Annotated[float, NotContent(), Field(ge=0, le=86_400)] = 300.0
+    """Seconds for which a request is tried again while the server does not answer, is overloaded
+    (429) or away (502, 503, 504), or fails to read (500)."""
+
     retries: Annotated[
-        Retries, OldKey("max_attempts", _Attempts, lambda count: count - 1, "one more")
-    ] = 5
-    """Further attempts after a failed one or an answer with 429, 502, 503 or 504."""
+        int | None,
+        NotContent(),
+        Field(ge=0, le=50, validation_alias=AliasChoices("retries", "retry_max_times")),
+        OldKey("max_attempts", _Attempts, lambda count: count - 1, "one more"),
+    ] = None
+    """Maximum number of further attempts. Default: as many as `retry_for_s` allows."""
 
     verify: Verify = None
     """Whether to verify the server's TLS certificate; `false` accepts any, for tests only.

@@ -356,3 +356,6 @@ class Source(ABC, Generic[RecordT]):
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer; called from any thread."""
         return None
+
+    def end_waits(self) -> None:
+        """End every pause between attempts, since the run ends; called from any thread."""

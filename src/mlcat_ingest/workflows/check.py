@@ -49,6 +49,7 @@ _NOT_LOOKED_FOR: Final = "not checked, because a side failed"
 _STATE: Final = "state"
 _MOST: Final = {
     "retries": 0,
+    "retry_for_s": 0.0,
     "timeout_s": 15.0,
     "connect_timeout_s": 5.0,
     "page_size": 100,

@@ -333,6 +333,10 @@ class PlannedCatalog(Catalog):
         """Return the request that waits longest for its answer."""
         return self._catalog.pending_request()
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._catalog.end_waits()
+
     def open(self, *, read_only: bool = True) -> str:
         """Connect to read, which makes nothing."""
         del read_only

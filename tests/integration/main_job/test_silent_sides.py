@@ -34,4 +34,4 @@ def test_progress_names_the_side_that_does_not_answer(tmp_path: Path, silent: st
     assert report.exit_code == 1
     waiting = [one.pending_request for one in seen if one.pending_request is not None]
     assert {one.address.startswith(address) for one in waiting} == {True}
-    assert waiting[-1].is_retried
+    assert waiting[-1].failure.startswith("does not answer: ")

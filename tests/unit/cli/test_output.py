@@ -80,12 +80,12 @@ def test_progress_says_who_does_not_answer(
     monkeypatch.setattr(output, "PLAIN_INTERVAL_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     caplog.set_level(logging.INFO)
-    silent = UnansweredRequest("http://mlflow:5000/x", 8.2, is_retried=True)
+    silent = UnansweredRequest("http://mlflow:5000/x", 8.2, "answers 429 (throttled)")
     with output.progress(quiet=False) as show:
         assert show is not None
         show(replace(NOW, pending_request=replace(silent, seconds=4.9)))
         show(replace(NOW, pending_request=silent))
-    reported = "no answer from http://mlflow:5000/x for 8 s, retrying"
+    reported = "http://mlflow:5000/x answers 429 (throttled); trying again for 8 s"
     if terminal:
         assert reported in stderr.getvalue()
     else:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
+from support.pauses import Clock
 from support.validator_refusals import FORMS
 
 pytestmark = pytest.mark.process
@@ -462,6 +463,72 @@ def test_a_batch_is_sent_again_whole_after_a_fault(
     service.on("POST", MANY, in_turn(Answer(500, {"message": "Failed to add after 3 retries"})))
     assert client.write([proposal(str(n)) for n in range(50)]) == []
     assert [len(asked.json()["proposals"]) for asked in service.to("/aspects")] == [50, 50]
+
+
+AWAY = (
+    "com.datahub.util.exception.RetryLimitReached: Failed to add after 3 retries",
+    "com.datahub.util.exception.ESQueryException: Search query failed:",
+)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.installed(monkeypatch)
+
+
+@pytest.fixture
+def patient(service: FakeService, clock: Clock) -> Iterator[CatalogClient]:
+    options = HttpOptions(retry_for_s=300.0)
+    with CatalogClient(service.server, "", options=options) as made:
+        yield made
+    assert clock.now_s < 1_400  # once for a batch, and not for its parts
+
+
+@pytest.mark.parametrize("words", AWAY)
+def test_a_write_waits_while_the_database_or_the_index_is_away(
+    service: FakeService, patient: CatalogClient, clock: Clock, words: str
+) -> None:
+    def answer(_: Asked) -> Answer:
+        return Answer(500, {"message": words}) if clock.now_s < 1_200 else Answer()
+
+    service.on("POST", MANY, answer)
+    sent = [proposal(str(n)) for n in range(50)]
+    assert patient.write(sent) == []
+    assert {len(asked.json()["proposals"]) for asked in service.to("/aspects")} == {50}
+    assert 1_200 <= clock.now_s < 1_220
+
+
+def test_a_database_that_stays_away_is_no_records_fault(
+    service: FakeService, patient: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer(500, {"message": AWAY[0]}))
+    with pytest.raises(CatalogUnavailableError, match=r"500: .*RetryLimitReached"):
+        patient.write([proposal(str(n)) for n in range(50)])
+
+
+def test_a_record_that_the_database_never_takes_is_refused_alone(
+    service: FakeService, patient: CatalogClient
+) -> None:
+    def answer(asked: Asked) -> Answer:
+        return (
+            Answer(500, {"message": AWAY[0]})
+            if b'"entityUrn":"urn:li:mlModel:(urn:li:dataPlatform:mlflow,7,' in asked.body
+            else Answer()
+        )
+
+    service.on("POST", MANY, answer)
+    assert [one.urn for one in patient.write([proposal(str(n)) for n in range(50)])] == [
+        model_urn("7")
+    ]
+
+
+def test_a_read_that_fails_is_tried_again(
+    service: FakeService, patient: CatalogClient, clock: Clock
+) -> None:
+    path = "/openapi/v3/entity/mlModel/batchGet"
+    service.on("POST", path, lambda _: Answer(500) if clock.now_s < 1_100 else Answer(body=[]))
+    assert patient.read_many([model_urn("a")], ["status"]) == {}
+    assert 1_100 <= clock.now_s < 1_120
 
 
 PLACE = f"urn={model_urn('b')}, aspect=ownership"

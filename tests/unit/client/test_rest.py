@@ -132,6 +132,15 @@ def test_check_tells_that_all_is_well(service: FakeService) -> None:
     sink.close()
 
 
+def test_check_has_nothing_to_say_of_a_clock_that_no_answer_shows(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RestCatalog, "clock_skew_s", None)
+    sink = RestCatalog(config(service, token=""))
+    assert "clock" not in checked(sink)
+    sink.close()
+
+
 def test_check_tells_what_is_missing(service: FakeService) -> None:
     service.on("POST", "/openapi", Answer(404))
     service.on("POST", "/openapi/v3/entity/mlModel/batchGet", Answer(404))

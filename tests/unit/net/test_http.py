@@ -1,6 +1,8 @@
 import base64
+import logging
 import socket
 import subprocess
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ from mlcat_ingest.testing.service import (
     failing_service,
     web_page,
 )
+from support.pauses import Clock
 from support.ports import free_port
 
 pytestmark = pytest.mark.process
@@ -72,7 +75,7 @@ def test_a_reply_is_given_as_it_came() -> None:
         assert http.requests_made == 1
 
 
-@pytest.mark.parametrize("status", sorted(http_session.RETRIED_STATUSES))
+@pytest.mark.parametrize("status", sorted(http_session.UNAVAILABLE))
 def test_a_post_is_sent_again_after_a_passing_fault(status: int) -> None:
     with failing_service(
         [ServiceAnswer(status), ServiceAnswer(status), ServiceAnswer(200)]
@@ -97,33 +100,95 @@ def test_other_faults_to_the_end_are_for_the_caller_to_judge() -> None:
         assert (reply.status, len(server.requests)) == (503, 3)
 
 
-@pytest.mark.parametrize(("asked", "waited"), [("1", 1), ("90", 90), ("7200", 120)])
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.installed(monkeypatch)
+
+
+def patient(url: str, **options: Any) -> Http:
+    return client(url, **{"retries": None, "retry_for_s": 300.0, "backoff_s": 0.3, **options})
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("1", 1), ("90", 90), ("7200", 120), ("soon", None)])
 def test_a_server_may_ask_to_wait_but_not_for_ever(
-    asked: str, waited: int, monkeypatch: pytest.MonkeyPatch
+    asked: str, waited: int | None, clock: Clock
 ) -> None:
-    naps: list[float] = []
-    monkeypatch.setattr("urllib3.util.retry.time.sleep", naps.append)
     with failing_service(
         [ServiceAnswer(429, headers={"Retry-After": asked}), ServiceAnswer()]
     ) as server:
-        assert client(server.url).request("POST", "/", body=b"{}").ok
-    assert naps == [waited]
+        assert patient(server.url).request("POST", "/", body=b"{}").ok
+    assert clock.pauses == ([waited] if waited is not None else [pytest.approx(0.225, abs=0.075)])
 
 
-@pytest.mark.parametrize(("asked", "sentence"), [("1", False), ("7200", True)])
-def test_a_long_wait_that_a_server_asks_for_is_reported(
-    asked: str,
-    sentence: bool,  # noqa: FBT001 - a parameter of the test
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_pauses_double_and_end_with_the_time_for_retries(clock: Clock) -> None:
+    with failing_service([ServiceAnswer(503)]) as server:
+        assert patient(server.url).request("GET", "/").status == 503
+        assert len(server.requests) == len(clock.pauses) + 1
+    assert sum(clock.pauses) == pytest.approx(300)
+    for i, pause_s in enumerate(clock.pauses[:-1]):
+        longest_s = min(10, 0.3 * 2**i)
+        assert longest_s / 2 <= pause_s <= longest_s
+
+
+def test_a_pause_is_no_longer_than_what_is_left_of_the_time_for_retries(clock: Clock) -> None:
+    throttled = ServiceAnswer(429, headers={"Retry-After": "100"})
+    with failing_service([throttled]) as server:
+        http = patient(server.url, retry_for_s=150.0)
+        with pytest.raises(RateLimitedError):
+            http.request("GET", "/")
+    assert clock.pauses == [100, 50]
+
+
+def test_a_server_that_refuses_connections_for_a_while_is_waited_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("urllib3.util.retry.time.sleep", lambda _: None)
-    with failing_service(
-        [ServiceAnswer(503, headers={"Retry-After": asked}), ServiceAnswer()]
-    ) as server:
-        assert client(server.url).request("POST", "/", body=b"{}").ok
-    expected = ["the service answers 503 and asks for a pause of 120 s"] if sentence else []
-    assert [one.message for one in caplog.records if one.name.startswith("mlcat")] == expected
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        def wait(ended: threading.Event, seconds: float) -> bool:
+            if clock.now_s < 1200 <= clock.now_s + seconds:
+                listener.listen()
+                start_thread(answer, "answer")
+            return clock.wait(ended, seconds)
+
+        monkeypatch.setattr(http_session, "wait", wait)
+        assert patient(f"http://127.0.0.1:{listener.getsockname()[1]}").request("GET", "/").ok
+    assert 1200 <= clock.now_s <= 1210
+
+
+def test_a_wait_is_reported_once_until_there_is_an_answer(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mlcat_ingest")
+    outage = [ServiceAnswer(503), *[ServiceAnswer(429)] * 9, ServiceAnswer()]
+    with failing_service([ServiceAnswer(503), ServiceAnswer(), *outage, *outage]) as server:
+        http = patient(server.url)
+        for _ in range(3):
+            assert http.request("GET", "/x").ok
+    waiting = (
+        f"waiting for the service at {server.url}/x, which answers 429 (throttled); it is tried "
+        "again for up to 5 min"
+    )
+    assert caplog.messages == [waiting, "the service answers again"] * 2
+    assert clock.now_s < 1200
+
+
+def test_the_end_of_a_run_ends_its_waits_at_once() -> None:
+    with failing_service([ServiceAnswer(503, headers={"Retry-After": "100"})]) as server:
+        http = patient(server.url)
+        asking = start_thread(lambda: http.request("GET", "/"), "ask")
+        while http.pending_request() is None or not server.requests:
+            time.sleep(0.01)
+        http.end_waits()
+        assert asking.result(timeout=20).status == 503
+        assert http.request("GET", "/").status == 503
+        assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -353,10 +418,10 @@ def test_a_request_without_an_answer_is_reported_while_it_lasts() -> None:
             seen.append(http.pending_request())
             time.sleep(0.05)
     first, *_, last = [one for one in seen if one is not None]
-    assert (first.address, first.is_retried) == (f"{url}/x", False)
-    assert (last.address, last.is_retried) == (f"{url}/x", True)
+    assert str(first) == f"no answer from {url}/x for {first.seconds:.0f} s"
+    failure = "does not answer: Read timed out. (read timeout=0.5)"
+    assert str(last) == f"{url}/x {failure}; trying again for {last.seconds:.0f} s"
     assert first.seconds < last.seconds
-    assert str(last) == f"no answer from {url}/x for {last.seconds:.0f} s, retrying"
     assert http.pending_request() is None
 
 

@@ -105,14 +105,17 @@ class Delivery:
         """Write until every entity is delivered or refused; take refused ones `apart`."""
         done: dict[str, DeliveryOutcome] = {}
         waiting = list(batch)
+        conflicted: list[MergedEntity] = []
         for attempt in range(1, ROUNDS + 1):
             if attempt > 1:
                 longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
                 self._cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
-            waiting = self._round(waiting, attempt, done, apart=apart)
-            if not waiting:
+                # Read after the pause: what others write between read and write is a conflict.
+                waiting.extend(self._merge_conflicted(conflicted, done))
+            waiting, conflicted = self._round(waiting, attempt, done, apart=apart)
+            if not waiting and not conflicted:
                 break
-        for one in waiting:
+        for one in (*waiting, *conflicted):
             done.setdefault(one.urn, _out_of_rounds(one))
         return list(done.values())
 
@@ -123,8 +126,11 @@ class Delivery:
         done: dict[str, DeliveryOutcome],
         *,
         apart: bool,
-    ) -> list[MergedEntity]:
-        """Write each of `waiting` once; return those to be written again, merged anew."""
+    ) -> tuple[list[MergedEntity], list[MergedEntity]]:
+        """Write each of `waiting` once.
+
+        Return those to be written again, merged anew, and those to be read again before that.
+        """
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
         for part in _split(waiting, max(1, self._sink.batch_size >> (attempt - 1))):
@@ -141,8 +147,7 @@ class Delivery:
                     conflicted.append(one)
                 elif errors:
                     done[one.urn] = self._take_apart(one, errors, attempt, apart=apart)
-        retries.extend(self._merge_conflicted(conflicted, done))
-        return retries
+        return retries, conflicted
 
     def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
         """Write `part` and return the refusals by URN."""

@@ -259,6 +259,10 @@ class FeatureSource(Source[FeatureTable | Broken]):
         """Return the request that waits longest for its answer."""
         return self._reader.pending_request()
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._reader.end_waits()
+
     def requests_made(self) -> int:
         """Return how many requests were sent to the store so far."""
         return self._reader.requests_made()

@@ -66,6 +66,10 @@ class FeastReader(DefinitionReader):
         """Return the request that waits longest for its answer."""
         return self._transport.pending_request()
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._transport.end_waits()
+
     def requests_made(self) -> int:
         """Return how many requests were sent so far."""
         return self._transport.requests_made()

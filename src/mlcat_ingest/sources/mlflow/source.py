@@ -216,6 +216,11 @@ class MlflowSource(Source[JoinedRecord]):
         """Return the request that waits longest for its answer."""
         return None if self._reader is None else self._reader.pending_request()
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        if self._reader is not None:
+            self._reader.end_waits()
+
     def requests_made(self) -> int:
         """Return how many requests were sent to the server so far."""
         return 0 if self._reader is None else self._reader.requests_made()

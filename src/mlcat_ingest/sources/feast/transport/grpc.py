@@ -22,6 +22,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.net.session import PendingRequest, RetryPolicy
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES
@@ -41,7 +42,6 @@ _SERVICE: Final = "/feast.registry.RegistryServer/"
 _DEFAULT_PORT: Final = 6570
 _LARGEST: Final = 2**31 - 1
 _FIRST_PAUSE_S: Final = 0.3
-_MAX_PAUSE_S: Final = 10.0
 _DETAIL_CHARS: Final = 200
 _LOOPBACK: Final = ("localhost:", "127.", "[::1]:")
 
@@ -107,6 +107,16 @@ class GrpcRegistry(RegistryTransport):
         sent = Request("GET", "http://_", headers, auth=auth).prepare().headers
         self._metadata = [(name.lower(), value) for name, value in sent.items()]
         self._channel: Any = None
+        self._retry = RetryPolicy(
+            "the Feast registry server",
+            retry_for_s=config.retry_for_s,
+            retries=config.retries,
+            first_pause_s=_FIRST_PAUSE_S,
+        )
+
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._retry.end()
 
     def server_id(self) -> str:
         """Return host and port."""
@@ -164,19 +174,17 @@ class GrpcRegistry(RegistryTransport):
         """Return the answer of a method, None where the server lacks it; both are messages."""
         import grpc
 
-        pause_s = _FIRST_PAUSE_S
-        for left in range(self._config.retries, -1, -1):
+        pending = PendingRequest(self.shown, time.monotonic())
+        while True:
             try:
                 return self._send(method, request)
             except grpc.RpcError as error:
                 status, details = error.code().name, str(error.details() or "")
                 if status == "UNIMPLEMENTED":
                     return None
-                if not left or status not in _RETRIED or _of_tls(details):
+                passing = status in _RETRIED and not _of_tls(details)
+                if not passing or not self._retry.pause(pending, f"answers {status}"):
                     raise self._failure(status, details) from None
-            time.sleep(pause_s)
-            pause_s = min(_MAX_PAUSE_S, pause_s * 2)
-        raise AssertionError
 
     def _send(self, method: str, request: bytes) -> bytes:
         if self._channel is None:

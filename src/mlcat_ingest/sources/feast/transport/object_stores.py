@@ -23,6 +23,8 @@ from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.transport.file import FileRegistry, too_large
 
 _CONNECT_TIMEOUT_S: Final = 10
+_RETRIES: Final = 5
+"""Further attempts where the recipe sets no `retries`."""
 
 # Codes of S3's errors; a HEAD or a service in its place gives the bare status.
 _NO_SUCH_OBJECT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
@@ -59,6 +61,7 @@ class S3Object(FileRegistry):
             )
         self._config = config
         self._endpoint = config.s3.endpoint_url or os.environ.get("FEAST_S3_ENDPOINT_URL") or None
+        self._retries = _RETRIES if config.retries is None else config.retries
         self._client: Any = None
 
     def server_id(self) -> str:
@@ -75,7 +78,7 @@ class S3Object(FileRegistry):
         require_extra("aws", "a registry in S3")
         from botocore.exceptions import BotoCoreError, ClientError
 
-        for left in range(self._config.retries, -1, -1):
+        for left in range(self._retries, -1, -1):
             try:
                 return self._content()
             except ClientError as error:
@@ -107,7 +110,7 @@ class S3Object(FileRegistry):
             settings = Config(
                 connect_timeout=_CONNECT_TIMEOUT_S,
                 read_timeout=config.timeout_s,
-                retries={"total_max_attempts": config.retries + 1, "mode": "standard"},
+                retries={"total_max_attempts": self._retries + 1, "mode": "standard"},
             )
             self._client = session.client("s3", endpoint_url=self._endpoint, config=settings)
         return self._client

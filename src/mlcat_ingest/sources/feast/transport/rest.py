@@ -14,7 +14,7 @@ from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.http import Http, Reply, is_read_failure
 from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
@@ -58,7 +58,13 @@ class RestRegistry(RegistryTransport):
         self._url = base
         options = http_options(config, peer=_PEER, connections=1)
         self._trust = options.trust
-        self._http = Http(base, peer=_PEER, unavailable=SourceUnavailableError, options=options)
+        self._http = Http(
+            base,
+            peer=_PEER,
+            unavailable=SourceUnavailableError,
+            options=options,
+            is_passing=is_read_failure,
+        )
 
     def server_id(self) -> str:
         """Return host, port and path."""
@@ -146,6 +152,10 @@ class RestRegistry(RegistryTransport):
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
         return self._http.pending_request()
+
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._http.end_waits()
 
     def requests_made(self) -> int:
         """Return how many requests were sent."""

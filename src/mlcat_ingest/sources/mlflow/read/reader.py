@@ -286,6 +286,11 @@ class SplitReader:
         """Return the request to either that waits longest for its answer."""
         return longest_pending_request(self._tracking, self._registry)
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._tracking.end_waits()
+        self._registry.end_waits()
+
     def requests_made(self) -> int:
         """Return how many requests were sent to both."""
         return self._tracking.requests_made() + self._registry.requests_made()

@@ -184,6 +184,11 @@ class RestReader(ApiReader):
         """Return the request that waits longest for its answer."""
         return longest_pending_request(self._server.tracking, self._server.registry)
 
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self._server.tracking.end_waits()
+        self._server.registry.end_waits()
+
     def requests_made(self) -> int:
         """Return how many requests were sent so far, in all workspaces."""
         return self._server.requests_made()

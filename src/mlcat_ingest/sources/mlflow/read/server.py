@@ -15,9 +15,8 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.http import Http, Reply, is_read_failure
 from mlcat_ingest.net.reachability import Address, reach
-from mlcat_ingest.net.session import RETRIED_STATUSES
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
@@ -25,8 +24,6 @@ from mlcat_ingest.sources.mlflow.values.uris import databricks_profile, normalis
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
-# What MLflow answers while its own database is locked or restarts; its own client retries it too.
-_FAILED: Final = 500
 API: Final = "/api/2.0/mlflow"
 API_3: Final = "/api/3.0/mlflow"
 _WORKSPACE_HEADER: Final = "X-MLFLOW-WORKSPACE"
@@ -271,5 +268,6 @@ def _http(signed: RequestAuth) -> Http:
         peer=PEER,
         unavailable=SourceUnavailableError,
         options=signed.options,
-        retried=RETRIED_STATUSES | {_FAILED},
+        # MLflow fails while its own database is locked or restarts; its own client retries it too.
+        is_passing=is_read_failure,
     )
