@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
@@ -24,7 +23,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedSignature,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
     PARENT_TAG,
@@ -51,7 +49,6 @@ class FakeStore:
     models: list[LoggedModel] = field(default_factory=list)
     feedback: dict[str, list[FeedbackMean]] = field(default_factory=dict)
     unreadable: set[tuple[str, str]] = field(default_factory=set)
-    left_out: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass
@@ -137,10 +134,6 @@ class FakeReader(RequestSide):
     def feedback(self, runs: Sequence[Run]) -> RunFeedback:
         self.pages["feedback"] += 1
         return {run.run_id: self.store.feedback.get(run.run_id, ()) for run in runs}
-
-    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
-        for kind in kinds:
-            yield KindCount(kind.noun, self.store.left_out.get(kind.noun, 0))
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> set[str] | None:
         if not self.lists_parents:

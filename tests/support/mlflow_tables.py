@@ -10,8 +10,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
 from mlcat_ingest.sources.mlflow.read.database.tables import plain, tables_of
 from mlcat_ingest.sources.mlflow.read.reader import open_reader
-from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, PROMPT
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature, numbers_of
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 
 Row = Mapping[str, Any]
 
@@ -33,10 +32,6 @@ def make_database(path: Path, revision: str = NEWEST, **tables: Iterable[Row]) -
                 for column in columns
             )
             connection.execute(f"CREATE TABLE {table.name} ({names})")
-        for kind in LEFT_OUT:
-            if numbers_of(version) >= kind.since and kind is not PROMPT:
-                names = f"{kind.scope or 'key'}, deleted_timestamp"
-                connection.execute(f"CREATE TABLE IF NOT EXISTS {kind.tables[0]} ({names})")
     for name, rows in tables.items():
         insert(path, name, rows)
     return f"sqlite:///{path}"

@@ -342,7 +342,6 @@ class PipelineRun:
     def _finish(self, finished: Finished) -> None:
         """Keep what the end of a partition says, for when all of it is acknowledged."""
         self.found_ids.update(finished.found_ids)
-        self._tally.left_out(finished.left_out)
         if finished.index is not None:
             self._linker.add(finished.index)
         if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:

@@ -11,7 +11,6 @@ from enum import Enum
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity
@@ -218,7 +217,7 @@ class Finished:
 
     The `checkpoint` counts once all of it is acknowledged; None leaves the last one as it is. It is
     `complete` if every record of the partition was listed. `found_ids` are those of `Runs` that are
-    in the partition, `index` is of the features of a feature store, `left_out` of a complete pass.
+    in the partition, `index` is of the features of a feature store.
     """
 
     partition: PartitionState | None = None
@@ -226,7 +225,6 @@ class Finished:
     complete: bool = False
     found_ids: Collection[str] = ()
     index: FeatureIndex | None = None
-    left_out: Iterable[KindCount] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,8 +172,6 @@ class _Workspace:
         wanted = [one for one in every if self._config.experiments.allows(one.name)]
         self._result.leave_out("experiment", "by `experiments`", len(every) - len(wanted))
         self._experiments = {one.experiment_id: one for one in wanted}
-        for kind in self._reader.left_out():
-            self._result.leave_out(kind.kind, "" if kind.exact else "or more", kind.count)
         registry = RegistryComparison(
             self._reader,
             self._config,

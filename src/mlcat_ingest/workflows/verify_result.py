@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from mlcat_ingest.core.left_out import not_counted_text
 from mlcat_ingest.core.text import plural, printable
 
 Outcome = Literal["missing", "stale", "dangling", "orphaned"]
@@ -106,8 +105,6 @@ class VerifyResult:
     left_out: Counter[LeftOut] = field(default_factory=Counter)
     counts: Counter[tuple[Outcome, Kind]] = field(default_factory=Counter)
     kept: dict[tuple[Outcome, Kind], list[Discrepancy]] = field(default_factory=dict)
-    not_counted: list[str] = field(default_factory=list)
-    """Kinds of objects that are left out, and of which it is not known how many there are."""
     notes: list[str] = field(default_factory=list)
 
     def add(self, discrepancy: Discrepancy) -> None:
@@ -118,10 +115,8 @@ class VerifyResult:
         if len(kept) < KEPT:
             kept.append(discrepancy)
 
-    def leave_out(self, noun: str, why: str = "", count: int | None = 1) -> None:
-        """Count something that is not in the catalog on purpose; None is a number not known."""
-        if count is None and noun not in self.not_counted:
-            self.not_counted.append(noun)
+    def leave_out(self, noun: str, why: str = "", count: int = 1) -> None:
+        """Count something that is not in the catalog on purpose."""
         if count:
             self.left_out[LeftOut(noun, why)] += count
 
@@ -153,7 +148,7 @@ class VerifyResult:
         text = f"{', '.join(compared)}: {counts}"
         if self.left_out:
             text = f"{text}; left out: {', '.join(self._left_out_texts())}"
-        return f"{text}; {not_counted_text(self.not_counted)}" if self.not_counted else text
+        return text
 
     def _left_out_texts(self) -> Iterator[str]:
         for reason, count in sorted(self.left_out.items()):
@@ -180,7 +175,6 @@ class VerifyResult:
                 {"count": count, "what": f"{reason.noun} {reason.why}".rstrip()}
                 for reason, count in sorted(self.left_out.items())
             ],
-            "not_counted": self.not_counted,
             "notes": self.notes,
             "discrepancies": [one.data() for one in kept],
             "discrepancies_not_shown": self.discrepancies - len(kept),

@@ -53,10 +53,7 @@ MOMENT = re.compile(r"\b1[0-9]{12}\b")
 
 
 LATER = {
-    "GET /api/2.0/mlflow/webhooks",
     "GET /api/3.0/mlflow/server-info",
-    "POST /api/3.0/mlflow/datasets/search",
-    "POST /api/3.0/mlflow/traces/metrics",
 }
 LACKS = {
     "mlflow-2.9": {*LATER, "POST /api/2.0/mlflow/logged-models/search"},

@@ -115,17 +115,6 @@ def test_select_on_the_tables_is_enough(served: Store) -> None:
     owner.close()
 
 
-def test_a_kind_whose_table_may_not_be_read_is_not_counted(served: Store) -> None:
-    owner = reader_of(served.database)
-    with reading_user(served, but="webhooks") as url:
-        reader = reader_of(address(url))
-        expected = {one.kind: one.count for one in owner.left_out()} | {"webhook": None}
-        assert {one.kind: one.count for one in reader.left_out()} == expected
-        assert expected["prompt"] == 1
-        reader.close()
-    owner.close()
-
-
 def test_a_table_that_may_not_be_read_is_named(served: Store) -> None:
     with reading_user(served, but="params") as url:
         reader = reader_of(address(url))

@@ -33,7 +33,6 @@ FULL: Final = Report(
     probe=ProbedBehaviour("v1.7.0", 1, evaluates=True),
     entities={"mlModel": EntityCounts()},
     dropped={"mlModel: aspect": 1},
-    left_out={"trace": 1},
     dead_letter_file="dead.jsonl",
     failed_examples=(FailedRecord("run", "reason"),),
     rejected_examples=(FailedRecord("run", "reason"),),

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from mlcat_ingest.core.left_out import not_counted_text
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.labels import with_label
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
@@ -33,7 +32,6 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *_probe(report),
             *_entities(report),
             *_counters(report),
-            *_left_out(report),
             *_lineage(report),
             *_features(report.features),
             *_evaluation(report),
@@ -158,19 +156,6 @@ def _counters(report: Report, *, by_label: bool = False) -> Iterator[str]:
                 if number:
                     count = plural(number, *nouns) if nouns else f"{number:,}"
                     yield f"  {shown['text'].format(count=count, value=value)}"
-
-
-def _left_out(report: Report) -> Iterator[str]:
-    """Yield the line on kinds of objects that the catalog does not hold, where there are any."""
-    counts = [
-        plural(count, kind) + (" or more" if kind in report.left_out_at_least else "")
-        for kind, count in report.left_out.items()
-    ]
-    texts = [", ".join(counts)] if counts else []
-    if report.not_counted:
-        texts.append(not_counted_text(report.not_counted))
-    if texts:
-        yield f"  left out     {'; '.join(texts)}"
 
 
 def _lineage(report: Report) -> Iterator[str]:

@@ -175,14 +175,6 @@ class Report:
     )
     """Aspects, fields and entities that the catalog acknowledged and did not store, each with the
     number of entities."""
-    left_out: Mapping[str, int] = counter(
-        dict, help_text="Objects of the sources that are not ingested, by kind.", label="kind"
-    )
-    """Objects that full passes of this run left out, by kind."""
-    left_out_at_least: tuple[str, ...] = ()
-    """Kinds in `left_out` whose counts are lower bounds."""
-    not_counted: tuple[str, ...] = ()
-    """Kinds that were left out and not counted, at one source at least."""
     dead_letters: int = counter(
         int,
         help_text="Refused proposals and unusable records in the dead-letter file.",

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import EvaluatedBy, Evaluation
 from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
-from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
@@ -101,9 +100,6 @@ class Tally:
         self._rejected: list[FailedRecord] = []
         self._notes: Counter[str] = Counter()
         self._note_examples: dict[str, list[str]] = {}
-        # In order, as the source names them.
-        self._at_least: dict[str, None] = {}
-        self._not_counted: dict[str, None] = {}
         self._lineage = LineageSummary()
         self._linked: Counter[str] = Counter()
         self._links: Counter[str] = Counter()
@@ -126,17 +122,6 @@ class Tally:
         with self._lock:
             for name, number in more.items():
                 self._counters[name][value] += number
-
-    def left_out(self, kinds: Iterable[KindCount]) -> None:
-        """Count the objects of a source that are left out, by kind."""
-        for one in kinds:
-            if one.count:
-                self.count(one.kind, left_out=one.count)
-            with self._lock:
-                if one.count is None:
-                    self._not_counted[one.kind] = None
-                elif not one.exact:
-                    self._at_least[one.kind] = None
 
     def record_failed(self, reference: str, reason: str) -> None:
         """Count a record that could not be mapped."""
@@ -320,8 +305,6 @@ class Tally:
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),
-                left_out_at_least=tuple(self._at_least),
-                not_counted=tuple(self._not_counted),
                 dead_letter_file=self._dead_letter_file(),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(self._rejected),

@@ -168,8 +168,7 @@ class MlflowSource(Source[JoinedRecord]):
         if self._config.limit is None:
             if reading.lists_every_table:
                 self._tables_listed.add(scope.source_key)
-            counts = list(reader.left_out())
-            yield Finished(partition, checkpoint, complete=True, left_out=counts)
+            yield Finished(partition, checkpoint, complete=True)
         return reading.runs_read
 
     def _read_changes(

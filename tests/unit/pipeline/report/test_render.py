@@ -47,19 +47,6 @@ def test_a_run_where_everything_arrived() -> None:
     ]
 
 
-def test_what_is_left_out_is_counted_as_far_as_it_is_known() -> None:
-    counted = replace(GOOD, left_out={"trace": 1_000, "prompt": 1}, left_out_at_least=("trace",))
-    assert as_text(counted).splitlines()[6] == "  left out     1,000 traces or more, 1 prompt"
-    some = replace(GOOD, not_counted=("issue", "job"))
-    assert as_text(some).splitlines()[6] == "  left out     not counted: issues, jobs"
-    both = replace(counted, not_counted=("issue", "job", "scorer", "webhook", "guardrail"))
-    assert as_text(both).splitlines()[6] == (
-        "  left out     1,000 traces or more, 1 prompt; "
-        "not counted: issues, jobs, scorers and 2 more kinds"
-    )
-    assert as_data(counted)["left_out"] == {"trace": 1_000, "prompt": 1}
-
-
 def test_lineage_that_joins_and_that_dangles() -> None:
     dangling = (DanglingDataset("urn:a", 1_200, ("urn:b", "urn:c")), DanglingDataset("urn:d", 1))
     report = replace(GOOD, lineage=LineageSummary(1_041, 1_037, dangling))
@@ -192,14 +179,7 @@ def test_keys_of_the_data_that_are_no_counters() -> None:
         *("name", "finished", "exit_code", "started_at_ms", "finished_at_ms", "duration_s"),
         "run_id",
         *("catalog", "passes", "probe", "entities", "changed_groups", "changed_group_urns"),
-        *(
-            "left_out_at_least",
-            "not_counted",
-            "dead_letter_file",
-            "failed_examples",
-            "rejected",
-            "rejected_examples",
-        ),
+        *("dead_letter_file", "failed_examples", "rejected", "rejected_examples"),
         *("notes", "note_examples", "lineage", "features", "evaluation", "gate", "hooks"),
         *("failure", "interrupted"),
     ]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.base import Finished, ReadRequest, Rest, Shards, Source
+from mlcat_ingest.sources.base import ReadRequest, Rest, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -365,15 +365,3 @@ def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
     written = {urn for urn, one in rest.items() if "versionProperties" in one.aspects}
     versions = ("m_1", "n_1", "n_2", "n_3")
     assert written == {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{n},PROD)" for n in versions}
-
-
-def test_only_a_complete_pass_counts_what_it_leaves_out() -> None:
-    store = a_store()
-    store.left_out = {"trace": 4, "webhook": None}
-    for config, counted in (({}, 1), ({"limit": 2}, 0)):
-        source = a_source(FakeReader({"default": store}), **config)
-        ends = [one for one in source.read(ReadRequest()) if isinstance(one, Finished)]
-        assert len(ends) == counted
-        for end in ends:
-            found = {one.kind: one.count for one in end.left_out if one.count != 0}
-            assert found == {"trace": 4, "webhook": None}

@@ -39,7 +39,6 @@ from mlcat_ingest.sources.mlflow.read.server import (
     reports_missing,
 )
 from mlcat_ingest.sources.mlflow.values.feedback import RunFeedback
-from mlcat_ingest.sources.mlflow.values.objects import LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
 
@@ -103,10 +102,6 @@ class DatabricksReader(RestReader):
         """Return nothing: where Databricks keeps traces is for each experiment to say."""
         del runs
         return {}
-
-    def _count(self, kind: LeftOutKind) -> None:
-        """Return that no number is known: prompts, too, are no registered models here."""
-        del kind
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS

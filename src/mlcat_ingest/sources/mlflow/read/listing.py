@@ -7,12 +7,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.errors import (
-    AuthenticationError,
     NotAuthorizedError,
     ProtocolMismatchError,
-    SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
@@ -30,10 +27,8 @@ from mlcat_ingest.sources.mlflow.values.feedback import (
     RunFeedback,
     means_of,
 )
-from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, PROMPT, TRACE, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
-    PROMPT_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -44,14 +39,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
 log = logging.getLogger(__name__)
 
 ItemT = TypeVar("ItemT")
-
-_NO_COUNT: Final = (
-    AuthenticationError,
-    NotAuthorizedError,
-    ProtocolMismatchError,
-    SourceUnavailableError,
-)
-"""The reasons why a server does not say how many objects of a kind there are."""
 
 _TRACES: Final = "traces"
 
@@ -250,26 +237,6 @@ class ApiReader(ABC):
             self._prompts = {one.name for page in pages for one in page if is_prompt(one.tags)}
             self._models = [[one for one in page if not is_prompt(one.tags)] for page in pages]
         yield from self._models
-
-    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
-        """Yield how many objects there are of each kind that no listing has, as far as known."""
-        for one in kinds:
-            try:
-                count = self._count(one) if one.listed else None
-            except _NO_COUNT as error:
-                log.info("cannot count objects of the kind %s: %s", one.noun, error)
-                count = None
-            # A full page may have others behind it; a number that is asked for has not.
-            yield KindCount(one.noun, count, one is TRACE or (count or 0) < MODELS_PAGE)
-
-    def _count(self, kind: LeftOutKind) -> int | None:
-        """Return how many there are of a kind, at most a page; None where that is not told."""
-        if kind is not PROMPT:
-            return None
-        # MLflow lists prompts only where it is asked for them; its client hides the tag of each.
-        query = {"max_results": MODELS_PAGE, "filter": f"tags.`{PROMPT_TAG}` = 'true'"}
-        pages = self._records("registered-models", query, attrgetter("name"))
-        return len(next(pages, ()))
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, Self
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import RequestSide, UnansweredRequest, longest_pending_request
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.read.files import ReadsFiles
 from mlcat_ingest.sources.mlflow.values.feedback import RunFeedback
-from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
     Experiment,
@@ -140,16 +138,6 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """Yield all registered models in pages, without the prompts among them."""
         ...
 
-    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
-        """Yield how many objects there are of each kind that no listing has, as far as known.
-
-        Nothing is raised where they cannot be counted.
-
-        Cost: over a network one request for each kind that is `listed`, for a database two
-        statements.
-        """
-        ...
-
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out.
 
@@ -260,11 +248,6 @@ class SplitReader:
         self.clock_ms = tracking.clock_ms
         self.registered_models = registry.registered_models
         self.model_versions = registry.model_versions
-
-    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
-        """Yield how many objects of each kind the server has that is asked for this kind."""
-        for one in kinds:
-            yield from (self._registry if one.registry else self._tracking).left_out((one,))
 
     def in_workspace(self, name: str) -> Self:
         """Return a reader of another workspace of both."""

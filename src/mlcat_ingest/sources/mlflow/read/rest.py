@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
-from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
+from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
@@ -17,7 +17,6 @@ from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES, FileLocation
 from mlcat_ingest.sources.mlflow.read.listing import (
-    MODELS_PAGE,
     PAGE_BYTES,
     RUNS_A_SLICE,
     SLICE_BYTES,
@@ -45,12 +44,6 @@ from mlcat_ingest.sources.mlflow.read.server import (
     page_of,
     raise_for_status,
     reports_missing,
-)
-from mlcat_ingest.sources.mlflow.values.objects import (
-    GENAI_DATASET,
-    TRACE,
-    WEBHOOK,
-    LeftOutKind,
 )
 from mlcat_ingest.sources.mlflow.values.records import Run
 
@@ -249,38 +242,6 @@ class RestReader(ApiReader):
             self.lacking.add(listing)
             return ListingPage([], None)
         return page_of(raise_for_status(reply, listing), "models")
-
-    def _count(self, kind: LeftOutKind) -> int | None:
-        if kind.noun in self.lacking:
-            return None
-        try:
-            return self._count_of_server(kind)
-        except ProtocolMismatchError:
-            self.lacking.add(kind.noun)
-            raise
-
-    def _count_of_server(self, kind: LeftOutKind) -> int | None:
-        if kind is TRACE:
-            return self._count_traces()
-        if kind is WEBHOOK:
-            params = [("max_results", str(MODELS_PAGE))]
-            path = f"{API}/webhooks"
-            reply = self._server.get(self._server.registry, path, params, self._header)
-            return len(page_of(raise_for_status(reply, "webhooks"), "webhooks").items)
-        if kind is GENAI_DATASET:
-            body = {"max_results": MODELS_PAGE}
-            return len(page_of(self._post_3("datasets/search", body), "datasets").items)
-        return super()._count(kind)
-
-    def _count_traces(self) -> int | None:
-        """Return how many traces there are; None for more experiments than fit into a request."""
-        ids = [one.experiment_id for page in self.experiments() for one in page]
-        if len(ids) > self.experiments_a_listing:
-            return None
-        counted = {"metric_name": "trace_count", "aggregations": [{"aggregation_type": "COUNT"}]}
-        body = {"experiment_ids": ids, "view_type": "TRACES", **counted}
-        points = page_of(self._post_3("traces/metrics", body), "data_points").items
-        return sum(int(one["values"]["COUNT"]) for one in points)
 
     def _post_3(self, path: str, body: Mapping[str, Any]) -> Reply:
         reply = self._server.post(self._server.tracking, f"{API_3}/{path}", body, self._header)

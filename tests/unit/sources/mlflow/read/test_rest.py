@@ -19,14 +19,12 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.listing import (
     FIRST_RUNS,
-    MODELS_PAGE,
     PAGE_BYTES,
     SLICE_BYTES,
 )
 from mlcat_ingest.sources.mlflow.read.paging import offset_token
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter, open_reader
+from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
-from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, WEBHOOK
 from mlcat_ingest.testing.service import (
     FailingService,
     ServiceAnswer,
@@ -36,7 +34,6 @@ from mlcat_ingest.testing.service import (
 )
 from support.certificates import make_certificate
 from support.mlflow_records import a_run
-from support.mlflow_tables import insert, make_database
 
 pytestmark = pytest.mark.process
 
@@ -147,46 +144,6 @@ def test_prompts_are_skipped_and_aliases_joined() -> None:
     with failing_service(mlflow(registered_models=models, model_versions=versions)) as server:
         found = [one for page in reader_of(server).model_versions() for one in page]
         assert [(one.name, one.aliases) for one in found] == [("m", ("champion",)), ("late", ())]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [NOT_FOUND, refusal("PERMISSION_DENIED", 403), refusal("INTERNAL_ERROR", 500), as_json([1])],
-)
-def test_a_kind_that_the_server_does_not_count_stays_unknown(answer: ServiceAnswer) -> None:
-    listings = {"webhooks": answer, "traces/metrics": answer, "datasets": answer}
-    with failing_service(mlflow(**listings)) as server:
-        found = {one.kind: one.count for one in reader_of(server).left_out()}
-    assert {kind for kind, count in found.items() if count is not None} == {"prompt"}
-
-
-def test_a_full_page_may_have_others_behind_it() -> None:
-    full = {"datasets": [{"dataset_id": str(at)} for at in range(MODELS_PAGE)]}
-    traces = {"data_points": [{"metric_name": "trace_count", "values": {"COUNT": 5_000.0}}]}
-    with failing_service(mlflow(datasets=full, **{"traces/metrics": traces})) as server:
-        found = {one.kind: one for one in reader_of(server).left_out()}
-        datasets, counted = found["GenAI dataset"], found["trace"]
-        assert (datasets.count, datasets.exact) == (MODELS_PAGE, False)
-        assert (counted.count, counted.exact) == (5_000, True)
-        # One request a kind, and the listing of experiments.
-        assert len(server.requests) == sum(kind.listed for kind in LEFT_OUT) + 1
-
-
-def test_left_out_kinds_of_the_registry_are_counted_there(tmp_path: Path) -> None:
-    hooks = {"webhooks": [{"webhook_id": "w"}]}
-    uri = make_database(
-        tmp_path / "m.db",
-        experiments=[{"experiment_id": 1}],
-        webhooks=[{"workspace": "default"}] * 2,
-    )
-    insert(tmp_path / "m.db", "trace_info", [{"experiment_id": 1}] * 2)
-    with failing_service(mlflow(webhooks=hooks)) as registry:
-        config = {"tracking_uri": uri, "registry_uri": registry.url}
-        both = open_reader(MlflowConfig.model_validate(config))
-        found = {one.kind: one.count for one in both.left_out()}
-        both.close()
-    assert (found["webhook"], found["trace"], found["prompt"]) == (1, 2, 0)
-    assert list(found) == [kind.noun for kind in LEFT_OUT]
 
 
 def test_a_registry_of_its_own_is_asked_for_models() -> None:
@@ -389,12 +346,11 @@ def test_feedback_is_asked_for_100_runs_at_a_time() -> None:
 
 
 def test_what_a_server_lacks_is_asked_for_once() -> None:
-    with failing_service(mlflow(webhooks=NOT_FOUND, logged_models=NOT_FOUND)) as server:
+    with failing_service(mlflow(logged_models=NOT_FOUND)) as server:
         reader = reader_of(server)
         for here in (reader, reader, RestReader(reader._config, reader._server, "other")):
-            assert [one.count for one in here.left_out([WEBHOOK])] == [None]
             assert not any(here.logged_models(["1"]))
-        assert paths(server) == ["/api/2.0/mlflow/webhooks", "/api/2.0/mlflow/logged-models/search"]
+        assert paths(server) == ["/api/2.0/mlflow/logged-models/search"]
 
 
 def test_each_request_names_its_workspace() -> None:

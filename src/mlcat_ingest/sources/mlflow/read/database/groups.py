@@ -7,7 +7,7 @@ MySQL compares names without case: a tag can carry another spelling of its model
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -15,19 +15,12 @@ from sqlalchemy import (
     Select,
     TableClause,
     and_,
-    column,
-    func,
     literal,
-    literal_column,
     select,
-    table,
-    text,
     tuple_,
     union,
-    union_all,
 )
 
-from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.read.database.access import Database
 from mlcat_ingest.sources.mlflow.read.database.runs import by_owner
@@ -47,7 +40,6 @@ from mlcat_ingest.sources.mlflow.read.database.tables import (
 )
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, model_id_of, moment, stage
 from mlcat_ingest.sources.mlflow.read.reader import Thing
-from mlcat_ingest.sources.mlflow.values.objects import LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
     PROMPT_TAG,
     Experiment,
@@ -56,9 +48,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
 )
 
 VERSIONS_A_PAGE: Final = 1_000
-
-ROWS_COUNTED: Final = 1_000_000
-"""Most rows of a kind that are counted: a walk over so many entries of an index takes 0.1 s."""
 
 DELETED_STAGE: Final = "Deleted_Internal"
 """The stage by which MLflow marks a version as deleted; its listings leave it out."""
@@ -227,52 +216,6 @@ def workspace_names(database: Database) -> tuple[str, ...]:
     with database.page() as read:
         names = {name for (name,) in read(named)} | {DEFAULT_WORKSPACE}
     return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
-
-
-def count_left_out(
-    database: Database, kinds: Sequence[LeftOutKind], workspace: str | None
-) -> Mapping[str, int]:
-    """Return how many rows each kind has in its workspace, `ROWS_COUNTED` at most, by its noun.
-
-    A kind whose table may not be read is left out.
-
-    Cost: one statement, which walks over an index of each table; where one of the tables may not be
-    read, one more for each table.
-    """
-    try:
-        return _count_rows(database, kinds, workspace)
-    except NotAuthorizedError:
-        closed = database.unreadable([table(one.tables[0]) for one in kinds])
-        open_kinds = [one for one in kinds if one.tables[0] not in closed]
-        return _count_rows(database, open_kinds, workspace)
-
-
-def _count_rows(
-    database: Database, kinds: Sequence[LeftOutKind], workspace: str | None
-) -> Mapping[str, int]:
-    if not kinds:
-        return {}
-    counts: Iterator[Select[Any, Any]] = (
-        select(literal_column(f"'{one.noun}'"), func.count()).select_from(
-            _rows_of(one, workspace).limit(ROWS_COUNTED).subquery()
-        )
-        for one in kinds
-    )
-    with database.page() as read:
-        return dict(read(union_all(*counts)))
-
-
-def _rows_of(kind: LeftOutKind, workspace: str | None) -> Select[Any]:
-    """Return the statement for the rows of a kind, each as a number."""
-    rows: Select[Any] = select(literal_column("1").label("row")).select_from(table(kind.tables[0]))
-    if kind.live:
-        rows = rows.where(text(kind.live))
-    if workspace is None:
-        return rows
-    if kind.scope == "workspace":
-        return rows.where(column("workspace") == workspace)
-    here = select(EXPERIMENTS.c.experiment_id).where(EXPERIMENTS.c.workspace == workspace)
-    return rows.where(column("experiment_id").in_(here))
 
 
 def is_there(database: Database, thing: Thing, workspace: str | None) -> bool:

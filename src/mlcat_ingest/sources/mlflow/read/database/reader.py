@@ -9,7 +9,6 @@ from sqlalchemy import select
 
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.left_out import KindCount
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
@@ -18,9 +17,7 @@ from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.database.access import Database, IdQuery, pages_of_ids
 from mlcat_ingest.sources.mlflow.read.database.feedback import load_feedback
 from mlcat_ingest.sources.mlflow.read.database.groups import (
-    ROWS_COUNTED,
     ModelRegistry,
-    count_left_out,
     first_created_ms,
     is_there,
     load_experiments,
@@ -58,7 +55,6 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
 )
 from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, RunFeedback, means_of
-from mlcat_ingest.sources.mlflow.values.objects import LEFT_OUT, PROMPT, LeftOutKind
 from mlcat_ingest.sources.mlflow.values.records import (
     PARENT_TAG,
     Experiment,
@@ -67,7 +63,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature, numbers_of
+from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 
 log = logging.getLogger(__name__)
 
@@ -142,19 +138,6 @@ class DatabaseReader(RequestSide):
             self._prompts = frozenset(one.name for one in found if is_prompt(one.tags))
             self._models = [one for one in found if one.name not in self._prompts]
         yield from map(list, chunks(self._models, MODELS_PAGE))
-
-    def left_out(self, kinds: Sequence[LeftOutKind] = LEFT_OUT) -> Iterator[KindCount]:
-        """Yield how many objects there are of each kind that no listing has, as far as known."""
-        for _ in self.registered_models():
-            pass
-        made = numbers_of(self._version)
-        there = [one for one in kinds if one.scope and one is not PROMPT and made >= one.since]
-        counts = count_left_out(self._database, there, self._scope)
-        for one in kinds:
-            count = len(self._prompts) if one is PROMPT else counts.get(one.noun)
-            if made < one.since:
-                count = 0
-            yield KindCount(one.noun, count, one is PROMPT or (count or 0) < ROWS_COUNTED)
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.read.database import groups, reader
+from mlcat_ingest.sources.mlflow.read.database import groups
 from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_RUNS
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
@@ -293,33 +293,3 @@ def test_the_identity_is_that_of_experiment_0(tmp_path: Path) -> None:
     assert len(empty.server_id()) == 12
     assert empty.server_id() != "bc99b4bf100a"
     empty.close()
-
-
-def test_rows_of_left_out_kinds_are_counted_up_to_a_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(groups, "ROWS_COUNTED", 3)
-    monkeypatch.setattr(reader, "ROWS_COUNTED", 3)
-    here = {"experiment_id": 1}
-    uri = make_database(
-        tmp_path / "m.db",
-        experiments=[{"experiment_id": 1}, {"experiment_id": 2, "workspace": "team"}],
-        trace_info=[here, here, here, here, {"experiment_id": 2}],
-        issues=[here, here, {"experiment_id": 2}],
-        webhooks=[{"workspace": "default"}, {"workspace": "default", "deleted_timestamp": 1}],
-        jobs=[{"workspace": "team"}],
-    )
-    by_kind = {one.kind: one for one in reader_of(uri).left_out()}
-    counted = {kind: (one.count, one.exact) for kind, one in by_kind.items() if one.count}
-    assert counted == {"trace": (3, False), "issue": (2, True), "webhook": (1, True)}
-    assert by_kind["job"].count == 0
-    assert by_kind["earlier metric value"].count is None
-
-
-def test_a_kind_that_is_younger_than_the_database_has_no_objects(tmp_path: Path) -> None:
-    uri = make_database(tmp_path / "m.db", BEFORE_LOGGED_MODELS, trace_info=[{"experiment_id": 7}])
-    counts = {one.kind: one.count for one in reader_of(uri).left_out()}
-    assert {kind: count for kind, count in counts.items() if count != 0} == {
-        "trace": 1,
-        "earlier metric value": None,
-    }
