@@ -34,7 +34,6 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
 from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES
-from mlcat_ingest.sources.mlflow.read.listing import TRACES_PAGE
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING
 from mlcat_ingest.sources.mlflow.select.models import EXTERNAL_MODELS
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS
@@ -154,10 +153,6 @@ QUANTITIES: Final[dict[str, dict[str, tuple[float | str, ...]]]] = {
         ),
     },
     "reference/mlflow-database.md": {"pages of {} runs": (IDS_A_PAGE,)},
-    "reference/mlflow-objects.md": {
-        "one request for {} traces": (TRACES_PAGE,),
-        "at least one for {} of these runs": (IDS_A_LISTING,),
-    },
     "reference/recipe.md": {"file of at most {} MiB": (loader.MAX_BYTES / MIB,)},
     "reference/verify.md": {
         "batches of {} entities": (MAX_REQUEST_ITEMS,),

@@ -13,7 +13,6 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.files import FileLocation
 from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.source import MlflowSource
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, RunFeedback
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedLoggedModel,
@@ -47,7 +46,6 @@ class FakeStore:
     registered: list[RegisteredModel] = field(default_factory=list)
     versions: list[ModelVersion] = field(default_factory=list)
     models: list[LoggedModel] = field(default_factory=list)
-    feedback: dict[str, list[FeedbackMean]] = field(default_factory=dict)
     unreadable: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -130,10 +128,6 @@ class FakeReader(RequestSide):
             and (not only.deleted or run.lifecycle_stage == "deleted")
         ]
         return self._pages("runs", found[: only.limit])
-
-    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
-        self.pages["feedback"] += 1
-        return {run.run_id: self.store.feedback.get(run.run_id, ()) for run in runs}
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> set[str] | None:
         if not self.lists_parents:

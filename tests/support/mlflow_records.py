@@ -8,7 +8,6 @@ from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.values.documents import model_document
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedLoggedModel,
@@ -136,7 +135,6 @@ def record_from_json(value: Json) -> JoinedRecord:
                 abandoned=value.get("abandoned", False),
                 files=_files(value),
                 measures=tuple(MeasuredModel(**one) for one in value.get("measures", ())),
-                feedback=[FeedbackMean(**one) for one in value.get("feedback", ())],
             )
         case {"version": version}:
             run = record_from_json(value["of_run"]) if "of_run" in value else None

@@ -24,7 +24,6 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     RunFilter,
     open_reader,
 )
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, evaluation_runs
 from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
     NAME_TAG,
@@ -41,7 +40,6 @@ from mlcat_ingest.workflows.verify_kinds import KIND_ASPECTS, ComparedRun, KindC
 from mlcat_ingest.workflows.verify_models import (
     ExternalComparison,
     compare_made_models,
-    with_feedback,
     with_models,
 )
 from mlcat_ingest.workflows.verify_orphans import Listing, OrphanSearch, has_models_of_others
@@ -243,7 +241,6 @@ class _Workspace:
         urns = [self._naming.model(run.run_id).urn for run in chosen]
         stored = self._catalog.read_many(urns, [ML_MODEL_PROPERTIES, STATUS, *KIND_ASPECTS])
         models = models_made_by(self._reader, chosen)
-        feedback = self._reader.feedback(evaluation_runs(chosen))
         entities = [self._entity(urn, ML_MODEL_PROPERTIES, stored) for urn in urns]
         compared: list[ComparedRun] = []
         for entity, run in zip(entities, chosen, strict=True):
@@ -252,7 +249,7 @@ class _Workspace:
                     entity.report("stale", "run", f"{STATUS}.removed", "true", "false")
                 compared.append(ComparedRun(run, entity, live=False))
             elif entity.is_live("run", run.name or run.run_id):
-                self._compare_run(entity, run, models, feedback.get(run.run_id, ()))
+                self._compare_run(entity, run, models)
                 folder = self._experiments[run.experiment_id].name or run.experiment_id
                 self._kinds.compare_run(entity, stored[entity.urn], run, folder)
                 compared.append(ComparedRun(run, entity, live=True))
@@ -265,7 +262,6 @@ class _Workspace:
         entity: EntityComparison,
         run: Run,
         models: Mapping[str, LoggedModel],
-        feedback: Iterable[FeedbackMean],
     ) -> None:
         entity.fact("run", OwnKey.STATUS, run.status)
         same_name = run.name is None or run.name == run.tags.get(NAME_TAG)
@@ -273,8 +269,7 @@ class _Workspace:
         expected = with_models(run, models, without)
         entity.params(expected.params)
         made = metrics_of_models(run, models)
-        metrics = with_feedback(run, feedback)
-        entity.metrics(metrics, made, system=self._config.system_metrics)
+        entity.metrics(run.metrics, made, system=self._config.system_metrics)
         entity.tags(expected.tags, without=without)
         compare_made_models(entity, run, models)
         entity.description(run.tags.get(NOTE_TAG))

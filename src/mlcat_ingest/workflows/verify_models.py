@@ -1,6 +1,6 @@
 """Comparison of what the catalog holds of MLflow 3's logged models."""
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.client.base import Catalog
@@ -11,13 +11,11 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
     REPO_TAGS,
     Experiment,
     LoggedModel,
-    Metric,
     OwnKey,
     Run,
     SubType,
@@ -63,13 +61,6 @@ def with_models(run: Run, models: Mapping[str, LoggedModel], without: Collection
                 name = f"model.{name}"
             tags[name] = redact_urls(value) if key in REPO_TAGS else value
     return RunTexts(params, tags)
-
-
-def with_feedback(run: Run, feedback: Iterable[FeedbackMean]) -> list[Metric]:
-    """Return the metrics of a run, and the means of feedback that it logged no metric of."""
-    logged = {one.key for one in run.metrics}
-    means = [Metric(f"{one.name}/mean", one.mean) for one in feedback]
-    return [*run.metrics, *(one for one in means if one.key not in logged)]
 
 
 def _only_model(run: Run, models: Mapping[str, LoggedModel]) -> LoggedModel | None:

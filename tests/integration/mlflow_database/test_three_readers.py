@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
-from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -12,12 +10,10 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.testing.mlflow_store import START_MS
 from support.mlflow_databases import Store
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_tables import reader_of
-from support.traces import judge, start_trace
 
 pytestmark = pytest.mark.integration
 
@@ -78,27 +74,6 @@ def test_all_readers_agree_on_how_many_runs_there_are(readers: dict[str, Reader]
             *(True, True, False)
         ]
         assert not reader.has_run("4711", 0)
-
-
-@pytest.mark.skipif(
-    tuple(map(int, version("mlflow").split(".")[:2])) < (3, 11),
-    reason="no run is an evaluation run before MLflow 3.11, and readers are not asked",
-)
-def test_all_readers_find_the_same_feedback(store: Store, request: pytest.FixtureRequest) -> None:
-    with closing(RestReader(MlflowConfig(tracking_uri=store.server))) as served:
-        first, second, *_ = records_of(served)["runs"]
-    start_trace(store.server, first.experiment_id, 1, first.run_id)
-    judge(store.server, 1, "Tone", "YES")
-    judge(store.server, 1, "tone", 0.25)
-    judge(store.server, 1, "long", "v" * 1_000)
-    judge(store.server, 1, "own", True, {"mlflow.assessment.sourceRunId": first.run_id})
-    judge(store.server, 1, "other's", True, {"mlflow.assessment.sourceRunId": second.run_id})
-    means = [("Tone", 1), ("own", 1), ("tone", 0.25)]
-    # A reader of a database sees the moment at which it was opened.
-    readers: dict[str, Reader] = request.getfixturevalue("readers")
-    for reader in readers.values():
-        found = reader.feedback([first, second])
-        assert found == {first.run_id: [FeedbackMean(name, mean, 1) for name, mean in means]}
 
 
 def test_all_readers_agree_on_what_is_gone(readers: dict[str, Reader]) -> None:

@@ -30,7 +30,7 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
 
     A metric of a logged model is called `<metric>` where the run made one model and
     `<model>/<metric>` where it made several; one that was logged on several datasets gets the
-    prefix `<dataset>/`. Means of feedback stand beside the metrics.
+    prefix `<dataset>/`.
     """
     run, models, system_metrics = record.run, record.models, record.scope.options.system_metrics
     metrics: Sequence[Metric] = run.metrics
@@ -39,8 +39,6 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
         if len(metrics) < len(run.metrics):
             count = len(run.metrics) - len(metrics)
             custom.fitter.note("system_metrics_left_out", str(count))
-    if record.feedback:
-        metrics = [*metrics, *(one.metric for one in record.feedback)]
     named = {metric.key: metric for metric in metrics}
     of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):

@@ -130,9 +130,6 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
     add_history(custom, run.tags)
     add_documents(custom, made_models(record))
     custom.set_own(OwnKey.DATASETS, datasets)
-    if record.feedback:
-        counts = {one.name: one.values for one in record.feedback}
-        custom.set_own(OwnKey.FEEDBACK_COUNTS, compact_json(counts))
     if record.versions:
         custom.set_own(OwnKey.VERSIONS, compact_json(names_of(record.versions)))
     # The run's name is a tag too; the tag is worth keeping only where it says something else.

@@ -80,7 +80,6 @@ class ClientReader(ApiReader, RequestSide):
             "registered-models": entities.registered_model,
             "model-versions": entities.model_version,
             "logged-models": entities.logged_model,
-            "traces": entities.judged_trace,
         }
     )
 
@@ -220,8 +219,6 @@ class ClientReader(ApiReader, RequestSide):
             arguments["view_type"] = _stages(arguments["view_type"])
         if "filter" in arguments:
             arguments["filter_string"] = arguments.pop("filter")
-        if listing == "traces":
-            arguments["include_spans"] = False
         try:
             yield from follow(lambda token: self._page(method, token, **arguments), listing=listing)
         except ProtocolMismatchError as error:

@@ -38,7 +38,6 @@ from mlcat_ingest.sources.mlflow.read.server import (
     raise_for_status,
     reports_missing,
 )
-from mlcat_ingest.sources.mlflow.values.feedback import RunFeedback
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
 
@@ -97,11 +96,6 @@ class DatabricksReader(RestReader):
                 run.run_id: [output.model_id for output in run.model_outputs] for run in page
             }
             yield page
-
-    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
-        """Return nothing: where Databricks keeps traces is for each experiment to say."""
-        del runs
-        return {}
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS

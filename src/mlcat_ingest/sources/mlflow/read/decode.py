@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.mlflow.values.feedback import ASSESSED_IN, SOURCE_RUN, JudgedTrace
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     PROMPT_TAG,
@@ -172,19 +171,6 @@ def logged_model(item: Json) -> LoggedModel:
         metrics=metrics(of_metrics),
         metric_runs=metric_runs(one.get("run_id") for one in of_metrics),
     )
-
-
-def judged_trace(item: Json) -> JudgedTrace:
-    """Return one item of `traces/search` of MLflow 3."""
-    run_id = item["trace_metadata"][SOURCE_RUN]
-    counted = [
-        (one["assessment_name"], one["feedback"].get("value"))
-        for one in item.get("assessments") or ()
-        if "feedback" in one
-        and one.get("valid", True)
-        and (one.get("metadata") or {}).get(ASSESSED_IN, run_id) == run_id
-    ]
-    return JudgedTrace(item["trace_id"], run_id, tuple(counted))
 
 
 def metric_runs(run_ids: Iterable[str | None]) -> tuple[str, ...]:

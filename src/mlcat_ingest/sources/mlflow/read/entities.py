@@ -21,7 +21,6 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     stage,
 )
 from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES, FileLocation
-from mlcat_ingest.sources.mlflow.values.feedback import ASSESSED_IN, SOURCE_RUN, JudgedTrace
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     DatasetInput,
@@ -167,20 +166,6 @@ def logged_model(entity: Any) -> LoggedModel:
         metrics=metrics(entity.metrics or ()),
         metric_runs=metric_runs(getattr(one, "run_id", None) for one in entity.metrics or ()),
     )
-
-
-def judged_trace(entity: Any) -> JudgedTrace:
-    """Return an `mlflow.entities.Trace` as a record."""
-    info = entity.info
-    run_id = info.trace_metadata[SOURCE_RUN]
-    counted = [
-        (one.name, one.feedback.value)
-        for one in info.assessments
-        if one.feedback is not None
-        and one.valid is not False
-        and (one.metadata or {}).get(ASSESSED_IN, run_id) == run_id
-    ]
-    return JudgedTrace(info.trace_id, run_id, tuple(counted))
 
 
 def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:

@@ -1,31 +1,18 @@
 """Queries of MLflow's listings, for every reader alike: page sizes, order, filters, page tokens."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from mlcat_ingest.errors import (
-    NotAuthorizedError,
-    ProtocolMismatchError,
-)
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
 from mlcat_ingest.sources.mlflow.read.paging import RecentIds
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
-    IDS_A_LISTING,
-    SAFE_ID,
     ModelFilter,
     RunFilter,
-)
-from mlcat_ingest.sources.mlflow.values.feedback import (
-    SOURCE_RUN,
-    JudgedTrace,
-    RunFeedback,
-    means_of,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -36,11 +23,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 
-log = logging.getLogger(__name__)
-
 ItemT = TypeVar("ItemT")
-
-_TRACES: Final = "traces"
 
 EXPERIMENTS_A_LISTING: Final = 2_000
 """Experiments named in one listing. MLflow puts them into one SQL statement, and of the databases
@@ -61,8 +44,6 @@ ENTRIES_A_PAGE: Final = 40_000
 ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
-TRACES_PAGE: Final = 500
-"""The most that MLflow gives in a page of traces."""
 
 
 def chunks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
@@ -269,32 +250,6 @@ class ApiReader(ABC):
                 left = None if left is None else left - len(page)
                 if left is not None and left <= 0:
                     return
-
-    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
-        """Return the means of the feedback on the traces that evaluation runs recorded."""
-        traces = (trace for some in chunks(runs, IDS_A_LISTING) for trace in self._traces(some))
-        try:
-            return means_of(
-                (trace.run_id, name, value) for trace in traces for name, value in trace.feedback
-            )
-        except (NotAuthorizedError, ProtocolMismatchError) as error:
-            log.info("feedback on traces is not read: %s", error)
-            self.lacking.add(_TRACES)
-            return {}
-
-    def _traces(self, runs: Sequence[Run]) -> Iterator[JudgedTrace]:
-        ids = [run.run_id for run in runs if SAFE_ID.fullmatch(run.run_id)]
-        if not ids or _TRACES in self.lacking:
-            return
-        query = {
-            "experiment_ids": sorted({run.experiment_id for run in runs}),
-            # Of several runs at a time MLflow finds traces by a pattern only.
-            "filter": f"request_metadata.`{SOURCE_RUN}` RLIKE '^({'|'.join(ids)})$'",
-            "max_results": TRACES_PAGE,
-            "order_by": ["timestamp_ms ASC"],
-        }
-        for page in self._records(_TRACES, query, attrgetter("trace_id")):
-            yield from page
 
     def _records(
         self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any

@@ -12,7 +12,6 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.read.files import ReadsFiles
-from mlcat_ingest.sources.mlflow.values.feedback import RunFeedback
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
     Experiment,
@@ -166,15 +165,6 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """
         ...
 
-    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
-        """Return the means of the feedback on the traces that evaluation runs recorded.
-
-        Nothing where the server cannot search the traces of several runs, or not for this user.
-
-        Cost: for 100 runs a request for each 500 of their traces, one at least; or one statement.
-        """
-        ...
-
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str] | None:
         """Return the ids that the runs of some experiments name as their parents.
 
@@ -241,7 +231,6 @@ class SplitReader:
         self.workspaces = tracking.workspaces
         self.experiments = tracking.experiments
         self.logged_models = tracking.logged_models
-        self.feedback = tracking.feedback
         self.has_run = tracking.has_run
         self.parents = tracking.parents
         self.text_of = tracking.text_of

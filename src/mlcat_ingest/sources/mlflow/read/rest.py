@@ -36,7 +36,6 @@ from mlcat_ingest.sources.mlflow.read.paging import (
 from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
 from mlcat_ingest.sources.mlflow.read.server import (
     API,
-    API_3,
     NO_SUCH_ENDPOINT,
     MlflowServer,
     is_refusal,
@@ -69,7 +68,6 @@ class RestReader(ApiReader):
             "registered-models": decode.registered_model,
             "model-versions": decode.model_version,
             "logged-models": decode.logged_model,
-            "traces": decode.judged_trace,
         }
     )
 
@@ -206,19 +204,8 @@ class RestReader(ApiReader):
         self._server.close()
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        pages = {"logged-models": self._logged_models_page, "traces": self._traces_page}
-        fetch = pages.get(listing, self._page)
+        fetch = self._logged_models_page if listing == "logged-models" else self._page
         return follow(partial(fetch, listing, query), listing=listing)
-
-    def _traces_page(
-        self, listing: str, query: Mapping[str, Any], token: str | None
-    ) -> ListingPage[Any]:
-        asked = {**query, **_token_param(token)}
-        asked["locations"] = [
-            {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": one}}
-            for one in asked.pop("experiment_ids")
-        ]
-        return page_of(self._post_3("traces/search", asked), listing)
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         of_registry = listing in {"registered-models", "model-versions"}
@@ -242,10 +229,6 @@ class RestReader(ApiReader):
             self.lacking.add(listing)
             return ListingPage([], None)
         return page_of(raise_for_status(reply, listing), "models")
-
-    def _post_3(self, path: str, body: Mapping[str, Any]) -> Reply:
-        reply = self._server.post(self._server.tracking, f"{API_3}/{path}", body, self._header)
-        return raise_for_status(reply, path)
 
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
         path = f"{API}/{listing}/search"

@@ -24,11 +24,6 @@ from mlcat_ingest.sources.mlflow.select.models import (
 )
 from mlcat_ingest.sources.mlflow.select.parents import ParentRuns
 from mlcat_ingest.sources.mlflow.select.selection import Families, RunSelection, families_of
-from mlcat_ingest.sources.mlflow.values.feedback import (
-    RunFeedback,
-    evaluation_runs,
-    means_beside,
-)
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedLoggedModel,
@@ -263,12 +258,11 @@ class WorkspaceReading:
             self.runs_read += len(page)
             self._models.load(page)
             self._parents.add(page, None if self._listed_only else self._runs_by_id)
-            feedback = self._feedback_on(page)
             joined = []
             for run in page:
                 versions = self._versions.take(run)
                 if self._selection.run(run, registered=bool(versions)):
-                    joined.append(self._join(run, versions, children, feedback))
+                    joined.append(self._join(run, versions, children))
                 else:
                     self._models.forget(run)
             groups = self._groups(version.name for run in joined for version in run.versions)
@@ -314,16 +308,11 @@ class WorkspaceReading:
             return self._reader.runs(list(self._experiments), only=only)
         return self._changes.runs(self._experiments, self._versions)
 
-    def _feedback_on(self, runs: Sequence[Run]) -> RunFeedback:
-        wanted = [] if self._listed_only else evaluation_runs(runs)
-        return self._reader.feedback(wanted) if wanted else {}
-
     def _join(
         self,
         run: Run,
         versions: tuple[ModelVersion, ...],
         children: Mapping[str, int],
-        feedback: RunFeedback,
     ) -> JoinedRun:
         record = JoinedRun(
             self._scope,
@@ -337,7 +326,6 @@ class WorkspaceReading:
             abandoned=self._selection.is_abandoned(run, self._reader.clock_ms),
             listed_only=self._listed_only,
             measures=() if versions else self._models.measured_by(run),
-            feedback=means_beside(run, feedback.get(run.run_id, ())),
         )
         return self._files.with_files(record)
 

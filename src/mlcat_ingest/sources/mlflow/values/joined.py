@@ -6,7 +6,7 @@ The source joins listings; the mapping only reads, so that each rule can be test
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
@@ -22,7 +22,6 @@ from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.values.documents import Column, ModelDocument
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.sources.mlflow.values.records import (
     EVALUATED_TAG,
     EVALUATION_TYPE,
@@ -258,7 +257,7 @@ class JoinedRun:
     a recipe collapses into this one; None where it does not. A run is `abandoned` if it has not
     ended for longer than the recipe gives it. Of one that is `listed_only` no more is mapped than
     that it is there, or is removed. One that only holds the metrics of external models `measures`
-    these. Of an evaluation run, `feedback` on its traces has no metric of its own yet.
+    these.
     """
 
     scope: WorkspaceScope
@@ -273,7 +272,6 @@ class JoinedRun:
     files: RunFiles = NO_FILES
     listed_only: bool = False
     measures: tuple[MeasuredModel, ...] = ()
-    feedback: Sequence[FeedbackMean] = ()
 
     @property
     def run_id(self) -> str:

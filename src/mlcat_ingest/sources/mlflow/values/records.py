@@ -217,7 +217,6 @@ class OwnKey(StrEnum):
     DATASETS = "mlflow.datasets"
     DURATION_MS = "mlflow.duration_ms"
     EXPERIMENT_ID = "mlflow.experiment_id"
-    FEEDBACK_COUNTS = "mlflow.feedback_counts"
     FULL_NAME = "mlflow.full_name"
     LATEST_VERSION = "mlflow.latest_version"
     LEFT_OUT = "mlflow.left_out"

@@ -50,8 +50,6 @@ class MlflowFeature(Enum):
     OUTPUTS_IN_LISTINGS = (3, 6)
     """The models that a run logged, where a server lists runs; a database has them since 3.0."""
     WORKSPACES = (3, 10)
-    EVALUATION_RUNS = (3, 11)
-    """The tag by which runs of `genai.evaluate` are known."""
 
     def is_in(self, version: str) -> bool:
         """Return whether the release that `version` begins with has it."""

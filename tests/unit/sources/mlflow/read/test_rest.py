@@ -33,7 +33,6 @@ from mlcat_ingest.testing.service import (
     web_page,
 )
 from support.certificates import make_certificate
-from support.mlflow_records import a_run
 
 pytestmark = pytest.mark.process
 
@@ -313,36 +312,6 @@ def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
         assert paths(server)[0] == "/api/3.0/mlflow/server-info"
         assert "X-MLFLOW-WORKSPACE" not in server.requests[-1].headers
         assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        refusal("INVALID_PARAMETER_VALUE", 400, "Invalid comparator 'RLIKE'"),
-        refusal("PERMISSION_DENIED", 403),
-        NOT_FOUND,
-        as_json({"traces": [{"trace_id": "t"}]}),
-    ],
-)
-def test_feedback_that_cannot_be_read_is_asked_for_once(answer: ServiceAnswer) -> None:
-    with failing_service(mlflow(traces=answer)) as server:
-        reader = reader_of(server)
-        for _ in range(2):
-            assert reader.feedback([a_run("r1"), a_run("r2")]) == {}
-        assert paths(server) == ["/api/3.0/mlflow/traces/search"]
-        assert reader.in_workspace("default").feedback([a_run("r1")]) == {}
-        assert paths(server)[1:] == ["/api/3.0/mlflow/server-info"]
-
-
-def test_feedback_is_asked_for_100_runs_at_a_time() -> None:
-    with failing_service(mlflow(traces={})) as server:
-        runs = [a_run(f"r{n}", str(n % 2)) for n in range(101)] + [a_run("' OR 1")]
-        assert reader_of(server).feedback(runs) == {}
-        first, second = (json.loads(one.body) for one in server.requests)
-    asked = [one["mlflow_experiment"]["experiment_id"] for one in first["locations"]]
-    assert asked == ["0", "1"]
-    assert first["filter"].startswith("request_metadata.`mlflow.sourceRun` RLIKE '^(r0|r1|")
-    assert second["filter"] == "request_metadata.`mlflow.sourceRun` RLIKE '^(r100)$'"
 
 
 def test_what_a_server_lacks_is_asked_for_once() -> None:

@@ -5,9 +5,8 @@ from typing import Any
 
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Runs
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun
-from mlcat_ingest.sources.mlflow.values.records import Metric, ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
 from support.fake_mlflow import FakeReader, FakeStore, a_source, shown
 from support.mlflow_records import a_run, an_experiment
 
@@ -56,25 +55,6 @@ def test_a_version_comes_after_all_lower_ones_and_without_the_higher_ones() -> N
     store.versions += [ModelVersion("m", n, run_id=run) for n, run in (("2", "r3"), ("3", "r2"))]
     found = read(FakeReader({"default": store}), ["r3"])
     assert [one for one in found if one.startswith("version")] == ["version m 1", "version m 2"]
-
-
-def test_feedback_is_asked_for_where_a_page_has_evaluation_runs() -> None:
-    store, judged = a_store(), [FeedbackMean("kept", 0.5, 2), FeedbackMean("own", 1, 1)]
-    store.feedback = {"r1": judged, "r5": judged}
-    reader = FakeReader({"default": store})
-    tags, own = {"mlflow.runType": "genai_evaluate"}, (Metric("own/mean", 0.0),)
-    [_] = records_of_runs(reader, ["r1"])
-    assert reader.pages["feedback"] == 0
-    store.runs.append(a_run("r5", "1", tags=tags, metrics=own))
-    first, second = records_of_runs(reader, ["r1", "r5"])
-    assert (list(first.feedback), list(second.feedback)) == ([], judged[:1])
-    assert reader.pages["feedback"] == 1
-
-
-def records_of_runs(reader: FakeReader, run_ids: Sequence[str]) -> list[JoinedRun]:
-    found = a_source(reader).read(ReadRequest(Runs(run_ids)))
-    records = (one for page in found if isinstance(page, Page) for one in page.records)
-    return [one for one in records if isinstance(one, JoinedRun)]
 
 
 def test_every_workspace_is_asked() -> None:

@@ -15,7 +15,6 @@ from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.database.access import Database, IdQuery, pages_of_ids
-from mlcat_ingest.sources.mlflow.read.database.feedback import load_feedback
 from mlcat_ingest.sources.mlflow.read.database.groups import (
     ModelRegistry,
     first_created_ms,
@@ -48,13 +47,11 @@ from mlcat_ingest.sources.mlflow.read.paging import drain_slices
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
-    IDS_A_LISTING,
     ModelFilter,
     RunFilter,
     Thing,
     identity,
 )
-from mlcat_ingest.sources.mlflow.values.feedback import FeedbackMean, RunFeedback, means_of
 from mlcat_ingest.sources.mlflow.values.records import (
     PARENT_TAG,
     Experiment,
@@ -188,19 +185,6 @@ class DatabaseReader(RequestSide):
                     slices.learn(len(found), entries_of(found))
                     left = None if left is None else left - len(found)
                     yield from drain_slices(found, RUNS_A_SLICE)
-
-    def feedback(self, runs: Sequence[Run]) -> RunFeedback:
-        """Return the means of the feedback on the traces of evaluation runs.
-
-        Cost: one statement for 100 runs, which walks over the traces of their experiments.
-        """
-        if not MlflowFeature.EVALUATION_RUNS.is_in(self._version):
-            return {}
-        found: dict[str, Sequence[FeedbackMean]] = {}
-        for some in chunks(runs, IDS_A_LISTING):
-            with self._database.page() as read:
-                found.update(means_of(load_feedback(read, some)))
-        return found
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str]:
         """Return the ids that the runs of some experiments name as their parents.

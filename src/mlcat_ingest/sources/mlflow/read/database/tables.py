@@ -78,12 +78,6 @@ MODEL_VERSIONS: Final = _table(
 )
 MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value workspace")
 
-TRACES: Final = _table("trace_info", "request_id experiment_id")
-TRACE_METADATA: Final = _table("trace_request_metadata", "request_id key value")
-ASSESSMENTS: Final = _table(
-    "assessments", "trace_id name assessment_type value valid assessment_metadata"
-)
-
 WORKSPACES: Final = _table("workspaces", "name")
 ALEMBIC_VERSION: Final = _table("alembic_version", "version_num")
 
@@ -95,7 +89,6 @@ _COMMON: Final = (
 _OF_LOGGED_MODELS: Final = (
     *(LOGGED_MODELS, LOGGED_MODEL_PARAMS, LOGGED_MODEL_TAGS, LOGGED_MODEL_METRICS),
 )
-_OF_EVALUATION: Final = (TRACES, TRACE_METADATA, ASSESSMENTS)
 
 
 def tables_of(version: str) -> tuple[TableClause, ...]:
@@ -104,7 +97,6 @@ def tables_of(version: str) -> tuple[TableClause, ...]:
         *_COMMON,
         *(_OF_LOGGED_MODELS if MlflowFeature.LOGGED_MODELS.is_in(version) else ()),
         *((WORKSPACES,) if MlflowFeature.WORKSPACES.is_in(version) else ()),
-        *(_OF_EVALUATION if MlflowFeature.EVALUATION_RUNS.is_in(version) else ()),
     )
 
 
