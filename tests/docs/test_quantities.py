@@ -29,7 +29,6 @@ from mlcat_ingest.recipe import loader
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.definitions.tables import FEATURE_TYPES
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.transport import rest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
 from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
@@ -121,7 +120,6 @@ QUANTITIES: Final[dict[str, dict[str, tuple[float | str, ...]]]] = {
     },
     "reference/external-models.md": {"the {} newest ones": (EXTERNAL_MODELS,)},
     "reference/feature-stores.md": {
-        "for each {} objects": (rest._PAGE,),
         "`max_bytes` ({} GiB)": (default(FeastConfig, "max_bytes") / GIB,),
         "catalog's {} data types": (len(FEATURE_TYPES),),
         "each {} groups and each {} features": (PAGE, PAGE),

@@ -1,6 +1,5 @@
 """The registry that is kept for tests, in places where Feast keeps one; none of them runs Feast."""
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -8,15 +7,10 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
-
-from google.protobuf.json_format import MessageToDict
 
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.messages import MESSAGES
 from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport
 from mlcat_ingest.sources.feast.source import transport_for
-from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest
 from support.feast import REGISTRY
 
 Answering = Callable[[str, Mapping[str, str], Any], bytes | None]
@@ -46,18 +40,6 @@ _TABLES = {
     ),
     "label_view": ("label_views", "feature_view_name", "feature_view_proto"),
     "feature_service": ("feature_services", "feature_service_name", "feature_service_proto"),
-}
-
-REST_LISTINGS = {
-    "projects": ("projects", {"project"}),
-    "entities": ("entities", {"entity"}),
-    "data_sources": ("dataSources", {"data_source"}),
-    "feature_views": (
-        "featureViews",
-        {"feature_view", "stream_feature_view", "on_demand_feature_view"},
-    ),
-    "label_views": ("featureViews", {"label_view"}),
-    "feature_services": ("featureServices", {"feature_service"}),
 }
 
 
@@ -104,33 +86,6 @@ def database_of(objects: Iterable[RawObject], path: Path) -> str:
             rows = [(raw.project, raw.name, raw.proto) for raw in objects if raw.kind == kind]
             connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
     return f"sqlite:///{path}"
-
-
-def rest_answer(request: ServiceRequest) -> ServiceAnswer:
-    """Answer as the REST interface does: `limit` counts only together with `page`."""
-    parts = urlsplit(request.path)
-    name = parts.path.removeprefix("/api/v1/")
-    if name not in REST_LISTINGS:
-        return ServiceAnswer(404)
-    key, kinds = REST_LISTINGS[name]
-    return paged(key, [_as_json(raw) for raw in _stored() if raw.kind in kinds], parts.query)
-
-
-def paged(key: str, items: list[dict[str, Any]], query: str) -> ServiceAnswer:
-    """Return the page of `items` that a query asks for."""
-    asked = {key: values[0] for key, values in parse_qs(query).items()}
-    number, limit = int(asked.get("page", 0)), int(asked.get("limit", 0))
-    shown = items[(number - 1) * limit : number * limit] if number and limit else items
-    pagination = {"page": number, "totalCount": len(items)}
-    return ServiceAnswer(body=json.dumps({key: shown, "pagination": pagination}).encode())
-
-
-def _as_json(raw: RawObject) -> dict[str, Any]:
-    name = "".join(word.title() for word in raw.kind.split("_"))
-    item: dict[str, Any] = MessageToDict(MESSAGES[name].FromString(raw.proto))
-    spec = item if raw.kind == "data_source" else item["spec"]
-    spec.pop("project", None)
-    return item if raw.kind == "data_source" else {**item, "type": name[0].lower() + name[1:]}
 
 
 @contextmanager

@@ -7,15 +7,12 @@ one line of JSON, and serves until its input ends.
 import base64
 import json
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import grpc
-import uvicorn
 from feast import FeatureStore, RepoConfig
-from feast.api.registry.rest.rest_registry_server import RestRegistryServer
 from feast.protos.feast.core import Registry_pb2
 from feast.protos.feast.registry import RegistryServer_pb2_grpc
 from feast.registry_server import RegistryServer
@@ -81,24 +78,14 @@ def main() -> None:
     )
     port = grpc_server.add_insecure_port("127.0.0.1:0")
     grpc_server.start()
-    rest = uvicorn.Server(
-        uvicorn.Config(RestRegistryServer(file).app, host="127.0.0.1", port=0, log_level="warning")
-    )
-    thread = threading.Thread(target=rest.run, daemon=True)
-    thread.start()
-    while not rest.started:
-        thread.join(0.05)
     message = {
         "grpc": port,
-        "rest": rest.servers[0].sockets[0].getsockname()[1],
         "file": objects_of(file),
         "sql": objects_of(database),
         "definitions": definitions(),
     }
     print(json.dumps(message), flush=True)
     sys.stdin.read()
-    rest.should_exit = True
-    thread.join()
     grpc_server.stop(None)
 
 

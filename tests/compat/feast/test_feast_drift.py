@@ -38,7 +38,6 @@ class Feast:
     """What Feast says of the registries, and where it serves them."""
 
     grpc: int
-    rest: int
     objects: Mapping[str, Mapping[str, Mapping[str, str]]]
     pool: DescriptorPool
 
@@ -80,7 +79,7 @@ def feast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Feast]:
             pool = DescriptorPool()
             for content in sentence["definitions"]:
                 pool.AddSerializedFile(base64.b64decode(content))
-            yield Feast(sentence["grpc"], sentence["rest"], sentence, pool)
+            yield Feast(sentence["grpc"], sentence, pool)
         finally:
             process.stdin.close()
             process.wait(30)
@@ -189,10 +188,8 @@ def test_a_registry_database_is_read_as_feast_reads_it(feast: Feast) -> None:
     assert len(found) == 47
 
 
-@pytest.mark.parametrize("server", ["grpc", "rest"])
-def test_feasts_own_servers_send_what_is_in_the_file(feast: Feast, server: str) -> None:
-    address = f"127.0.0.1:{feast.grpc}" if server == "grpc" else f"http://127.0.0.1:{feast.rest}"
-    sent, stored = objects_of(address), objects_of(str(REGISTRY))
+def test_feasts_own_server_sends_what_is_in_the_file(feast: Feast) -> None:
+    sent, stored = objects_of(f"127.0.0.1:{feast.grpc}"), objects_of(str(REGISTRY))
     assert [(raw.kind, raw.project, raw.name) for raw in sent] == [
         (raw.kind, raw.project, raw.name) for raw in stored
     ]

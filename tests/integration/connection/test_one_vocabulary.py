@@ -28,15 +28,7 @@ def resolved(source: dict[str, Any], sink: dict[str, Any]) -> ResolvedRecipe:
 
 def ask_mlflow(url: str, **connection: Any) -> None:
     config = {"tracking_uri": url, **connection}
-    _check_source({"type": "mlflow", "config": config})
-
-
-def ask_feast(url: str, **connection: Any) -> None:
-    config = {"registry": {"path": url, "registry_type": "rest"}, **connection}
-    _check_source({"type": "feast", "config": config})
-
-
-def _check_source(spec: dict[str, Any]) -> None:
+    spec = {"type": "mlflow", "config": config}
     [source] = resolved(spec, {"type": "file", "config": {"path": "out.jsonl"}}).sources
     with closing(source.build()) as built:
         list(built.check())
@@ -51,7 +43,7 @@ def ask_sink(url: str, **connection: Any) -> None:
         list(built.check())
 
 
-SIDES = pytest.mark.parametrize("ask", [ask_mlflow, ask_feast, ask_sink])
+SIDES = pytest.mark.parametrize("ask", [ask_mlflow, ask_sink])
 Ask = Callable[..., None]
 
 
@@ -151,5 +143,5 @@ def test_a_user_name_and_a_password_sign_in(ask: Ask, monkeypatch: pytest.Monkey
 def test_a_file_that_is_not_there_is_named_before_anything_is_asked(option: str) -> None:
     with failing_service([ServiceAnswer()]) as server:
         with pytest.raises(RecipeError, match=rf"{option}: .* /nowhere.pem"):
-            ask_feast(server.url, **{option: "/nowhere.pem"})
+            ask_mlflow(server.url, **{option: "/nowhere.pem"})
         assert server.requests == []

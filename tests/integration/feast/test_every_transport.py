@@ -14,14 +14,12 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource
-from mlcat_ingest.testing.service import failing_service
 from support.feast import REGISTRY
 from support.feast_transports import (
     database_of,
     grpc_server,
     listing,
     objects_of,
-    rest_answer,
 )
 from support.reading import records_of
 
@@ -76,13 +74,7 @@ def over_grpc(_folder: Path) -> Iterator[Options]:
         yield {"registry": {"registry_type": "remote", "path": f"127.0.0.1:{port}"}}
 
 
-@contextmanager
-def over_rest(_folder: Path) -> Iterator[Options]:
-    with failing_service(rest_answer) as server:
-        yield {"registry": server.url}
-
-
-WAYS = [as_database, in_s3, in_a_store, over_grpc, over_rest]
+WAYS = [as_database, in_s3, in_a_store, over_grpc]
 
 
 @pytest.fixture(autouse=True)

@@ -30,8 +30,8 @@ from mlcat_ingest.sources.dataset_places import LEVELS
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets, Platform, check_among
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 
-RegistryType = Literal["file", "sql", "remote", "rest"]
-RegistryKind = Literal["file", "s3", "object", "sql", "remote", "rest"]
+RegistryType = Literal["file", "sql", "remote"]
+RegistryKind = Literal["file", "s3", "object", "sql", "remote"]
 
 _SERVER: Final = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)(\+[A-Za-z0-9_]+)?:")
@@ -40,6 +40,10 @@ _DATABASES: Final = frozenset(
 )
 _S3: Final = frozenset({"s3", "s3a", "s3n"})
 _AZURE: Final = ".blob.core.windows.net"
+_OVER_GRPC: Final = (
+    "serve the registry with `feast serve_registry` and set `registry_type: remote` and "
+    "`path: host:6570`"
+)
 
 
 def _printable(text: str) -> str:
@@ -50,8 +54,11 @@ def _printable(text: str) -> str:
 
 def _address(text: str, info: ValidationInfo) -> str:
     # A server's name without a port is no path, if its type is given.
-    if kind_of(_printable(text), info.data.get("registry_type")) in {"remote", "rest"}:
+    if kind_of(_printable(text), info.data.get("registry_type")) == "remote":
         return text
+    parts = urlsplit(text)
+    if parts.scheme in {"http", "https"} and not (parts.hostname or "").endswith(_AZURE):
+        raise ValueError(f"is not read over HTTP: {_OVER_GRPC}")
     return resolved_url(text, base_dir_of(info))
 
 
@@ -76,8 +83,6 @@ def kind_of(address: str, named: RegistryType | None = None) -> RegistryKind:
         return "sql"
     if name in {"grpc", "grpcs"}:
         return "remote"
-    if name in {"http", "https"}:
-        return "object" if (urlsplit(address).hostname or "").endswith(_AZURE) else "rest"
     if name in _S3:
         return "s3"
     return "file" if name == "file" or "://" not in address else "object"
@@ -103,10 +108,11 @@ _FEASTS_OWN = "is an option of Feast itself; delete it"
 def _type(named: Any) -> Any:
     if isinstance(named, str) and named.startswith("snowflake"):
         raise ValueError(
-            "is not supported: serve the registry with `feast serve_registry` and use that address "
-            "with `registry_type: remote`, or write `store.registry.proto().SerializeToString()` "
-            "to a file"
+            f"is not supported: {_OVER_GRPC}, or write "
+            "`store.registry.proto().SerializeToString()` to a file"
         )
+    if named == "rest":
+        raise ValueError(f"is not supported: {_OVER_GRPC}")
     return named
 
 
@@ -133,15 +139,14 @@ class RegistryConfig(RecipeModel):
     }
 
     registry_type: Annotated[RegistryType | None, BeforeValidator(_type)] = None
-    """The kind of registry: `file` (object stores too), `sql`, `remote` (gRPC) or `rest`.
-    Default: follows from `path`."""
+    """The kind of registry: `file` (object stores too), `sql` or `remote` (gRPC). Default: follows
+    from `path`."""
 
     path: RegistryAddress
     """The registry's location: path of a file, address in an object store, SQLAlchemy URL of a
     database, or address of a registry server. Object stores are `s3://`, `gs://`, `az://`,
     `https://<account>.blob.core.windows.net/…` and other schemes of fsspec. A registry server is
-    `host:port` (gRPC), `grpcs://host:port` (gRPC with TLS), or the http(s) address of its REST
-    interface, such as http://feast:6572/api/v1."""
+    `host:port` (gRPC) or `grpcs://host:port` (gRPC with TLS)."""
 
 
 class S3Config(RecipeModel):
@@ -228,9 +233,8 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     source does."""
 
     verify: Verify = None
-    """Whether to verify the TLS certificate of a registry server. `true` also enables TLS for a
-    server at `host:port`, as do `grpcs://`, `ca_bundle` and `client_cert`. `false` accepts any
-    certificate of a REST interface: for trials only. Default: the scheme of the address decides."""
+    """`true` enables TLS for a registry server at `host:port`, as do `grpcs://`, `ca_bundle` and
+    `client_cert`. The certificate is always verified; `false` is an error."""
 
     authority: Annotated[PublicStr | None, NotContent()] = None
     """The name in a gRPC server's certificate, if it differs from the name in the address."""

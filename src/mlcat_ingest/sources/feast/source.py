@@ -215,10 +215,6 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
             from mlcat_ingest.sources.feast.transport.grpc import GrpcRegistry
 
             return GrpcRegistry(address, config)
-        case "rest":
-            from mlcat_ingest.sources.feast.transport.rest import RestRegistry
-
-            return RestRegistry(address, config)
         case "s3":
             from mlcat_ingest.sources.feast.transport.object_stores import S3Object
 
@@ -234,6 +230,6 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
 def may_hide(config: FeastConfig) -> bool:
     """Return whether the listing may depend on the user: a server has permissions."""
     registry = config.registry
-    if registry is None or kind_of(registry.path, registry.registry_type) not in {"remote", "rest"}:
+    if registry is None or kind_of(registry.path, registry.registry_type) != "remote":
         return False
     return any((config.token, config.username, config.headers, config.client_cert))

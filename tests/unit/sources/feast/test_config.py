@@ -38,8 +38,6 @@ KINDS: list[tuple[str, RegistryKind]] = [
     ("127.0.0.1:6570", "remote"),
     ("[::1]:6570", "remote"),
     ("grpcs://feast.example.com", "remote"),
-    ("http://feast:6572/api/v1", "rest"),
-    ("HTTPS://feast.example.com", "rest"),
 ]
 
 
@@ -96,6 +94,21 @@ def test_a_registry_in_snowflake_is_refused_with_two_ways_out() -> None:
     message = problems_of({"registry": {"registry_type": "snowflake.registry", "path": "x"}})
     assert "feast serve_registry" in message
     assert "SerializeToString" in message
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [
+        "http://feast:6572/api/v1",
+        "HTTPS://feast.example.com",
+        {"registry_type": "rest", "path": "feast:6572"},
+    ],
+    ids=str,
+)
+def test_a_registry_server_over_rest_is_refused_with_the_one_over_grpc(registry: object) -> None:
+    message = problems_of({"registry": registry})
+    assert "registry_type: remote" in message
+    assert "feast serve_registry" in message
 
 
 def test_a_recipe_has_to_name_a_registry_and_certificates_go_with_their_keys() -> None:

@@ -93,7 +93,7 @@ def test_what_is_broken_in_a_project_that_is_left_out_is_no_error(tmp_path: Path
     [
         ({"registry": "feast:6570"}, 1),
         ({"registry": "feast:6570", "token": "t"}, 0),
-        ({"registry": "http://feast:6572", "headers": {"X-User": "me"}}, 0),
+        ({"registry": "feast:6570", "headers": {"X-User": "me"}}, 0),
         ({"registry": "grpcs://feast", "client_cert": "me.pem"}, 0),
         ({"registry": "s3://bucket/registry.db", "token": "t"}, 1),
     ],

@@ -89,7 +89,7 @@ class GrpcRegistry(RegistryTransport):
         """
         if config.verify is False:
             raise RecipeError(
-                "feast: `verify: false` is only supported for REST interfaces, not for gRPC",
+                "feast: `verify: false` is not supported; gRPC always verifies certificates",
                 hint="set `ca_bundle` to the CA of the server's certificate",
             )
         scheme, _, rest = address.rpartition("://")
