@@ -269,14 +269,13 @@ def differences(step: Step, found: Answer) -> Iterator[Difference]:
         )
         return
     error = found.status >= 400
-    bodies = [recorded.body, found.body]
-    if "sortCriteri" not in json.dumps(step.request):
-        bodies = [_sorted(body) for body in bodies]
-    for path, theirs, ours in _unequal(*bodies, ""):
-        if path.endswith((".extensions.code", ".extensions.type")) and _is_refusal(theirs, ours):
+    is_sorted = "sortCriteri" in json.dumps(step.request)
+    theirs, ours = (body if is_sorted else _sorted(body) for body in (recorded.body, found.body))
+    for path, wanted, value in _unequal(theirs, ours, ""):
+        if path.endswith((".extensions.code", ".extensions.type")) and _is_refusal(wanted, value):
             continue
         sentence = re.search(r"\.(message|error)$", path) and (error or ".errors" in path)
-        yield Difference(step.name, "error text" if sentence else path, theirs, ours)
+        yield Difference(step.name, "error text" if sentence else path, wanted, value)
 
 
 def _is_refusal(recorded: object, found: object) -> bool:

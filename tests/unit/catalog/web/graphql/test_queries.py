@@ -21,7 +21,7 @@ from support.catalog_store import feature, group, model, put, table
 TYPENAME = "{ __typename }"
 
 
-def ask(store: Store, query: str, limits: Limits = DEFAULT_LIMITS, **variables: Any) -> Any:
+def ask(store: Store, query: str, limits: Limits = DEFAULT_LIMITS, /, **variables: Any) -> Any:
     return GraphQLEndpoint(store, limits).answer(Request(query, variables))
 
 
