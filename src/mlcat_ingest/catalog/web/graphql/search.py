@@ -69,10 +69,10 @@ _NOWHERE: Final = Criterion("", (), Condition.EXISTS)
 _SORTABLE: Final = KEYWORD_FIELDS | {"urn", "name", "_score", "description", "customProperties"}
 
 _WORDS: Final = (
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with"
+    "a|an|and|are|as|at|be|but|by|for|if|in|into|is|it|no|not|of|on|or|such|that|the|their|then|"
+    "there|these|they|this|to|was|will|with"
 )
-_STOP_WORDS: Final = frozenset(_WORDS.split())
+_STOP_WORDS: Final = frozenset(_WORDS.split("|"))
 """Words that DataHub's index leaves out of texts and queries: those of Lucene for English."""
 
 _COUNT: Final = 10
