@@ -23,7 +23,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.sources.mlflow.read.reader import Thing
 from simulation.scheduler import Process, Scheduler
 from support.fake_mlflow import FakeReader, ItemT
-from support.fakes import FakeSink
+from support.versioning import VersioningSink
 
 ADDRESS = "fake://simulated"
 
@@ -75,7 +75,7 @@ class Snapshot:
     history: dict[tuple[str, str], list[Aspect]]
 
 
-class Storage(FakeSink):
+class Storage(VersioningSink):
     """What the simulated catalog holds, for whoever asks."""
 
     def __init__(self, *, checks_versions: bool = True) -> None:

@@ -13,6 +13,8 @@ Contents: TypeAlias = Mapping[str, Mapping[str, Aspect]]
 Facts: TypeAlias = dict[tuple[str, str], Any]
 """Aspect and field to its value; lists as sorted texts."""
 
+_IS_LATEST = ("versionProperties", "isLatest")
+
 
 def is_live(aspects: Mapping[str, Aspect]) -> bool:
     return not aspects.get("status", {}).get("removed")
@@ -69,7 +71,12 @@ def differences(
             continue
         if entity_type_of(urn) not in OWN_TYPES:
             continue
-        yield from _field_differences(urn, facts_of(held), facts_of(aspects), has_more=urn in more)
+        facts, wanted = facts_of(held), facts_of(aspects)
+        if not whole or (_IS_LATEST not in facts and wanted.get(_IS_LATEST)):
+            # Searches take a version without the field for a latest one.
+            facts.pop(_IS_LATEST, None)
+            wanted.pop(_IS_LATEST, None)
+        yield from _field_differences(urn, facts, wanted, has_more=urn in more)
     if whole:
         for urn, aspects in stored.items():
             is_ours = entity_type_of(urn) in OWN_TYPES

@@ -72,6 +72,7 @@ class People:
         if not gently:
             kinds += [self._take_ours] * 2
             kinds += [self._hide, self._describe, self._drop_base, self._delete]
+            kinds += [self._replace_version] * 2
         return self.chance.choice(kinds)(urn)
 
     def _value(self, urn: str, name: str) -> Aspect:
@@ -160,6 +161,16 @@ class People:
         self.without_base.add(urn)
         self.storage.put(urn, main, {**value, "customProperties": left})
         return f"writes over {main} of {urn}, base and all"
+
+    def _replace_version(self, urn: str) -> str | None:
+        """Upsert a version as DataHub's own source does, which drops what is computed."""
+        version = self._value(urn, "versionProperties")
+        if "isLatest" not in version:
+            return None
+        self.touched_ours = True
+        left = {name: value for name, value in version.items() if name != "isLatest"}
+        self.storage.put(urn, "versionProperties", left)
+        return f"replaces the version of {urn}"
 
     def _delete(self, urn: str) -> str:
         self.touched_ours = True

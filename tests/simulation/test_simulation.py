@@ -17,6 +17,7 @@ from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
 from mlcat_ingest.pipeline.write import conflicts
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.version_sets import VersionSets
 from simulation.history import FailedSeedError, run_seed, simulation
 
 SEEDS = 15
@@ -118,6 +119,10 @@ def refused_counts_as_written(patch: Patch) -> None:
     patch.setattr(Tracker, "acknowledge", deaf)
 
 
+def version_sets_not_settled(patch: Patch) -> None:
+    patch.setattr(VersionSets, "settle", lambda _: None)
+
+
 BROKEN: Mapping[Callable[[Patch], None], int] = {
     conflict_guard_off: 7,
     base_not_kept: 1,
@@ -127,6 +132,7 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     entries_of_others_retracted: 144,
     probe_of_one_aspect: 528,
     refused_counts_as_written: 146,
+    version_sets_not_settled: 62,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""
 

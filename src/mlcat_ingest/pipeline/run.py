@@ -46,6 +46,7 @@ from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.pipeline.write.delivery import Delivery, DeliveryTarget
 from mlcat_ingest.pipeline.write.merger import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.write.read_back import leave_out
+from mlcat_ingest.pipeline.write.version_sets import VersionSets
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.rules import by_aspect
@@ -143,6 +144,11 @@ class PipelineRun:
             self._cancellation,
             complete=options.quality_gate is not None,
         )
+        self._version_sets = VersionSets(
+            sink,
+            lambda merge: delivery(sink, merge, self._tally, self._cancellation),
+            self._tally,
+        )
         self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
             sources,
@@ -195,6 +201,7 @@ class PipelineRun:
             self._tally,
             merge,
             self._deferred.partition,
+            self._version_sets.watch,
         )
         copies = delivery(
             self._sink, partial(merge_entity, rules=UNION), self._tally, self._cancellation
@@ -318,11 +325,14 @@ class PipelineRun:
         self._drain()
         try:
             # What some shards lack may be in others.
-            if pages.error is None and not isinstance(self._scope, Shards):
+            if pages.error is None and isinstance(self._scope, Shards):
+                self._version_sets.settle()
+            elif pages.error is None:
                 parts = self._state.partition_passes()[read_before:]
                 gone = self._removal.after(source, parts)
                 self._dispatch(self._chunker.chunks(gone))
                 self._drain()
+                self._version_sets.settle()
                 # A pass after the checkpoint would not read the entities without a result.
                 self._evaluator.flush()
                 # Units were evaluated by those who wrote them.
@@ -337,6 +347,7 @@ class PipelineRun:
             return error
         finally:
             self._deferred.restart()
+            self._version_sets.clear()
         return pages.error
 
     def _finish(self, finished: Finished) -> None:

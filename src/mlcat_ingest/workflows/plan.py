@@ -276,6 +276,11 @@ class PlannedDelivery:
             self._on_written([one.merged for one in outcomes if not one.refusals])
         return outcomes
 
+    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
+        """Store what the service would compute."""
+        for one in computed:
+            self._store.add(one)
+
     def finish(self) -> None:
         """Do nothing: a plan stores nothing."""
 

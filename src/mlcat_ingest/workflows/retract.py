@@ -24,8 +24,9 @@ from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.pipeline.write.conflicts import read_stored
 from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.version_sets import VersionSets
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
-from mlcat_ingest.workflows.plan import Plan, PlanStore
+from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
 
 log = logging.getLogger(__name__)
 
@@ -189,14 +190,18 @@ class Retraction(Closing):
         Cost: a request for each 1,000 entities listed, and one for each batch read.
         """
         tally = Tally(self._name, self._mask)
+        planned = PlannedDelivery(self._store)
+        sets = VersionSets(PlannedCatalog(self._sink, self._store), lambda _: planned, tally)
         urns = UrnList()
         try:
             list_ours(urns, self._state, self._sink, self._sources, self._name)
             for chunk in in_chunks(urns):
-                for one in self._read(chunk, tally):
-                    self._store.add(one)
+                changed = list(self._read(chunk, tally))
+                sets.watch(changed)
+                planned.deliver(changed)
                 if progress is not None:
                     progress(tally.progress())
+            sets.settle()
         finally:
             urns.close()
         return Plan(self._report(tally), self._store)
@@ -213,15 +218,20 @@ class Retraction(Closing):
         letters = DeadLetters(self._dead_letters, self._mask)
         tally = Tally(self._name, self._mask, letters)
         delivery = Delivery(self._sink, self._merge, tally, Cancellation())
+        sets = VersionSets(
+            self._sink, lambda merge: Delivery(self._sink, merge, tally, Cancellation()), tally
+        )
         error: BaseException | None = None
         try:
             self._state.invalidate()
             for chunk in in_chunks(self._store.urns()):
                 changed = list(self._read(chunk, tally))
                 if changed:
+                    sets.watch(changed)
                     tally.entities_written(delivery.deliver(changed))
                 if progress is not None:
                     progress(tally.progress())
+            sets.settle()
             if self._report(tally).exit_code == EXIT_OK:
                 self._state.delete()
         except (MlcatError, KeyboardInterrupt) as caught:

@@ -181,7 +181,7 @@ class VersionSets:
             former = self._held(before["latest"], VERSION_PROPERTIES)
             if former is not None:
                 others.append(_mark_latest(before["latest"], former, is_latest=False))
-        if version.get(IS_LATEST) is False:
+        if version.get(IS_LATEST) is not True:
             others.append(_mark_latest(latest, version, is_latest=True))
         return Effects(value, tuple(others))
 

@@ -67,8 +67,8 @@ class _Pending:
 
     @property
     def is_held(self) -> bool:
-        """True if this pass reads further records because of this one, which may not arrive."""
-        return self.version.leads and self.part.full is None
+        """True if further records are read because of this one: they may not arrive."""
+        return self.version.leads
 
     def row(self) -> RecordRow:
         return RecordRow(

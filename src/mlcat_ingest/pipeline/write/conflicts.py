@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
 from mlcat_ingest.errors import AspectChangedError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,
     NO_SUCH_VERSION,
@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.proposal import (
     Entity,
     Proposal,
 )
-from mlcat_ingest.metadata.registry import KEY_ASPECTS, key_aspect_name
+from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, propose, with_applied_of
@@ -47,6 +47,8 @@ def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
     main = properties_aspect(entity_type)
     if main is not None:
         names.add(main)
+    if STATUS in names and allows(entity_type, VERSION_PROPERTIES):
+        names.add(VERSION_PROPERTIES)  # a version that goes or comes back may be the latest
     if main is None or any(one.only_if_absent for one in entities):
         # Whether an entity is there at all shows in the aspect that every entity has.
         names.add(key_aspect_name(entity_type))

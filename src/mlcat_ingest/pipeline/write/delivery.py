@@ -54,6 +54,9 @@ class DeliveryTarget(Protocol):
         """Take `batch`, and return what became of each entity, in no particular order."""
         ...
 
+    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
+        """Take what the service will compute of what was delivered: a plan shows it."""
+
     def finish(self) -> None:
         """Count what is not stored of what was acknowledged; nothing is delivered after it."""
         ...
@@ -91,6 +94,9 @@ class Delivery:
         delivered = self._deliver_rounds(batch, apart=True)
         self._read_back.take([one.merged for one in delivered if not one.refusals])
         return delivered
+
+    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
+        """Do nothing: the service computes it."""
 
     def finish(self) -> None:
         """Read a few of the entities again, and count what the catalog did not store of them.

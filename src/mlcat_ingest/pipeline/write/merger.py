@@ -56,10 +56,12 @@ class Merger:
         tally: Tally,
         merge: Merge,
         defer: Callable[[Sequence[MergedEntity]], tuple[Sequence[MergedEntity], Sequence[str]]],
+        watch: Callable[[Sequence[MergedEntity]], None],
     ) -> None:
         """Read from `sink`, merge by `merge`, and hand changed entities to `writer`.
 
-        `defer` parts merged entities into those to write, and the URNs of deferred removals.
+        `defer` parts merged entities into those to write, and the URNs of deferred removals;
+        `watch` gets the former.
         """
         self._sink = sink
         self._writer = writer
@@ -70,6 +72,7 @@ class Merger:
         self._tally = tally
         self._merge_one = merge
         self._defer = defer
+        self._watch = watch
 
     def merge(self, entity_type: str, entities: Mapping[str, Entity]) -> None:
         """Merge `entities` of one type, by URN, with what is stored.
@@ -83,6 +86,7 @@ class Merger:
         every = [self._merge_one(one, stored.get(urn)) for urn, one in entities.items()]
         merged, deferred = self._defer(every)
         self._in_flight.release(deferred)
+        self._watch(merged)
         changed = [one for one in merged if one.proposals]
         self._limit.admit(sum(one.outcome == "created" for one in changed))
         self._tally.entities_merged(entity_type, merged)

@@ -1,0 +1,266 @@
+"""The latest version of each version set: the live version with the greatest sort id.
+
+The service moves `latest` with a new version only: it stays on a version that is soft-deleted, and
+does not return to one that comes back. An upsert of another tool may drop `isLatest` of a version,
+which searches then take for a latest one. When `latest` moves, the service computes `isLatest` of
+two versions: true for the one that it enters, false for the one that it leaves.
+
+Source: `VersionPropertiesSideEffect`, `VersionSetPropertiesSideEffect` and `ESUtils` of DataHub.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple
+
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
+from mlcat_ingest.metadata.aspects.common import (
+    IS_LATEST,
+    STATUS,
+    VERSION_PROPERTIES,
+    VERSION_SET_PROPERTIES,
+)
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, propose
+from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
+from mlcat_ingest.pipeline.report.tally import Tally
+from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
+
+log = logging.getLogger(__name__)
+
+_LATEST = "latest"
+
+
+class _Version(NamedTuple):
+    """A live version, in the order of its set; `is_latest` is what the service computed of it."""
+
+    sort_id: str
+    urn: str
+    is_latest: object = None
+
+
+_NO_VERSION = _Version("", "")
+
+
+@dataclass(slots=True)
+class _VersionSet:
+    """What a pass saw of a version set.
+
+    `best` is its live version with the greatest sort id. The `marked` ones were stored and not said
+    to be another than the latest. It `moved` if a version came, left, or changed its order.
+    """
+
+    best: _Version = _NO_VERSION
+    marked: set[str] = field(default_factory=set)
+    new: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    moved: bool = False
+
+    @property
+    def is_consistent(self) -> bool:
+        """True if the service takes the best version for the latest one, and no other."""
+        return not self.moved and self.marked == {self.best.urn}
+
+
+class VersionSets:
+    """Watches the versions that a pass merges, and moves `latest` where it is not the best.
+
+    Safe to use from several threads, but for `settle`.
+    """
+
+    def __init__(
+        self, sink: Catalog, delivery: Callable[[Merge], DeliveryTarget], tally: Tally
+    ) -> None:
+        """Read from `sink`, and write by what `delivery` makes of a merge."""
+        self._sink = sink
+        self._delivery = delivery(self._merge)
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._sets: dict[str, _VersionSet] = {}
+        self._expected: dict[str, str] = {}
+
+    def watch(self, merged: Iterable[MergedEntity]) -> None:
+        """Take note of the versions among `merged`, which are about to be written."""
+        for one in merged:
+            stored = one.stored.get(VERSION_PROPERTIES)
+            before = None if stored is None else stored.value
+            after = _value_after(one, VERSION_PROPERTIES, before)
+            if before or after:
+                with self._lock:
+                    self._note(one, before, after)
+
+    def _note(self, one: MergedEntity, before: Aspect | None, after: Aspect | None) -> None:
+        was_removed = is_removed(one.stored)
+        status = _value_after(one, STATUS, {"removed": was_removed})
+        removed = bool((status or NOTHING).get("removed"))
+        if before is not None and (after is None or _place(before) != _place(after)):
+            self._note_moved(one, before)
+        if after is None or "versionSet" not in after:
+            return
+        if before is None or removed != was_removed or _place(before) != _place(after):
+            self._note_moved(one, after)
+        if removed:
+            return
+        version_set = self._sets.setdefault(after["versionSet"], _VersionSet())
+        version = _Version(str(after["sortId"]), one.urn)
+        version_set.best = max(version_set.best, version)
+        if before is None:
+            version_set.new.add(one.urn)
+        elif before.get(IS_LATEST) is not False:
+            version_set.marked.add(one.urn)
+
+    def _note_moved(self, one: MergedEntity, version: Aspect) -> None:
+        version_set = self._sets.setdefault(version["versionSet"], _VersionSet())
+        version_set.moved = True
+        properties = stored_properties(one.urn, one.stored) or NOTHING
+        version_set.groups.update(properties.get("groups") or ())
+
+    def clear(self) -> None:
+        """Delete all notes."""
+        with self._lock:
+            self._sets = {}
+
+    def settle(self) -> None:
+        """Move `latest` of the sets that need it; all that was noted is written.
+
+        Cost: nothing where each set is as it was; else a read for a batch of sets, one for a batch
+        of their versions, a search for each set whose latest version is removed, and a read and a
+        write for each version that is entered, for a batch of sets.
+        """
+        sets = iter([(urn, one) for urn, one in self._sets.items() if not one.is_consistent])
+        self.clear()
+        while some := dict(islice(sets, MAX_REQUEST_ITEMS)):
+            self._settle(some)
+
+    def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
+        latest = {
+            urn: stored[VERSION_SET_PROPERTIES].value[_LATEST]
+            for urn, stored in self._read(sets, VERSION_SET_PROPERTIES).items()
+        }
+        names = {urn: _versions_to_read(sets[urn], now) for urn, now in latest.items()}
+        stored = self._read(chain(*names.values()), VERSION_PROPERTIES, STATUS)
+        walks: dict[str, list[str]] = {}
+        for urn, now in latest.items():
+            live = {*_live(urn, names[urn], stored)}
+            if all(one.urn != now for one in live) and now in names[urn]:
+                live.update(self._members(urn, sets[urn].groups))
+            if live:
+                former = stored.get(now, NOTHING).get(VERSION_PROPERTIES)
+                sort_id = "" if former is None else str(former.value["sortId"])
+                walks[urn] = _steps(now, sort_id, live, sets[urn].new)
+        self._walk(walks, latest)
+        left = {name for steps in walks.values() for name in steps[:-1]}
+        self._delivery.expect_computed([_left(n, stored[n]) for n in sorted(left) if n in stored])
+
+    def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
+        by_type: dict[str, dict[str, None]] = {}
+        for urn in urns:
+            by_type.setdefault(entity_type_of(urn), {})[urn] = None
+        stored: dict[str, StoredEntity] = {}
+        for some in by_type.values():
+            stored.update(self._sink.read_many(list(some), aspects))
+        return stored
+
+    def _members(self, version_set: str, groups: Iterable[str]) -> Iterator[_Version]:
+        """Yield the live versions of a set among the members of `groups`, whoever wrote them."""
+        try:
+            for group in sorted(groups):
+                for page in self._sink.search.members(group):
+                    stored = self._read(page, VERSION_PROPERTIES, STATUS)
+                    yield from _live(version_set, stored, stored)
+        except CANNOT_ANSWER as error:
+            log.info("other versions in %s cannot be listed: %s", version_set, error)
+
+    def _walk(self, walks: Mapping[str, Sequence[str]], latest: Mapping[str, str]) -> None:
+        """Move `latest` of each set over its versions, all sets at once, one step a request."""
+        self._expected = dict(latest)
+        for step in zip_longest(*walks.values()):
+            entities = [
+                Entity(urn, {VERSION_SET_PROPERTIES: {_LATEST: version}})
+                for urn, version in zip(walks, step, strict=True)
+                if version is not None
+            ]
+            stored = self._read([one.urn for one in entities], VERSION_SET_PROPERTIES)
+            merged = [self._merge(one, stored.get(one.urn)) for one in entities]
+            changed = [one for one in merged if one.proposals]
+            if changed:
+                self._tally.entities_merged(entity_type_of(changed[0].urn), changed)
+                self._tally.entities_written(self._delivery.deliver(changed))
+            self._expected.update(
+                (one.urn, one.aspects[VERSION_SET_PROPERTIES][_LATEST]) for one in entities
+            )
+
+    def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
+        """Return the move of `latest`, or nothing where somebody else has moved it meanwhile."""
+        held = (stored or NOTHING).get(VERSION_SET_PROPERTIES)
+        fresh = entity.aspects[VERSION_SET_PROPERTIES]
+        if (
+            held is None
+            or held.value[_LATEST] == fresh[_LATEST]
+            or held.value[_LATEST] != self._expected.get(entity.urn)
+        ):
+            return MergedEntity(entity, stored or NOTHING, "unchanged")
+        proposal = propose(entity.urn, VERSION_SET_PROPERTIES, held, {**held.value, **fresh})
+        return MergedEntity(entity, stored or NOTHING, "updated", (proposal,))
+
+
+def _value_after(one: MergedEntity, name: str, before: Aspect | None) -> Aspect | None:
+    """Return an aspect as it is once `one` is written."""
+    for proposal in one.proposals:
+        if proposal.aspect_name == name:
+            return None if proposal.change_type == "DELETE" else proposal.aspect
+    return before
+
+
+def _place(version: Aspect) -> tuple[object, object]:
+    return version.get("versionSet"), version.get("sortId")
+
+
+def _versions_to_read(one: _VersionSet, latest: str) -> set[str]:
+    """Return the versions that decide about a set whose stored latest is `latest`."""
+    if latest in one.new and not one.marked:
+        return {one.best.urn, latest} if latest != one.best.urn else set()
+    return {one.best.urn, latest, *one.marked, *one.new} - {""}
+
+
+def _live(
+    version_set: str, urns: Iterable[str], stored: Mapping[str, StoredEntity]
+) -> Iterator[_Version]:
+    """Yield those of `urns` that are live versions of a set."""
+    for urn in urns:
+        held = stored.get(urn, NOTHING)
+        version = held[VERSION_PROPERTIES].value if VERSION_PROPERTIES in held else NOTHING
+        if version.get("versionSet") == version_set and not is_removed(held):
+            yield _Version(str(version["sortId"]), urn, version.get(IS_LATEST))
+
+
+def _steps(latest: str, former: str, live: Iterable[_Version], new: set[str]) -> list[str]:
+    """Return the versions that `latest` has to enter, one after the other; none if all is well.
+
+    `former` is the sort id of the latest version, live or not. A `new` version that is greater was
+    compared with it, or in a plan will be, by the service.
+    """
+    best = max(live)
+    compared = {one.urn for one in live if one.urn in new and one.sort_id > former}
+    wrong = [
+        one.urn
+        for one in sorted(live)
+        if one.is_latest is not False and one.urn not in {best.urn, latest, *compared}
+    ]
+    if not wrong and best.urn in {latest, *compared}:
+        return []
+    return [*wrong, best.urn]
+
+
+def _left(urn: str, stored: StoredEntity) -> MergedEntity:
+    """Return what the service computes of a version that `latest` leaves."""
+    value = {**stored[VERSION_PROPERTIES].value, IS_LATEST: False}
+    entity = Entity(urn, {})
+    return MergedEntity(
+        entity, stored, "updated", (Proposal(urn, VERSION_PROPERTIES, value, "PATCH"),)
+    )

@@ -1,0 +1,96 @@
+"""A catalog in memory that computes the latest version of a set, as DataHub's server does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from support.fakes import FakeSink
+
+VERSION, VERSION_SET = "versionProperties", "versionSetProperties"
+SCHEME = "LEXICOGRAPHIC_STRING"
+
+
+@dataclass
+class VersioningSink(FakeSink):
+    """Compares a new version with the latest of its set, and marks both ends of a move.
+
+    An upsert of a stored version leaves out `isLatest`, and drops it. `status` moves nothing.
+    """
+
+    place: str | None = "fake://catalog"
+
+    @property
+    def enforces_conditions(self) -> bool | None:
+        return True if self.checks_versions else None
+
+    def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
+        for one in entity:
+            if (
+                one.aspect_name == VERSION
+                and one.change_type == "UPSERT"
+                and "isLatest" in one.aspect
+            ):
+                return "IsLatest should not be specified, this is a computed field."
+            if one.aspect_name == VERSION_SET and self._version(one.aspect["latest"], VERSION) < 0:
+                return "Cannot set latest version to unversioned entity"
+        return super()._problem(urn, entity)
+
+    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        for one in entity:
+            before = self.stored.get(urn, {}).get(one.aspect_name)
+            super()._store(urn, [self._patched(one)])
+            if one.aspect_name == VERSION and one.change_type != "DELETE":
+                self._compare(urn, self.stored[urn][VERSION])
+            elif one.aspect_name == VERSION_SET:
+                former = None if before is None else before["latest"]
+                self._move(former, one.aspect["latest"])
+
+    def _patched(self, one: Proposal) -> Proposal:
+        """Return a proposal with the whole of the aspect that a patch makes of what is stored."""
+        if one.change_type != "PATCH":
+            return one
+        aspect = dict(self.stored.get(one.entity_urn, {}).get(one.aspect_name, {}))
+        for operation in one.patch:
+            name = str(operation["path"]).removeprefix("/")
+            if operation["op"] == "remove":
+                del aspect[name]
+            else:
+                aspect[name] = operation["value"]
+        return replace(one, aspect=aspect)
+
+    def _compare(self, urn: str, version: Aspect) -> None:
+        version_set = version["versionSet"]
+        held = self.stored.get(version_set, {}).get(VERSION_SET)
+        former = None if held is None else held["latest"]
+        if former == urn:
+            return
+        last = self.stored.get(former or "", {}).get(VERSION)
+        if last is None or last["sortId"] < version["sortId"]:
+            self._put(version_set, VERSION_SET, {"latest": urn, "versioningScheme": SCHEME})
+            self._move(former, urn)
+
+    def _move(self, former: str | None, latest: str) -> None:
+        if former == latest:
+            return
+        for urn, is_latest in ((former, False), (latest, True)):
+            version: Any = self.stored.get(urn or "", {}).get(VERSION)
+            if urn and version is not None and version.get("isLatest") is not is_latest:
+                self._put(urn, VERSION, {**version, "isLatest": is_latest})
+
+    def latest(self) -> dict[str, tuple[str, list[str]]]:
+        """Return of each set its latest version, and the live ones that searches take for it."""
+        return {
+            version_set: (
+                aspects[VERSION_SET]["latest"],
+                sorted(
+                    urn
+                    for urn, other in self.stored.items()
+                    if other.get(VERSION, {}).get("versionSet") == version_set
+                    and other[VERSION].get("isLatest") is not False
+                    and not other.get("status", {}).get("removed")
+                ),
+            )
+            for version_set, aspects in self.stored.items()
+            if VERSION_SET in aspects
+        }
