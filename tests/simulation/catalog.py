@@ -40,6 +40,8 @@ class Faults:
     """The write takes effect, and the client gives up before it hears of that."""
     cut_short: float = 0.0
     """A part of the write takes effect before the request fails."""
+    not_indexed: float = 0.0
+    """Of a write whose reply is lost, the search index never learns: the service was killed."""
     source_fails: float = 0.0
     refused: set[str] = field(default_factory=set)
 
@@ -56,6 +58,7 @@ class Faults:
             never_acknowledged=rate(0.03, 0.1),
             cut_short=rate(0.03, 0.1),
             source_fails=rate(0.01, 0.03),
+            not_indexed=rate(0.5, 1.0),
         )
 
     def clear(self, *, but_replies: bool = False) -> None:
@@ -76,10 +79,18 @@ class Snapshot:
 
 
 class Storage(VersioningSink):
-    """What the simulated catalog holds, for whoever asks."""
+    """What the simulated catalog holds, for whoever asks.
+
+    The search index never learnt of the aspects in `not_indexed`.
+    """
 
     def __init__(self, *, checks_versions: bool = True) -> None:
         super().__init__(place=ADDRESS, checks_versions=checks_versions)
+        self.not_indexed: set[tuple[str, str]] = set()
+
+    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        super()._store(urn, entity)
+        self.not_indexed.difference_update((urn, one.aspect_name) for one in entity)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
@@ -104,12 +115,19 @@ class Client(Catalog, Searches):
     """The simulated catalog as one process sees it."""
 
     def __init__(
-        self, storage: Storage, faults: Faults, scheduler: Scheduler, process: Process
+        self,
+        storage: Storage,
+        faults: Faults,
+        scheduler: Scheduler,
+        process: Process,
+        *,
+        remembers: bool,
     ) -> None:
         self._storage = storage
         self._faults = faults
         self._scheduler = scheduler
         self._process = process
+        self._remembers = remembers
         self.removed: set[str] = set()
         """The entities that this process has soft-deleted."""
 
@@ -184,17 +202,35 @@ class Client(Catalog, Searches):
         if self._chance(faults.cut_short):
             urns = list(dict.fromkeys(one.entity_urn for one in proposals))
             some = set(urns[: self._scheduler.chance.randrange(len(urns) + 1)])
-            self._take([one for one in proposals if one.entity_urn in some])
+            self._take_and_die([one for one in proposals if one.entity_urn in some])
             self._fail("the write was cut short")
-        refused = self._take(proposals)
         if self._chance(faults.never_acknowledged):
+            self._take_and_die(proposals)
             self._fail("the write was not acknowledged")
         if self._chance(faults.reply_lost):
+            self._take_and_die(proposals)
             self._scheduler.step("FAULT the reply is lost: sent again")
-            refused = self._take(proposals)
+        refused = self._take(proposals)
         why = f": {refused[0]}" if refused else ""
         self._scheduler.step(f"written, {len(refused)} refused{why}")
         return refused
+
+    def _take_and_die(self, proposals: Sequence[Proposal]) -> None:
+        """Store `proposals` as a service that is killed before its index learns of them."""
+        before = dict(self._storage.versions)
+        refused = {one.urn for one in self._take(proposals)}
+        if not self._remembers or not self._chance(self._faults.not_indexed):
+            return
+        lost = {
+            (one.entity_urn, one.aspect_name)
+            for one in proposals
+            if one.entity_urn not in refused and one.change_type != "DELETE"
+        }
+        changed = {
+            place for place in lost if self._storage.versions.get(place) != before.get(place)
+        }
+        self._scheduler.log(f"FAULT not indexed: {sorted(changed)}")
+        self._storage.not_indexed.update(changed)
 
     def _take(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         stored = self._storage.stored

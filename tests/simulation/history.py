@@ -182,6 +182,11 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
         world.clean_run(host, full=full)
     more = world.people.without_base | world.versions_of_gone_runs()
     more |= world.groups_of_models_without_source()
-    wrong = list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
+    wrong = [
+        f"{urn} is stored, and its {aspect} is not found"
+        for urn, aspect in sorted(world.storage.not_indexed)
+        if full and urn in fresh
+    ]
+    wrong += list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
     if wrong:
         raise WrongError("\n".join(wrong[:20]))

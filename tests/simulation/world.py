@@ -157,6 +157,7 @@ class World:
         if self.snapshots:
             snapshot, ledger = self.scheduler.chance.choice(self.snapshots)
             self.storage.restore(snapshot)
+            self.storage.not_indexed.clear()  # whoever restores a catalog makes its index anew
             self.people.ledger = {place: set(entries) for place, entries in ledger.items()}
             self.scheduler.log("EVENT the catalog is restored")
 
@@ -164,6 +165,7 @@ class World:
         host = self.scheduler.chance.choice(self.hosts)
         if host.states:
             host.state = self._copy(self.scheduler.chance.choice(host.states))
+            self.storage.not_indexed.clear()  # the marks of writes are lost with the state
             self.scheduler.log(f"EVENT the state of {host.recipe} is restored")
 
     def keep_copies(self) -> None:
@@ -188,7 +190,9 @@ class World:
         process = Process(f"{host.recipe}{self.hosts.index(host)}.{self.scheduler.steps}")
         host.process = process
         self.scheduler.log(f"EVENT {process.name} begins, {'full' if full else 'changes'}")
-        client = Client(self.storage, self.faults, self.scheduler, process)
+        client = Client(
+            self.storage, self.faults, self.scheduler, process, remembers=host in self.recipes()
+        )
         ratio = REMOVED_RATIO if limited else 1.0
         recipe = recipe_of(host.recipe, host.tags, ratio)
 

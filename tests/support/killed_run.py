@@ -68,7 +68,7 @@ def run(state_url: str, catalog_url: str, count: int, moment: str = "", number: 
             return real(*args)
 
         setattr(owner, moment, perhaps_killed)
-    sink = RestCatalog(RestSinkConfig(server=catalog_url))
+    sink = RestCatalog(RestSinkConfig(server=catalog_url, retry_for_s=1))
     options = RunOptions(a_recipe("killed", evaluate={"enabled": False}), state=state)
     return PipelineRun([Numbers(count)], sink, options).execute()
 

@@ -12,7 +12,7 @@ from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, Skippab
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Proposal
-from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 
@@ -102,7 +102,7 @@ class RecordingCatalog(Catalog, Searches):
                 and (
                     found := {
                         name: StoredAspect(value, self._reported_version(urn, name))
-                        for name, value in ((_key(urn), {}), *self.stored[urn].items())
+                        for name, value in (key_aspect(urn), *self.stored[urn].items())
                         if name in aspects
                     }
                 )
@@ -156,7 +156,7 @@ class RecordingCatalog(Catalog, Searches):
         for one in entity:
             if one.change_type == "DELETE":
                 del self.stored[urn][one.aspect_name]
-            else:
+            elif one.aspect_name != _key(urn) or urn not in self.stored:
                 self._put(urn, one.aspect_name, one.aspect)
 
     def _has_moved(self, proposal: Proposal) -> bool:

@@ -1,7 +1,7 @@
 """The three-way merge of one entity: its aspects, the base beside them, and the proposals."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
@@ -14,7 +14,7 @@ from mlcat_ingest.metadata.proposal import (
     Note,
     Proposal,
 )
-from mlcat_ingest.metadata.registry import KEY_ASPECTS
+from mlcat_ingest.metadata.registry import KEY_ASPECTS, key_aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
@@ -62,7 +62,8 @@ class MergedEntity:
     `notes` says what was cut off.
     Its base is that of `writer`. For an entity that is merged again after it was written,
     `read_first` is what the catalog held when this pass had written nothing yet; where that is to
-    restore lost updates, `overwritten` is what it holds instead of them.
+    restore lost updates, `overwritten` is what it holds instead of them. `is_rewrite` says that
+    equal values are among the proposals, see `write_again`.
     """
 
     entity: Entity
@@ -75,6 +76,7 @@ class MergedEntity:
     writer: str | None = None
     read_first: StoredEntity | None = None
     overwritten: StoredEntity | None = None
+    is_rewrite: bool = False
 
     @property
     def urn(self) -> str:
@@ -142,6 +144,32 @@ def propose(urn: str, name: str, before: StoredAspect | None, value: Aspect | No
         return Proposal(urn, name, without_computed(name, value), headers=header)
     whole = {**value, IS_LATEST: stored[IS_LATEST]}
     return Proposal(urn, name, whole, "PATCH", header, tuple(_operations(stored, whole)))
+
+
+def write_again(one: MergedEntity) -> MergedEntity:
+    """Return `one` with proposals for all that was read of it, equal values too.
+
+    A service that was killed between its database and its search index finds an entity only once
+    each aspect was written again, the key aspect included (EntityServiceImpl.java).
+    """
+    if not one.stored:
+        return one
+    proposed = {each.aspect_name for each in one.proposals} | KEY_ASPECTS
+    key = Proposal(one.urn, *key_aspect(one.urn))
+    equal = (
+        _propose_equal(one.urn, name, before)
+        for name, before in one.stored.items()
+        if name not in proposed
+    )
+    outcome: Outcome = "removed" if one.is_removed else "updated"
+    return replace(one, outcome=outcome, proposals=(key, *equal, *one.proposals), is_rewrite=True)
+
+
+def _propose_equal(urn: str, name: str, before: StoredAspect) -> Proposal:
+    whole = propose(urn, name, before, before.value)
+    if whole.change_type != "PATCH":
+        return whole
+    return replace(whole, patch=tuple(_operations(NOTHING, without_computed(name, before.value))))
 
 
 def _operations(before: Aspect, after: Aspect) -> Iterator[Mapping[str, object]]:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -43,6 +44,11 @@ class DeliveryOutcome:
     merged: MergedEntity
     refusals: tuple[Refusal, ...] = ()
     exact: bool = False
+
+    @property
+    def may_be_stored(self) -> bool:
+        """True if the catalog failed at the entity: it may hold it, and not find it."""
+        return any(one.status >= HTTPStatus.INTERNAL_SERVER_ERROR for one in self.refusals)
 
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,15 @@ from mlcat_ingest.pipeline.state.database import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
-from mlcat_ingest.pipeline.state.tables import absent, identity, part, probe, record, tested
+from mlcat_ingest.pipeline.state.tables import (
+    absent,
+    identity,
+    part,
+    probe,
+    record,
+    tested,
+    unacknowledged,
+)
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.engine import write_transaction
 
@@ -210,7 +218,7 @@ def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
             connection.execute(delete(table).where(table.c.part_id.in_(ids)))
         deleted = [
             connection.execute(delete(table).where(of_recipe(table.c))).rowcount
-            for table in (part, identity, tested, probe)
+            for table in (part, identity, tested, unacknowledged, probe)
         ]
     return any(deleted)
 
@@ -236,7 +244,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             return
         ids = select(part.c.id).where(part.c.recipe == recipe)
         with write_transaction(target) as connection:
-            for table in (part, identity, record, absent, probe):
+            for table in (part, identity, record, absent, unacknowledged, probe):
                 condition = (
                     table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
                 )

@@ -95,6 +95,15 @@ tested = Table(
     Column("run_ms", BigInteger, nullable=False),
 )
 
+# Entities whose writes were begun, and that no answer has come for.
+unacknowledged = Table(
+    "state_unacknowledged",
+    _METADATA,
+    Column("recipe", Text, primary_key=True),
+    Column("sink", Text, primary_key=True),
+    Column("urn", Text, primary_key=True),
+)
+
 # What `check --probe` found of a catalog at a version: `answers` is a JSON list of `ProbeRow`.
 probe = Table(
     "state_probe",
@@ -226,6 +235,17 @@ MIGRATIONS: Final = (
                 probed_at_ms BIGINT NOT NULL,
                 answers TEXT NOT NULL,
                 PRIMARY KEY (recipe, sink)
+            )""",
+        ),
+    ),
+    Migration(
+        "entities whose writes were not acknowledged",
+        statements(
+            """CREATE TABLE state_unacknowledged (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                urn TEXT NOT NULL,
+                PRIMARY KEY (recipe, sink, urn)
             )""",
         ),
     ),

@@ -16,6 +16,7 @@ from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
+from mlcat_ingest.pipeline.state.unacknowledged import UnacknowledgedWrites
 from mlcat_ingest.sources.base import Page, RecordVersion
 
 log = logging.getLogger(__name__)
@@ -163,6 +164,7 @@ class Tracker:
         """Remember nothing before `start`; `mask` hides secrets."""
         self._database = RunDatabase(mask)
         self.results = EvaluationResults(self._database)
+        self.writes = UnacknowledgedWrites(self._database)
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, list[list[_Pending]]] = {}
@@ -175,12 +177,17 @@ class Tracker:
         """Remember in `engine`, for `recipe` and the catalog at `sink`.
 
         State that is not `lasting` is deleted with the run.
+
+        Raises:
+            StateUnavailableError: the database fails.
         """
         self._database.start(engine, recipe, sink, lasting=lasting)
+        self.writes.load()
 
     def stop(self) -> None:
         """Write what is left; remember nothing from now on."""
         self.flush()
+        self.writes.begin(())
         self._database.stop()
 
     def changes(self, page: Page[Any]) -> PageChanges:

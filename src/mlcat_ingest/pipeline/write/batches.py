@@ -124,12 +124,14 @@ class BatchWriter:
         return batch
 
     def _write(self, batch: Sequence[MergedEntity]) -> None:
-        results = self._tracker.results
+        results, writes = self._tracker.results, self._tracker.writes
+        urns = [one.urn for one in batch]
         results.invalidate([one.urn for one in batch if one.outcome != "created"])
+        writes.begin(urns)
         delivered = self._delivery.deliver(batch)
+        writes.end([one.merged.urn for one in delivered if not one.may_be_stored])
         self._tally.entities_written(delivered)
         refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
-        urns = [one.urn for one in batch]
         self._tracker.acknowledge(urns, refused)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
         results.save({}, removed)

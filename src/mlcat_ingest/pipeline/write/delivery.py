@@ -18,7 +18,7 @@ from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectT
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.flow.queues import Cancellation
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, write_again
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
@@ -174,15 +174,16 @@ class Delivery:
             merged = self._merge(one.entity, stored.get(one.urn))
             if merged.proposals == one.proposals:
                 yield one  # it was only in one request with what had changed
-                continue
-            if merged.proposals:
+            elif merged.proposals:
                 changed += _has_changed(one.stored, merged.stored)
                 yield merged
-            else:
-                # A request that was sent twice has met what it had written itself.
+            elif one.is_rewrite:
                 done[one.urn] = DeliveryOutcome(one)
                 if self._on_written is not None:
                     self._on_written([one])
+            else:
+                # A request that was sent twice has met what it had written itself.
+                yield replace(write_again(merged), outcome=one.outcome)
         self._tally.count(conflicts=changed)
 
     def _take_apart(

@@ -9,7 +9,7 @@ from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, write_again
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.batches import BatchWriter
@@ -84,6 +84,9 @@ class Merger:
         """
         stored = read_stored(self._sink, entities.values())
         every = [self._merge_one(one, stored.get(urn)) for urn, one in entities.items()]
+        earlier = self._tracker.writes.earlier
+        if earlier:
+            every = [write_again(one) if one.urn in earlier else one for one in every]
         merged, deferred = self._defer(every)
         self._in_flight.release(deferred)
         self._watch(merged)

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, write_again
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.recipe.rules import Policy
-from support.fakes import group_urn
+from support.fakes import group_urn, model_urn
 from support.merging import HOME, Shelf
 
 A, B, C, D = map(group_urn, "abcd")
@@ -482,3 +485,52 @@ def test_ours_clears_what_cannot_be_empty_only_with_the_aspect() -> None:
     merged = shelf.ingest({HOME: {"name": "n"}, "versionProperties": NO_VERSION}, rules)
     assert merged.kept == ("versionProperties",)
     assert shelf.aspects["versionProperties"] == VERSION
+
+
+# --- writing again -------------------------------------------------------------------------------
+
+
+def test_an_entity_is_written_again_with_all_that_was_read_of_it() -> None:
+    urn = model_urn("a")
+    version = {"versionSet": "urn:li:versionSet:(g,mlModel)", "sortId": "1", "isLatest": True}
+    stored = {
+        "mlModelKey": StoredAspect({"name": "a"}, "1"),
+        "versionProperties": StoredAspect(version, "4"),
+        "ownership": StoredAspect({"owners": [], "ownerTypes": {}}, "2"),
+        HOME: StoredAspect({"name": "old"}, "3"),
+    }
+    changed = Proposal(urn, HOME, {"name": "new"})
+    before = MergedEntity(Entity(urn, {}), stored, "updated", (changed,))
+    again = write_again(before)
+    assert (again.outcome, again.is_rewrite) == ("updated", True)
+    key, patch, owners, last = again.proposals
+    assert key == Proposal(
+        urn,
+        "mlModelKey",
+        {"name": "a", "platform": "urn:li:dataPlatform:mlflow", "origin": "PROD"},
+    )
+    assert (patch.aspect_name, patch.change_type, patch.headers) == (
+        "versionProperties",
+        "PATCH",
+        {"If-Version-Match": "4"},
+    )
+    assert list(patch.patch) == [
+        {"op": "add", "path": "/versionSet", "value": version["versionSet"]},
+        {"op": "add", "path": "/sortId", "value": "1"},
+    ]
+    assert owners == Proposal(urn, "ownership", {"owners": []}, headers={"If-Version-Match": "2"})
+    assert last is changed
+
+
+def test_an_unchanged_entity_that_is_written_again_is_updated_or_removed() -> None:
+    urn = model_urn("a")
+    stored = {"status": StoredAspect({"removed": True}, "1")}
+    gone = Entity(urn, {"status": {"removed": True}})
+    assert write_again(MergedEntity(gone, stored, "unchanged")).outcome == "removed"
+    there = Entity(urn, {"status": {"removed": False}})
+    assert write_again(MergedEntity(there, stored, "unchanged")).outcome == "updated"
+
+
+def test_an_entity_that_is_not_there_is_not_written_again() -> None:
+    one = MergedEntity(Entity(model_urn("a"), {}), {}, "unchanged")
+    assert write_again(one) is one

@@ -68,6 +68,7 @@ MLFLOW_OTHERS: dict[str, Any] = {
     "client_key": "key.pem",
     "timeout_s": 9.0,
     "retries": 1,
+    "retry_for_s": 9.0,
     "page_size": 9,
     "connections": 1,
     "incremental": {"overlap": "2h"},

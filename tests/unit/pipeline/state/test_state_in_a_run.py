@@ -11,12 +11,14 @@ import pytest
 
 from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import (
+    AspectRejectedError,
+    CatalogUnavailableError,
     RecipeError,
     RecipeLockedError,
     RecordError,
     SourceUnavailableError,
 )
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.summaries import EntityCounts
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
@@ -32,6 +34,7 @@ from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
 PLACE = "fake://catalog"
+NEVER = {"If-Version-Match": "999999999"}
 DAY_S = 86_400.0
 
 
@@ -508,3 +511,65 @@ def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: Wo
         [Unreachable()], FakeSink(place="fake://other"), RunOptions(a_recipe("r"), state=state)
     )
     assert fresh.execute().passes == ()
+
+
+# --- writes without an acknowledgement -----------------------------------------------------------
+
+
+def written(world: World) -> list[str]:
+    return [one.entity_urn for batch in world.sink.writes for one in batch]
+
+
+def test_what_may_be_stored_and_not_found_is_written_again_by_the_next_run(world: World) -> None:
+    store = FakeSink.write
+
+    class Dying(FakeSink):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            store(self, proposals)
+            if proposals[0].headers != NEVER:
+                raise CatalogUnavailableError("killed before its index had the change")
+            return store(self, proposals)
+
+    world.ingest(Record("calm"))
+    sink, world.sink = world.sink, Dying(place=PLACE, stored=world.sink.stored)
+    assert world.ingest(Record("calm"), Record("a"), Record("b")).exit_code == 1
+    world.sink = sink
+    sink.writes.clear()
+    report = world.ingest(Record("calm"), Record("a"), Record("b"))
+    assert report.entities == {"mlModel": EntityCounts(3, updated=2, unchanged=1)}
+    again = {urn: [] for urn in map(model_urn, "ab")}  # type: dict[str, list[str]]
+    for one in sink.writes[-1]:
+        again[one.entity_urn].append(one.aspect_name)
+    assert set(map(tuple, again.values())) == {("mlModelKey", "mlModelProperties")}
+    sink.writes.clear()
+    assert world.ingest(Record("calm"), Record("a"), Record("b"), full=True).exit_code == 0
+    assert written(world) == []
+
+
+@pytest.mark.parametrize(("status", "again"), [(500, True), (503, True), (422, False)])
+def test_an_entity_at_which_the_service_failed_is_written_again(
+    world: World,
+    status: int,
+    again: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    class Failing(FakeSink):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            super().write(proposals)
+            return [
+                AspectRejectedError(
+                    urn=one.entity_urn, aspect=one.aspect_name, status=status, reason="failed"
+                )
+                for one in proposals
+            ]
+
+    world.sink = Failing(place=PLACE)
+    assert world.ingest(Record("a")).exit_code == 4
+    world.sink = FakeSink(place=PLACE, stored=world.sink.stored)
+    world.ingest(Record("a"))
+    assert (model_urn("a") in written(world)) == again
+
+
+def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
+    world.ingest(*things(450))
+    with sqlite3.connect(world.url.removeprefix("sqlite:///")) as database:
+        assert list(database.execute("SELECT urn FROM state_unacknowledged")) == []

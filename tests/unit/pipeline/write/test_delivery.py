@@ -471,7 +471,7 @@ def test_an_entity_that_is_taken_apart_is_not_exact() -> None:
     assert not outcome.exact
 
 
-def test_a_request_that_meets_what_it_had_written_is_not_exact() -> None:
+def test_a_request_that_meets_what_it_had_written_is_written_again() -> None:
     sink = a_sink()
     deliver(sink, model("r", A))
     written = a_sink()
@@ -480,4 +480,26 @@ def test_a_request_that_meets_what_it_had_written_is_not_exact() -> None:
     meets = written.stored[model_urn("r")][HOME]
     sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, meets), at=2)
     outcome = deliver(sink, model("r", B))[model_urn("r")]
+    assert (outcome.refusals, outcome.exact, outcome.merged.outcome) == ((), True, "updated")
+    # The service may have been killed between its database and its index.
+    key, again = sink.writes[-1]
+    assert (key.aspect_name, key.aspect["name"]) == ("mlModelKey", "r")
+    assert (again.aspect, headers([again])) == (meets, ["2"])
+
+
+def test_what_is_written_again_is_done_when_it_meets_itself_once_more() -> None:
+    sink = a_sink()
+    deliver(sink, model("r", A))
+    written = a_sink()
+    deliver(written, model("r", A))
+    deliver(written, model("r", B))
+    meets = written.stored[model_urn("r")][HOME]
+
+    def meddle(_: object) -> None:
+        sink.versions[model_urn("r"), HOME] = len(sink.writes) + 10
+        sink.stored[model_urn("r")][HOME] = meets
+
+    sink.before_write = meddle
+    outcome = deliver(sink, model("r", B))[model_urn("r")]
     assert (outcome.refusals, outcome.exact) == ((), False)
+    assert len(sink.writes) < ROUNDS
