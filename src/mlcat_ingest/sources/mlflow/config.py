@@ -163,10 +163,10 @@ class MlflowConfig(ConnectionConfig):
     tracking_uri: TrackingUri = Field(
         default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING_URI
     )
-    """Tracking URI. The http or https address of a server, `databricks` and
-    `databricks://<profile>` are read over REST. The address of an SQLite, PostgreSQL or MySQL
-    database is read by SQL. Any other tracking URI, such as a folder, needs the extra `mlflow`.
-    Default: the variable MLFLOW_TRACKING_URI, else http://127.0.0.1:5000."""
+    """Tracking URI. The http or https address of a server and `databricks` are read over REST.
+    The address of an SQLite, PostgreSQL or MySQL database is read by SQL. Any other tracking URI,
+    such as a folder, needs the extra `mlflow`. Default: the variable MLFLOW_TRACKING_URI, else
+    http://127.0.0.1:5000."""
 
     registry_uri: TrackingUri | None = Field(
         default_factory=lambda: os.environ.get("MLFLOW_REGISTRY_URI") or None

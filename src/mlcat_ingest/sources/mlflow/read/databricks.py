@@ -1,35 +1,37 @@
-"""Finds the workspace and the credentials of a Databricks URI: variables, else a profile.
-
-A profile that the URI names counts alone. Else the variables count, over the profile that
-DATABRICKS_CONFIG_PROFILE names; and where there are none, the default profile of the file.
+"""Sign-in to Databricks: the variables DATABRICKS_*, and OAuth tokens for a client.
 
 Source: `databricks.sdk.config` of databricks-sdk 0.156.
 """
 
-import configparser
+import threading
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
 
-from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.mlflow.values.uris import databricks_profile
+import requests
+from requests.auth import AuthBase, HTTPBasicAuth
 
-_ATTRIBUTES: Final = ("host", "token", "client_id", "client_secret", "workspace_id")
-_SETTINGS: Final = "__settings__"
+from mlcat_ingest.errors import AuthenticationError, RecipeError, SourceUnavailableError
+from mlcat_ingest.net.http import Http, Reply
+from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.sources.mlflow.values.uris import has_databricks_scheme
+
 _CURE: Final = (
     "set DATABRICKS_HOST with DATABRICKS_TOKEN, or with DATABRICKS_CLIENT_ID and "
-    "DATABRICKS_CLIENT_SECRET, or write them into a profile of ~/.databrickscfg"
+    "DATABRICKS_CLIENT_SECRET"
 )
+_TOKEN_PATH: Final = "/oidc/v1/token"  # noqa: S105 - an address
+_GRANT: Final = urlencode({"grant_type": "client_credentials", "scope": "all-apis"}).encode()
+_RENEW_BEFORE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class DatabricksAccount:
-    """A Databricks workspace and the credentials for it; `origin` says where they came from."""
+    """A Databricks workspace and the credentials for it."""
 
     url: str
-    origin: str
     workspace_id: str | None = None
     client_id: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -44,86 +46,35 @@ class DatabricksAccount:
 def find_account(
     uri: str, env: Mapping[str, str], *, signed_in: bool = False
 ) -> DatabricksAccount | None:
-    """Return the workspace that `uri` leads to, None where `uri` is none of Databricks.
+    """Return the workspace of the variables in `env`, None where `uri` is none of Databricks.
 
     With `signed_in` a token comes from elsewhere, and the address is enough.
 
     Raises:
-        RecipeError: there is no such profile, no address, or there are no credentials.
+        RecipeError: `uri` names a profile, or there is no address, or there are no credentials.
     """
-    name = databricks_profile(uri)
-    if name is None:
+    if not has_databricks_scheme(uri):
         return None
-    if ":" in name:
+    if "://" in uri:
         raise RecipeError(
-            f"{uri}: credentials in a secret scope are readable only inside Databricks", hint=_CURE
+            f"{uri}: profiles and secret scopes of Databricks are not read",
+            hint=f"use {uri.partition(':')[0]} and {_CURE}; or `reader: client`",
         )
-    found, origin = _settings(uri, name, env)
-    host = found.get("host")
-    if not host:
-        raise RecipeError(f"{uri}: no Databricks host in {origin}", hint=_CURE)
-    account = DatabricksAccount(
-        _base_url(host, origin),
-        origin,
-        found.get("workspace_id"),
-        found.get("client_id"),
-        found.get("token"),
-        found.get("client_secret"),
+    host, token, client_id, secret, workspace_id = (
+        env.get(f"DATABRICKS_{name}", "").strip() or None
+        for name in ("HOST", "TOKEN", "CLIENT_ID", "CLIENT_SECRET", "WORKSPACE_ID")
     )
-    if not (signed_in or account.token or (account.client_id and account.client_secret)):
+    if host is None:
+        raise RecipeError("no credentials for Databricks: DATABRICKS_HOST is not set", hint=_CURE)
+    if not (signed_in or token or (client_id and secret)):
         raise RecipeError(
-            f"{uri}: neither a token nor a client id with its secret in {origin}",
+            "no credentials for Databricks: neither a token nor a client id with its secret",
             hint=f"{_CURE}; for other ways to sign in, use the output of `databricks auth token`",
         )
-    return account
+    return DatabricksAccount(_base_url(host), workspace_id, client_id, token, secret)
 
 
-def _settings(uri: str, name: str, env: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
-    """Return the settings of an account, and in words where they came from."""
-    given = {one: env.get(f"DATABRICKS_{one.upper()}", "").strip() for one in _ATTRIBUTES}
-    given = {one: value for one, value in given.items() if value}
-    path = Path(env.get("DATABRICKS_CONFIG_FILE") or "~/.databrickscfg").expanduser()
-    if name:
-        return _profile(path, name), f"the profile {name} of {path}"
-    named = env.get("DATABRICKS_CONFIG_PROFILE")
-    if named:
-        origin = f"the profile {named} of {path}"
-        found = {**_profile(path, named), **given}
-        return found, f"{origin} and the variables DATABRICKS_*" if given else origin
-    if given.keys() - {"workspace_id"}:
-        return given, "the environment (DATABRICKS_*)"
-    profiles = _profiles(path)
-    default = profiles.get(_SETTINGS, {}).get("default_profile") or "DEFAULT"
-    if default not in profiles:
-        raise RecipeError(f"{uri}: no credentials for Databricks", hint=_CURE)
-    return {**profiles[default], **given}, f"the profile {default} of {path}"
-
-
-def _profile(path: Path, name: str) -> Mapping[str, str]:
-    profiles = _profiles(path)
-    if name not in profiles or name == _SETTINGS:
-        known = ", ".join(sorted(profiles.keys() - {_SETTINGS})) or "none"
-        raise RecipeError(
-            f"{path} has no profile {name}",
-            hint=f"existing profiles: {known}; set DATABRICKS_CONFIG_FILE to use another file",
-        )
-    return profiles[name]
-
-
-def _profiles(path: Path) -> Mapping[str, Mapping[str, str]]:
-    # DEFAULT is a profile like any other: what it holds is no default of the others.
-    parser = configparser.ConfigParser(interpolation=None, default_section="")
-    try:
-        parser.read(path, encoding="utf-8")
-    except (configparser.Error, UnicodeDecodeError, OSError):
-        # The parser's own words would show the line, and with it a token.
-        raise RecipeError(
-            f"cannot read {path}", hint="check that it is a Databricks configuration file"
-        ) from None
-    return {one: dict(parser[one]) for one in parser.sections()}
-
-
-def _base_url(host: str, origin: str) -> str:
+def _base_url(host: str) -> str:
     text = host if "://" in host else f"https://{host}"
     try:
         parts = urlsplit(text)
@@ -131,4 +82,91 @@ def _base_url(host: str, origin: str) -> str:
             return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     except ValueError:
         pass  # brackets or a port that no address has
-    raise RecipeError(f"the host in {origin} is not a valid address", hint=_CURE)
+    raise RecipeError("DATABRICKS_HOST is not a valid address", hint=_CURE)
+
+
+class OAuthToken(AuthBase):
+    """Signs requests with a token of the OAuth client-credentials flow, and shows it nowhere.
+
+    A token is renewed before it ends, and once for each request that is refused with 401. Safe to
+    use from several threads.
+
+    Source: RFC 6749, section 4.4; https://docs.databricks.com/dev-tools/auth/oauth-m2m.
+    """
+
+    def __init__(self, account: DatabricksAccount, options: HttpOptions) -> None:
+        """Prepare the connection to the token endpoint; nothing is contacted yet."""
+        secret = (account.client_secret or "").encode()
+        basic = HTTPBasicAuth((account.client_id or "").encode(), secret)
+        self._account = account
+        self._http = Http(
+            account.url,
+            peer="Databricks",
+            unavailable=SourceUnavailableError,
+            options=replace(options, auth=basic, headers={}),
+        )
+        self._lock = threading.Lock()
+        self._token = ""
+        self._renew_at_s = 0.0
+
+    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Return the request with a token that is valid."""
+        self._sign(r, self._valid(refused=None))
+        r.register_hook("response", self._try_once_more)  # type: ignore[no-untyped-call]
+        return r
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return "OAuthToken(***)"
+
+    def _try_once_more(self, response: requests.Response, **kwargs: Any) -> requests.Response:
+        refused = response.request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if response.status_code != requests.codes.unauthorized or not refused:
+            return response
+        # The body has to be read before its connection can be used again.
+        _ = response.content
+        response.close()
+        request = response.request.copy()
+        self._sign(request, self._valid(refused=refused))
+        again: requests.Response = response.connection.send(request, **kwargs)
+        again.history.append(response)
+        again.request = request
+        return again
+
+    @staticmethod
+    def _sign(request: requests.PreparedRequest, token: str) -> None:
+        request.headers["Authorization"] = f"Bearer {token}"
+
+    def _valid(self, *, refused: str | None) -> str:
+        """Return a token; a new one where there is none, it ends soon, or it is `refused`."""
+        with self._lock:
+            if self._token == (refused or "") or time.monotonic() >= self._renew_at_s:
+                self._token, lasts_s = self._ask()
+                self._renew_at_s = time.monotonic() + max(lasts_s - _RENEW_BEFORE_S, lasts_s / 2)
+            return self._token
+
+    def _ask(self) -> tuple[str, float]:
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        try:
+            reply = self._http.request("POST", _TOKEN_PATH, body=_GRANT, headers=headers)
+        except AuthenticationError as error:
+            raise self._refusal(error.message) from error
+        finally:
+            self._http.close()  # the next time is an hour away
+        value = reply.json() if reply.ok else {}
+        try:
+            return str(value["access_token"]), float(value["expires_in"])
+        except (KeyError, TypeError, ValueError):
+            raise self._refusal(_words(reply)) from None
+
+    def _refusal(self, reason: str) -> AuthenticationError:
+        return AuthenticationError(
+            f"Databricks refused a token to the client {self._account.client_id}: {reason}",
+            hint="check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
+        )
+
+
+def _words(reply: Reply) -> str:
+    """Return what a refusal of the token endpoint says, without what was sent to it."""
+    code = reply.json().get("error") if reply.content[:1] == b"{" else None
+    return f"{reply.url} answered {reply.status}" + (f" ({code})" if code else "")

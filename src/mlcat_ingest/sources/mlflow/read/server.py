@@ -20,7 +20,11 @@ from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
-from mlcat_ingest.sources.mlflow.values.uris import databricks_profile, normalise_uri, registry_of
+from mlcat_ingest.sources.mlflow.values.uris import (
+    has_databricks_scheme,
+    normalise_uri,
+    registry_of,
+)
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
@@ -256,10 +260,9 @@ class MlflowServer:
         self.registry.close()
 
 
-def _server_of(uri: str) -> tuple[str, str | None]:
+def _server_of(uri: str) -> str:
     """Return what two URIs share if they lead to one server."""
-    profile = databricks_profile(uri)
-    return (normalise_uri(uri) if profile is None else "databricks", profile)
+    return "databricks" if has_databricks_scheme(uri) else normalise_uri(uri)
 
 
 def _http(signed: RequestAuth) -> Http:

@@ -25,8 +25,11 @@ from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.databricks import DatabricksAccount, find_account
-from mlcat_ingest.sources.mlflow.read.oauth import OAuthToken
+from mlcat_ingest.sources.mlflow.read.databricks import (
+    DatabricksAccount,
+    OAuthToken,
+    find_account,
+)
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +102,7 @@ def _to_databricks(
         )
     token, how = config.token, "the recipe's token"
     if token is None and account.token:
-        token, how = SecretStr(account.token), f"the token in {account.origin}"
+        token, how = SecretStr(account.token), "DATABRICKS_TOKEN"
     given = {"token": token, "username": None, "password": None}
     complete = config.model_copy(update={**_certificates(config, env), **given})
     options = http_options(complete, peer=PEER, connections=config.connections)
@@ -107,7 +110,7 @@ def _to_databricks(
         headers = {_WORKSPACE_ID_HEADER: account.workspace_id, **options.headers}
         options = replace(options, headers=headers)
     if token is None:
-        how = f"OAuth of the client {account.client_id} in {account.origin}"
+        how = f"OAuth of the client {account.client_id}"
         options = replace(options, auth=OAuthToken(account, options))
     return RequestAuth(account.url, options, how, account)
 

@@ -89,7 +89,7 @@ def normalise_uri(uri: str) -> str:
     return f"{scheme}://{host}{parts.path.rstrip('/')}"
 
 
-_DATABRICKS: Final = re.compile(r"(databricks|databricks-uc)(?:://([^/]*)/?)?")
+_DATABRICKS: Final = re.compile(r"(databricks|databricks-uc)(?:://[^/]*/?)?")
 _DATABRICKS_HOST: Final = re.compile(
     r"(^|\.)(cloud\.databricks\.(com|us|mil)|azuredatabricks\.net|databricks\.azure\.(cn|us)"
     r"|gcp\.databricks\.com)$"
@@ -98,10 +98,9 @@ _UNITY_CATALOG: Final = "databricks-uc"
 _UC_PARTS: Final = 3
 
 
-def databricks_profile(uri: str) -> str | None:
-    """Return the profile that a URI of Databricks names, "" for none; None for any other URI."""
-    found = _DATABRICKS.fullmatch(uri)
-    return None if found is None else found[2] or ""
+def has_databricks_scheme(uri: str) -> bool:
+    """Return whether `uri` is one of MLflow's names for a Databricks workspace."""
+    return _DATABRICKS.fullmatch(uri) is not None
 
 
 def is_unity_catalog(uri: str) -> bool:
@@ -112,14 +111,14 @@ def is_unity_catalog(uri: str) -> bool:
 
 def is_databricks(uri: str) -> bool:
     """Return whether `uri` leads to a Databricks workspace, by its scheme or its host."""
-    if databricks_profile(uri) is not None:
+    if has_databricks_scheme(uri):
         return True
     return is_http(uri) and _is_databricks_host(urlsplit(uri).hostname)
 
 
 def is_rest(uri: str) -> bool:
     """Return whether what `uri` leads to is read over REST."""
-    return is_http(uri) or databricks_profile(uri) is not None
+    return is_http(uri) or has_databricks_scheme(uri)
 
 
 def registry_of(tracking_uri: str, registry_uri: str | None) -> str:
@@ -129,10 +128,7 @@ def registry_of(tracking_uri: str, registry_uri: str | None) -> str:
     """
     if registry_uri is not None:
         return registry_uri
-    profile = databricks_profile(tracking_uri)
-    if profile is None:
-        return tracking_uri
-    return f"{_UNITY_CATALOG}://{profile}" if profile else _UNITY_CATALOG
+    return _UNITY_CATALOG if has_databricks_scheme(tracking_uri) else tracking_uri
 
 
 def _is_databricks_host(host: str | None) -> bool:

@@ -1,6 +1,5 @@
 """Which workspace a URI of Databricks leads to, with which credentials."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,36 +17,17 @@ from mlcat_ingest.sources.mlflow.source import MlflowSource
 SECRET = "hunter2"
 HOST = "https://acme.cloud.databricks.com"
 BY_TOKEN = {"DATABRICKS_HOST": HOST, "DATABRICKS_TOKEN": SECRET}
-PROFILES = f"""
-[DEFAULT]
-host = {HOST}
-token = default-{SECRET}
-
-[robot]
-host = robot.cloud.databricks.com/?o=1
-client_id = robot
-client_secret = %{SECRET}
-workspace_id = 4711
-
-[browser]
-host = {HOST}
-auth_type = databricks-cli
-"""
+BY_CLIENT = {
+    "DATABRICKS_HOST": "robot.cloud.databricks.com/?o=1",
+    "DATABRICKS_CLIENT_ID": "robot",
+    "DATABRICKS_CLIENT_SECRET": SECRET,
+}
 
 
 @pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("HOST", "TOKEN", "CLIENT_ID", "CLIENT_SECRET", "CONFIG_PROFILE", "CONFIG_FILE"):
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOST", "TOKEN", "CLIENT_ID", "CLIENT_SECRET", "WORKSPACE_ID"):
         monkeypatch.delenv(f"DATABRICKS_{name}", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def profiles(home: Path) -> Path:
-    file = home / ".databrickscfg"
-    file.write_text(PROFILES, encoding="utf-8")
-    return file
 
 
 def account(uri: str, **env: str) -> DatabricksAccount:
@@ -62,69 +42,35 @@ def test_other_addresses_are_none_of_databricks() -> None:
         assert find_account(uri, BY_TOKEN) is None
 
 
-def test_the_environment_counts_before_the_default_profile(profiles: Path) -> None:
-    found = account("databricks", **BY_TOKEN)
-    assert (found.url, found.token) == (HOST, SECRET)
-    assert account("databricks").token == f"default-{SECRET}"
-    assert account("databricks").origin == f"the profile DEFAULT of {profiles}"
-
-
-@pytest.mark.usefixtures("profiles")
-@pytest.mark.parametrize("uri", ["databricks://robot", "databricks-uc://robot"])
-def test_a_profile_in_the_uri_counts_alone(uri: str) -> None:
-    found = account(uri, **BY_TOKEN)
-    assert (found.client_id, found.client_secret) == ("robot", f"%{SECRET}")
-    assert (found.token, found.workspace_id) == (None, "4711")
-    assert found.url == "https://robot.cloud.databricks.com"
-    assert found.address == "https://robot.cloud.databricks.com?o=4711"
-
-
-@pytest.mark.usefixtures("profiles")
-def test_variables_count_before_the_profile_that_a_variable_names() -> None:
-    named = {"DATABRICKS_CONFIG_PROFILE": "robot"}
-    assert account("databricks", **named).client_id == "robot"
-    found = account("databricks", **named, DATABRICKS_HOST="other.example")
-    assert (found.url, found.client_id) == ("https://other.example", "robot")
-
-
-def test_the_file_may_be_elsewhere_and_name_its_default(home: Path) -> None:
-    file = home / "my.cfg"
-    file.write_text(PROFILES + "[__settings__]\ndefault_profile = robot\n", encoding="utf-8")
-    assert account("databricks", DATABRICKS_CONFIG_FILE=str(file)).client_id == "robot"
+def test_the_variables_name_the_workspace_and_the_credentials() -> None:
+    by_token = account("databricks", **BY_TOKEN)
+    assert (by_token.url, by_token.token, by_token.address) == (HOST, SECRET, HOST)
+    by_client = account("databricks-uc", **BY_CLIENT, DATABRICKS_WORKSPACE_ID="4711")
+    assert (by_client.client_id, by_client.client_secret) == ("robot", SECRET)
+    assert by_client.token is None
+    assert by_client.address == "https://robot.cloud.databricks.com?o=4711"
 
 
 @pytest.mark.parametrize(
     ("uri", "env", "sentence"),
     [
-        ("databricks", {}, "no credentials for Databricks"),
-        ("databricks", {"DATABRICKS_TOKEN": SECRET}, "no Databricks host"),
+        ("databricks", {}, "no credentials for Databricks: DATABRICKS_HOST is not set"),
+        ("databricks", {"DATABRICKS_TOKEN": SECRET}, "DATABRICKS_HOST is not set"),
         ("databricks", {"DATABRICKS_HOST": HOST}, "neither a token"),
         ("databricks", {"DATABRICKS_HOST": HOST, "DATABRICKS_CLIENT_ID": "x"}, "neither a token"),
         ("databricks", {**BY_TOKEN, "DATABRICKS_HOST": "ftp://x"}, "is not a valid address"),
         ("databricks", {**BY_TOKEN, "DATABRICKS_HOST": "https://[x"}, "is not a valid address"),
-        ("databricks://none", BY_TOKEN, "has no profile none"),
-        ("databricks://__settings__", BY_TOKEN, "has no profile __settings__"),
-        ("databricks://browser", BY_TOKEN, "neither a token"),
-        ("databricks://scope:prefix", BY_TOKEN, "secret scope"),
+        ("databricks://robot", BY_TOKEN, "profiles and secret scopes .* are not read"),
+        ("databricks-uc://scope:prefix", BY_TOKEN, "profiles and secret scopes .* are not read"),
     ],
 )
 def test_what_is_missing_is_one_sentence_with_the_cure(
-    uri: str, env: dict[str, str], sentence: str, home: Path
+    uri: str, env: dict[str, str], sentence: str
 ) -> None:
-    if env:
-        (home / ".databrickscfg").write_text(PROFILES, encoding="utf-8")
     with pytest.raises(RecipeError, match=sentence) as refused:
         find_account(uri, env)
     assert refused.value.hint
     assert SECRET not in f"{refused.value} {refused.value.hint}"
-
-
-def test_a_file_that_cannot_be_read_is_not_shown(home: Path) -> None:
-    (home / ".databrickscfg").write_text(f"[a\ntoken = {SECRET}", encoding="utf-8")
-    with pytest.raises(RecipeError, match=r"cannot read .*\.databrickscfg") as refused:
-        find_account("databricks", {})
-    assert SECRET not in str(refused.value)
-    assert refused.value.__cause__ is None
 
 
 def test_a_source_without_credentials_is_refused_before_anything_is_contacted() -> None:
@@ -132,6 +78,10 @@ def test_a_source_without_credentials_is_refused_before_anything_is_contacted() 
         config = {"tracking_uri": "http://h", **given}
         with pytest.raises(RecipeError, match="no credentials for Databricks"):
             MlflowSource(MlflowConfig.model_validate(config))
+
+
+def test_a_profile_is_left_to_mlflows_own_client() -> None:
+    MlflowSource(MlflowConfig(tracking_uri="databricks://robot", reader="client"))
 
 
 def signed(env: dict[str, str], **config: Any) -> tuple[str | None, str]:
@@ -142,8 +92,7 @@ def signed(env: dict[str, str], **config: Any) -> tuple[str | None, str]:
 
 
 def test_requests_are_signed_with_the_token() -> None:
-    origin = "the token in the environment (DATABRICKS_*)"
-    assert signed(BY_TOKEN) == (f"Bearer {SECRET}", origin)
+    assert signed(BY_TOKEN) == (f"Bearer {SECRET}", "DATABRICKS_TOKEN")
     assert signed({"DATABRICKS_HOST": HOST}, token="mine") == ("Bearer mine", "the recipe's token")
 
 
@@ -175,21 +124,17 @@ def test_the_addresses_choose_the_reader(
     reader.close()
 
 
-def test_a_workspace_is_identified_by_its_address(
-    profiles: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def server_id(uri: str) -> str:
+def test_a_workspace_is_identified_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def server_id(uri: str, **env: str) -> str:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
         reader = open_reader(MlflowConfig(tracking_uri=uri))
         found = reader.server_id()
         reader.close()
         return found
 
-    by_default = server_id("databricks")
-    assert by_default == server_id(HOST)
-    assert server_id("databricks://robot") != by_default
-    profiles.write_text(PROFILES.replace("4711", "4712"), encoding="utf-8")
-    other = server_id("databricks://robot")
-    monkeypatch.setenv("DATABRICKS_CONFIG_PROFILE", "robot")
-    assert server_id("databricks") == other
-    profiles.write_text(PROFILES, encoding="utf-8")
-    assert server_id("databricks") != other
+    alone = server_id("databricks", **BY_TOKEN)
+    assert alone == server_id(HOST)
+    first = server_id("databricks", DATABRICKS_WORKSPACE_ID="4711")
+    second = server_id("databricks", DATABRICKS_WORKSPACE_ID="4712")
+    assert len({alone, first, second}) == 3

@@ -9,9 +9,8 @@ import requests
 
 from mlcat_ingest.errors import AuthenticationError, MlcatError, ProtocolMismatchError
 from mlcat_ingest.net.session import HttpOptions
-from mlcat_ingest.sources.mlflow.read import oauth
-from mlcat_ingest.sources.mlflow.read.databricks import DatabricksAccount
-from mlcat_ingest.sources.mlflow.read.oauth import OAuthToken
+from mlcat_ingest.sources.mlflow.read import databricks
+from mlcat_ingest.sources.mlflow.read.databricks import DatabricksAccount, OAuthToken
 from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 
 pytestmark = pytest.mark.process
@@ -20,7 +19,7 @@ SECRET = "hunter2"
 
 
 def token_of(url: str) -> OAuthToken:
-    account = DatabricksAccount(url, "a profile", client_id="robot", client_secret=SECRET)
+    account = DatabricksAccount(url, client_id="robot", client_secret=SECRET)
     return OAuthToken(account, HttpOptions(retries=0))
 
 
@@ -46,7 +45,7 @@ def test_a_token_is_kept_until_shortly_before_its_end(
     lasts_s: float, kept_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr(oauth, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(databricks, "time", SimpleNamespace(monotonic=lambda: now_s))
     with failing_service(endpoint(lasts_s)) as service:
         auth = token_of(service.url)
         assert not service.requests
@@ -79,4 +78,4 @@ def test_a_refusal_is_one_sentence_without_the_secret(
     assert SECRET not in f"{refused.value} {refused.value.hint}"
     if status == 400:
         assert "answered 400 (invalid_scope)" in str(refused.value)
-        assert refused.value.hint == "check the client id and secret of a profile"
+        assert refused.value.hint == "check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET"
