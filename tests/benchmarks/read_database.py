@@ -9,7 +9,7 @@ import sys
 import time
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.reader import open_reader
+from mlcat_ingest.sources.mlflow.read.open import open_reader
 
 
 def main() -> None:

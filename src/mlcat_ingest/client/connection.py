@@ -4,10 +4,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
-
-from requests.auth import AuthBase, HTTPBasicAuth
 
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.responses import ADDRESS_HINT, refusal, server_message, wrong_address
@@ -17,15 +14,12 @@ from mlcat_ingest.errors import (
     CatalogUnavailableError,
     MlcatError,
     ProtocolMismatchError,
-    RecipeError,
 )
 from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.urn import FABRICS
-from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure, is_unavailable
-from mlcat_ingest.net.session import BearerAuth, HttpOptions
-from mlcat_ingest.recipe.connection import ConnectionConfig
+from mlcat_ingest.net.session import HttpOptions
 
 PEER = "the catalog service"
 
@@ -165,66 +159,6 @@ class Connection:
         """Close all connections; safe to call twice."""
         if self._opened is not None:
             self._opened.close()
-
-
-def http_options(
-    config: ConnectionConfig, *, peer: str, connections: int, connect_timeout_s: float = 5.0
-) -> HttpOptions:
-    """Return how requests to `peer` are sent.
-
-    Raises:
-        RecipeError: a certificate file that is not there, or a user name without a password.
-    """
-    return HttpOptions(
-        auth=auth_of(config, peer),
-        headers={name: value.get_secret_value() for name, value in config.headers.items()},
-        trust=Trust(_verify(config), _cert(config)),
-        connect_timeout_s=connect_timeout_s,
-        read_timeout_s=config.timeout_s,
-        retry_for_s=config.retry_for_s,
-        retries=config.retries,
-        connections=connections,
-    )
-
-
-def auth_of(config: ConnectionConfig, peer: str) -> AuthBase | None:
-    """Return what signs requests to `peer` in, None where nothing does.
-
-    Raises:
-        RecipeError: a user name without a password, or a password without a user name.
-    """
-    if config.token is not None:
-        return BearerAuth(config.token.get_secret_value().strip())
-    if config.username is None and config.password is None:
-        return None
-    if config.username is None or config.password is None:
-        missing = "username" if config.username is None else "password"
-        raise RecipeError(
-            f"{peer}'s `{missing}` is missing",
-            hint="basic authentication needs `username` and `password`",
-        )
-    # As bytes, since requests would spell a text in Latin-1 and servers read UTF-8.
-    password = config.password.get_secret_value()
-    return HTTPBasicAuth(config.username.encode(), password.encode())
-
-
-def _verify(config: ConnectionConfig) -> bool | str:
-    if config.verify is False:
-        return False
-    return True if config.ca_bundle is None else _existing(config.ca_bundle, "ca_bundle")
-
-
-def _cert(config: ConnectionConfig) -> str | tuple[str, str] | None:
-    if config.client_cert is None:
-        return None
-    cert = _existing(config.client_cert, "client_cert")
-    return cert if config.client_key is None else (cert, _existing(config.client_key, "client_key"))
-
-
-def _existing(path: Path, option: str) -> str:
-    if not path.exists():
-        raise RecipeError(f"{option}: no file or folder at {path}")
-    return str(path)
 
 
 SMALLEST_RELEASE: Final = (1, 0)

@@ -13,7 +13,7 @@ from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.connection import PEER, Capabilities, Connection, http_options
+from mlcat_ingest.client.connection import PEER, Capabilities, Connection
 from mlcat_ingest.client.evaluate import NO_RESULTS
 from mlcat_ingest.client.probe_entities import (
     PROBE_ASPECT,
@@ -30,6 +30,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PROBE_KEY
 from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.reachability import Address, clock, reach
 from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.recipe.http_options import http_options
 
 
 class RestCatalog(CatalogClient, Catalog):

@@ -19,11 +19,8 @@ from mlcat_ingest.metadata.naming import Naming, Templates
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.listing import chunks
-from mlcat_ingest.sources.mlflow.read.reader import (
-    Reader,
-    RunFilter,
-    open_reader,
-)
+from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
     NAME_TAG,

@@ -8,8 +8,8 @@ from datahub.emitter.rest_emitter import DataHubRestEmitter
 from requests.adapters import HTTPAdapter
 
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.connection import http_options
 from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.recipe.http_options import http_options
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.signin import sign_in
 

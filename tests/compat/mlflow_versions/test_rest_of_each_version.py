@@ -17,7 +17,7 @@ import mlcat_ingest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.reader import open_reader
+from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.testing.mlflow_store import START_MS
 from support.counting_proxy import counting_proxy

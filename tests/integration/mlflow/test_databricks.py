@@ -18,7 +18,8 @@ from mlcat_ingest.sources.mlflow.read import entities
 from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.decode import Aliases
 from mlcat_ingest.sources.mlflow.read.files import FileLocation
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter, Thing, open_reader
+from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
 from mlcat_ingest.testing.mlflow_store import mlflow_client, new_seeded_database
 from support.databricks_stub import CLIENT, TOKEN, Databricks, databricks_over

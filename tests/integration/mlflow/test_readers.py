@@ -15,7 +15,8 @@ from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
 from mlcat_ingest.sources.mlflow.read.entities import client_text
 from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES, FileLocation
-from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter, open_reader
+from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
 from mlcat_ingest.testing.mlflow_store import HOSTILE_NAMES, START_MS, SeededStore

@@ -37,7 +37,8 @@ from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.read.databricks import find_account
-from mlcat_ingest.sources.mlflow.read.reader import Reader, open_reader
+from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.select.by_id import RunsByIdReading, all_pages
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
 from mlcat_ingest.sources.mlflow.select.missing import find_missing

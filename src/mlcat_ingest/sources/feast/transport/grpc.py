@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from requests import Request
 
-from mlcat_ingest.client.connection import auth_of
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -23,6 +22,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.net.session import PendingRequest, RetryPolicy
+from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.messages import MESSAGES

@@ -20,10 +20,10 @@ from typing import Any, Final
 from pydantic import SecretStr
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from mlcat_ingest.client.connection import http_options
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.recipe.http_options import http_options
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.databricks import (
     DatabricksAccount,

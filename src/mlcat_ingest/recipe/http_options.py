@@ -1,0 +1,73 @@
+"""The options of requests that a recipe's connection says.
+
+Apart from the models, which are loaded without the HTTP library.
+"""
+
+from pathlib import Path
+
+from requests.auth import AuthBase, HTTPBasicAuth
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.net.session import BearerAuth, HttpOptions
+from mlcat_ingest.recipe.connection import ConnectionConfig
+
+
+def http_options(
+    config: ConnectionConfig, *, peer: str, connections: int, connect_timeout_s: float = 5.0
+) -> HttpOptions:
+    """Return how requests to `peer` are sent.
+
+    Raises:
+        RecipeError: a certificate file that is not there, or a user name without a password.
+    """
+    return HttpOptions(
+        auth=auth_of(config, peer),
+        headers={name: value.get_secret_value() for name, value in config.headers.items()},
+        trust=Trust(_verify(config), _cert(config)),
+        connect_timeout_s=connect_timeout_s,
+        read_timeout_s=config.timeout_s,
+        retry_for_s=config.retry_for_s,
+        retries=config.retries,
+        connections=connections,
+    )
+
+
+def auth_of(config: ConnectionConfig, peer: str) -> AuthBase | None:
+    """Return what signs requests to `peer` in, None where nothing does.
+
+    Raises:
+        RecipeError: a user name without a password, or a password without a user name.
+    """
+    if config.token is not None:
+        return BearerAuth(config.token.get_secret_value().strip())
+    if config.username is None and config.password is None:
+        return None
+    if config.username is None or config.password is None:
+        missing = "username" if config.username is None else "password"
+        raise RecipeError(
+            f"{peer}'s `{missing}` is missing",
+            hint="basic authentication needs `username` and `password`",
+        )
+    # As bytes, since requests would spell a text in Latin-1 and servers read UTF-8.
+    password = config.password.get_secret_value()
+    return HTTPBasicAuth(config.username.encode(), password.encode())
+
+
+def _verify(config: ConnectionConfig) -> bool | str:
+    if config.verify is False:
+        return False
+    return True if config.ca_bundle is None else _existing(config.ca_bundle, "ca_bundle")
+
+
+def _cert(config: ConnectionConfig) -> str | tuple[str, str] | None:
+    if config.client_cert is None:
+        return None
+    cert = _existing(config.client_cert, "client_cert")
+    return cert if config.client_key is None else (cert, _existing(config.client_key, "client_key"))
+
+
+def _existing(path: Path, option: str) -> str:
+    if not path.exists():
+        raise RecipeError(f"{option}: no file or folder at {path}")
+    return str(path)
