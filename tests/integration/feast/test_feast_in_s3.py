@@ -105,10 +105,10 @@ def test_a_wrong_bucket_or_key_and_a_page_are_named(s3: str) -> None:
     [
         (403, "AccessDenied", NotAuthorizedError, "s3:GetObject"),
         (403, "InvalidAccessKeyId", AuthenticationError, "environment"),
-        (400, "ExpiredToken", AuthenticationError, "environment"),
-        (400, "AuthorizationHeaderMalformed", RecipeError, "s3.region"),
+        (400, "ExpiredToken", AuthenticationError, "renew"),
+        (400, "AuthorizationHeaderMalformed", RecipeError, "`region`"),
         (503, "SlowDown", RateLimitedError, "later"),
-        (500, "InternalError", SourceUnavailableError, "S3"),
+        (500, "InternalError", SourceUnavailableError, "`endpoint_url`"),
     ],
 )
 def test_each_refusal_of_s3_says_what_to_do(
@@ -139,7 +139,7 @@ def test_nobody_there_no_credentials_and_no_profile_are_distinguished(
 ) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
     assert isinstance(refused(nobody), SourceUnavailableError)
-    assert "no AWS profile" in refused(nobody, s3={"profile": "none"}).message
+    assert "AWS profile does not exist" in refused(nobody, s3={"profile": "none"}).message
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("HOME", "/nonexistent")

@@ -7,10 +7,9 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.failures import NO_SUCH, failure, refusal
 
-_CONNECT_TIMEOUT_S: Final = 10
 _SESSION_NAME: Final = "mlcat-ingest"
 
 
@@ -24,7 +23,7 @@ class AwsSession:
             BotoCoreError: the profile does not exist.
         """
         self._config = config
-        self._session = _new_session(
+        self._session = open_session(
             aws_access_key_id=_text(config.access_key_id),
             aws_secret_access_key=_text(config.secret_access_key),
             aws_session_token=_text(config.session_token),
@@ -38,14 +37,6 @@ class AwsSession:
         region: str | None = self._session.region_name
         return region
 
-    def knows_region(self) -> bool:
-        """Return whether the SDK knows the region, which may be older than the region."""
-        partitions = self._session.get_available_partitions()
-        return any(
-            self.region in self._session.get_available_regions("sagemaker", partition)
-            for partition in partitions
-        )
-
     def sts(self) -> Any:
         """Return a client of the token service, which knows the caller and gives out roles."""
         return self._session.client("sts", config=self._options())
@@ -58,7 +49,7 @@ class AwsSession:
 
     def use(self, credentials: Mapping[str, Any]) -> None:
         """Use the temporary credentials of a role from now on."""
-        self._session = _new_session(
+        self._session = open_session(
             aws_access_key_id=credentials["AccessKeyId"],
             aws_secret_access_key=credentials["SecretAccessKey"],
             aws_session_token=credentials["SessionToken"],
@@ -72,21 +63,7 @@ class AwsSession:
         )
 
     def _options(self) -> Any:
-        from botocore.config import Config
-
-        # Adaptive, it sends less where AWS turns requests away, and waits between attempts.
-        retries = {"total_max_attempts": self._config.retries + 1, "mode": "adaptive"}
-        return Config(
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            read_timeout=self._config.timeout_s,
-            retries=retries,
-        )
-
-
-def _new_session(**options: str | None) -> Any:
-    from boto3.session import Session
-
-    return Session(**options)
+        return client_settings(timeout_s=self._config.timeout_s, retries=self._config.retries)
 
 
 def _text(secret: SecretStr | None) -> str | None:
@@ -231,12 +208,9 @@ class SagemakerApi:
             yield
         except ClientError as error:
             self.requests += _attempts(error.response)
-            raise refusal(action, error.response) from None
+            raise aws_error(error, action) from None
         except BotoCoreError as error:
-            session = self._session
-            region = None if session is None else session.region
-            known = session is None or session.knows_region()
-            raise failure(action, error, region, known=known) from None
+            raise aws_error(error, action) from None
 
 
 def _attempts(answer: Record) -> int:

@@ -188,10 +188,8 @@ def test_without_credentials_or_region_the_option_is_named(
 def test_an_endpoint_that_does_not_answer_is_named_by_its_option() -> None:
     keys = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "made-up"}
     away = {"endpoint_url": "http://127.0.0.1:9", **keys}
-    with pytest.raises(SourceUnavailableError, match="`endpoint_url`"):
+    with pytest.raises(SourceUnavailableError, match="`endpoint_url` and `region`"):
         list(source(region=REGION, **away).coming_tables())
-    with pytest.raises(SourceUnavailableError, match="correct `region`"):
-        list(source(region="mars-1", **away).coming_tables())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ The extras `gcs` and `azure` bring the back ends of fsspec for Google and Azure.
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -14,32 +15,47 @@ from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
     NotAuthorizedError,
-    RateLimitedError,
     RecipeError,
     SourceUnavailableError,
 )
 from mlcat_ingest.recipe.secrets import mask
+from mlcat_ingest.sources.aws import AwsRefusal, aws_error, client_settings, open_session
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.transport.file import FileRegistry, too_large
 
-_CONNECT_TIMEOUT_S: Final = 10
 _RETRIES: Final = 5
 """Further attempts where the recipe sets no `retries`."""
 
-# Codes of S3's errors; a HEAD or a service in its place gives the bare status.
-_NO_SUCH_OBJECT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
-_ELSEWHERE: Final = frozenset(
-    {"PermanentRedirect", "301", "307", "AuthorizationHeaderMalformed", "IllegalLocationConstraint"}
-)
-_FORBIDDEN: Final = frozenset({"AccessDenied", "AllAccessDisabled", "AccountProblem", "403"})
-_REFUSED: Final = frozenset(
-    {
-        *("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
-        *("TokenRefreshRequired", "RequestTimeTooSkewed", "401"),
-    }
-)
+# What the codes of S3 mean for an object; an answer to HEAD, or of another service, has the status.
+_REFUSALS: Final[Mapping[str, AwsRefusal]] = {
+    **dict.fromkeys(
+        ("NoSuchKey", "NoSuchVersion", "404"),
+        AwsRefusal(
+            RecipeError, "no such object: {action}", "check the path, and run `feast apply`"
+        ),
+    ),
+    "NoSuchBucket": AwsRefusal(
+        RecipeError, "no such bucket: {action}", "correct the bucket's name"
+    ),
+    **dict.fromkeys(
+        (
+            *("PermanentRedirect", "301", "307"),
+            *("AuthorizationHeaderMalformed", "IllegalLocationConstraint"),
+        ),
+        AwsRefusal(
+            RecipeError, "the bucket is in another region: {action} returned {code}", "set `region`"
+        ),
+    ),
+    **dict.fromkeys(
+        ("AccessDenied", "AllAccessDisabled", "AccountProblem", "403"),
+        AwsRefusal(
+            NotAuthorizedError,
+            "AWS denied {action}",
+            "allow {action}; without s3:ListBucket, S3 denies a missing object too",
+        ),
+    ),
+}
 _BROKEN_BODY: Final = frozenset({"IncompleteReadError", "ResponseStreamingError"})
-_BUSY: Final = frozenset({"SlowDown", "Throttling", "RequestLimitExceeded", "429"})
 
 
 class S3Object(FileRegistry):
@@ -81,13 +97,10 @@ class S3Object(FileRegistry):
         for left in range(self._retries, -1, -1):
             try:
                 return self._content()
-            except ClientError as error:
-                raise self._refusal(error.response) from None
-            except BotoCoreError as error:
-                failure = self._failure(error)
+            except (BotoCoreError, ClientError) as error:
                 # boto3 tries a request again, but not a body that breaks off.
                 if not left or type(error).__name__ not in _BROKEN_BODY:
-                    raise failure from None
+                    raise aws_error(error, f"s3:GetObject of {self.shown}", _REFUSALS) from None
         raise AssertionError
 
     def _content(self) -> bytes:
@@ -102,75 +115,11 @@ class S3Object(FileRegistry):
 
     def _s3(self) -> Any:
         if self._client is None:
-            from boto3.session import Session
-            from botocore.config import Config
-
             options, config = self._config.s3, self._config
-            session = Session(profile_name=options.profile, region_name=options.region)
-            settings = Config(
-                connect_timeout=_CONNECT_TIMEOUT_S,
-                read_timeout=config.timeout_s,
-                retries={"total_max_attempts": self._retries + 1, "mode": "standard"},
-            )
+            session = open_session(profile_name=options.profile, region_name=options.region)
+            settings = client_settings(timeout_s=config.timeout_s, retries=self._retries)
             self._client = session.client("s3", endpoint_url=self._endpoint, config=settings)
         return self._client
-
-    def _refusal(self, response: Any) -> MlcatError:
-        """Return the error that stands for an answer of S3."""
-        code = str(response.get("Error", {}).get("Code", ""))
-        answer = f"S3 returned {code or 'no error code'} for {self.shown}"
-        if code == "NoSuchBucket":
-            return RecipeError(f"{answer}: no such bucket", hint="check the name of the bucket")
-        if code in _NO_SUCH_OBJECT:
-            return RecipeError(
-                f"{answer}: no such object", hint="check the path, and run `feast apply`"
-            )
-        if code in _ELSEWHERE:
-            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-            region = headers.get("x-amz-bucket-region") or ""
-            message = f"{answer}: the bucket is in another region {region}".rstrip()
-            return RecipeError(message, hint="set `s3.region`")
-        if code in _FORBIDDEN:
-            return NotAuthorizedError(
-                f"{answer}: access denied",
-                hint="grant s3:GetObject on the object; without s3:ListBucket, S3 returns this "
-                "code for a missing object too",
-            )
-        if code in _REFUSED:
-            return AuthenticationError(
-                f"{answer}: the credentials were refused",
-                hint="check the credentials in the environment, the AWS profile or the instance "
-                "role",
-            )
-        if code in _BUSY:
-            return RateLimitedError(f"{answer}: rate limit exceeded", hint="try again later")
-        return SourceUnavailableError(
-            answer, hint="check that the endpoint is an S3 service and reachable"
-        )
-
-    def _failure(self, error: Exception) -> MlcatError:
-        """Return the error that stands for one of boto3's own, by its name."""
-        match type(error).__name__:
-            case "NoCredentialsError" | "PartialCredentialsError" | "TokenRetrievalError":
-                return AuthenticationError(
-                    f"no AWS credentials for {self.shown}",
-                    hint="set them in the environment, in `s3.profile` or by an instance role",
-                )
-            case "ProfileNotFound":
-                return RecipeError(
-                    f"no AWS profile {self._config.s3.profile!r}", hint="correct `s3.profile`"
-                )
-            case "ParamValidationError" | "InvalidRegionError" | "UnknownRegionError":
-                return RecipeError(
-                    f"invalid name of a bucket or region for {self.shown}",
-                    hint="correct `registry` or `s3.region`",
-                )
-            case name:
-                where = self._endpoint or "S3"
-                return SourceUnavailableError(
-                    f"S3 does not answer for {self.shown}: {name}",
-                    hint=f"check that {where} is reachable, and `s3.endpoint_url`",
-                )
 
     def close(self) -> None:
         """Close the connections; safe to call twice."""

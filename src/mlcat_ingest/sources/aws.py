@@ -1,0 +1,151 @@
+"""Sessions of boto3, and errors of AWS translated into errors of ours, each with its cure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RateLimitedError,
+    RecipeError,
+    SourceUnavailableError,
+)
+
+NO_SUCH: Final = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
+"""Codes of AWS for an item that does not exist."""
+
+_CONNECT_TIMEOUT_S: Final = 10
+_CREDENTIALS: Final = "set them in the environment, in `profile` or by an instance role"
+_NETWORK: Final = "check the network, `endpoint_url` and `region`"
+
+
+class AwsRefusal(NamedTuple):
+    """The error that stands for a code of AWS; its texts may name `{action}` and `{code}`."""
+
+    error: type[MlcatError]
+    message: str
+    hint: str
+
+
+_EXPIRED: Final = AwsRefusal(
+    AuthenticationError,
+    "the AWS credentials have expired ({action})",
+    "renew them and run again",
+)
+_REFUSED: Final = AwsRefusal(
+    AuthenticationError, "AWS refused the credentials: {code} ({action})", _CREDENTIALS
+)
+_REFUSALS: Final[Mapping[str, AwsRefusal]] = {
+    **dict.fromkeys(
+        ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"),
+        AwsRefusal(
+            NotAuthorizedError, "AWS denied {action}", "allow {action} in the role's policy"
+        ),
+    ),
+    **dict.fromkeys(
+        ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"),
+        _EXPIRED,
+    ),
+    **dict.fromkeys(
+        (
+            *("UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException"),
+            *("SignatureDoesNotMatch", "AuthFailure", "MissingAuthenticationToken"),
+            *("MissingAuthenticationTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
+            *("InvalidToken", "RequestTimeTooSkewed", "401"),
+        ),
+        _REFUSED,
+    ),
+    **dict.fromkeys(
+        (
+            *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+            *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
+            *("ProvisionedThroughputExceededException", "SlowDown", "429"),
+        ),
+        AwsRefusal(
+            RateLimitedError,
+            "AWS throttled {action}: {code}",
+            "try again later, or raise `retries`",
+        ),
+    ),
+}
+
+# boto3's own errors, by the names of their classes.
+_SIGNED_OUT: Final = frozenset(
+    {
+        *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
+        *("TokenRetrievalError", "SSOTokenLoadError", "UnauthorizedSSOTokenError"),
+        *("NoAuthTokenError", "LoginTokenLoadError", "RefreshWithMFAUnsupportedError"),
+    }
+)
+_MISCONFIGURED: Final = {
+    "ProfileNotFound": ("the AWS profile does not exist", "correct `profile`"),
+    "InvalidConfigError": ("the AWS profile is incomplete", "correct it in ~/.aws/config"),
+    "NoRegionError": ("no AWS region is set", "set `region`"),
+    "InvalidRegionError": ("invalid AWS region", "correct `region`"),
+    "UnknownRegionError": ("invalid AWS region", "correct `region`"),
+    "ParamValidationError": ("invalid name for {action}", "correct the name in the recipe"),
+}
+
+
+def open_session(**options: str | None) -> Any:
+    """Return a session of boto3 with these credentials and region; nothing is contacted.
+
+    Raises:
+        BotoCoreError: the profile does not exist.
+    """
+    from boto3.session import Session
+
+    return Session(**options)
+
+
+def client_settings(*, timeout_s: float, retries: int) -> Any:
+    """Return the settings of a client of boto3."""
+    from botocore.config import Config
+
+    # Adaptive, it sends less where AWS turns requests away, and waits between attempts.
+    return Config(
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        read_timeout=timeout_s,
+        retries={"total_max_attempts": retries + 1, "mode": "adaptive"},
+    )
+
+
+def aws_error(
+    error: Exception, action: str, own: Mapping[str, AwsRefusal] = MappingProxyType({})
+) -> MlcatError:
+    """Return the error that stands for one of AWS or of boto3, met by an `action`.
+
+    `action` is as a policy names it, such as `sagemaker:Search`. `own` has the codes that mean
+    something else to this service.
+    """
+    from botocore.exceptions import ClientError
+
+    if isinstance(error, ClientError):
+        return _refusal(error.response, action, own)
+    name = type(error).__name__
+    if name in _SIGNED_OUT:
+        return AuthenticationError("no usable AWS credentials", hint=_CREDENTIALS)
+    if name in _MISCONFIGURED:
+        message, hint = _MISCONFIGURED[name]
+        return RecipeError(message.format(action=action), hint=hint)
+    return SourceUnavailableError(
+        f"AWS does not answer {action}: {name}",
+        hint=_NETWORK,
+    )
+
+
+def _refusal(response: Mapping[str, Any], action: str, own: Mapping[str, AwsRefusal]) -> MlcatError:
+    code = str(response.get("Error", {}).get("Code", ""))
+    refusal = own.get(code) or _REFUSALS.get(code)
+    if refusal is not None:
+        hint = refusal.hint.format(action=action)
+        return refusal.error(refusal.message.format(action=action, code=code), hint=hint)
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if isinstance(status, int) and status >= 500:
+        return SourceUnavailableError(
+            f"{action} failed with {status} {code}".rstrip(), hint=_NETWORK
+        )
+    return ProtocolMismatchError(f"{action} returned {code or status}")
