@@ -9,7 +9,7 @@ from typing import Any
 from botocore.stub import Stubber
 from pydantic import SecretStr
 
-from mlcat_ingest.sources.sagemaker.api import PAGE, AwsSession, SagemakerApi
+from mlcat_ingest.sources.sagemaker.api import PAGE, SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerReader, SagemakerSource
 
@@ -66,7 +66,7 @@ def _client() -> Any:
     config = SagemakerConfig(
         region=REGION, access_key_id=SecretStr("AKIDEXAMPLE"), secret_access_key=SecretStr("none")
     )
-    return AwsSession(config).sagemaker()
+    return SagemakerApi(config).open_client()
 
 
 class Aws:

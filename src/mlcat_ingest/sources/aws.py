@@ -124,6 +124,9 @@ def aws_error(
     from botocore.exceptions import ClientError
 
     if isinstance(error, ClientError):
+        # boto3 assumes the role of a profile before the first request of any client.
+        if error.operation_name.startswith("AssumeRole"):
+            action = f"sts:{error.operation_name}"
         return _refusal(error.response, action, own)
     name = type(error).__name__
     if name in _SIGNED_OUT:

@@ -8,13 +8,14 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
 from mlcat_ingest.errors import RateLimitedError
-from mlcat_ingest.sources.sagemaker.api import AwsSession
+from mlcat_ingest.sources.sagemaker.api import SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerReader
 from support.definitions import FeatureWorld
@@ -23,7 +24,11 @@ from support.sagemaker import ACCOUNT, REGION, columns
 pytestmark = pytest.mark.integration
 
 PLACE = f"{ACCOUNT}_{REGION}"
-OTHER_ROLE = "arn:aws:iam::210987654321:role/reader"
+PROFILE = """[profile reader]
+role_arn = arn:aws:iam::210987654321:role/reader
+external_id = catalog
+credential_source = Environment
+"""
 DRIVERS = f"urn:li:mlFeatureTable:(urn:li:dataPlatform:sagemaker,{PLACE}.drivers)"
 RATE = f"urn:li:mlFeature:({PLACE}.drivers,rate)"
 VECTOR = f"urn:li:mlFeature:({PLACE}.drivers,vector)"
@@ -31,17 +36,18 @@ THEIRS = "urn:li:mlFeature:(theirs.table,score)"
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Answer what is asked of AWS in this process, with made-up credentials."""
+    (tmp_path / "aws_config").write_text(PROFILE)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws_config"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
     with mock_aws():
         yield
 
 
-def make(name: str, session: AwsSession | None = None, **tags: str) -> None:
-    session = session or AwsSession(SagemakerConfig(region=REGION))
-    client = session.sagemaker()
+def make(name: str, profile: str | None = None, **tags: str) -> None:
+    client = SagemakerApi(SagemakerConfig(region=REGION, profile=profile)).open_client()
     client.create_feature_group(
         FeatureGroupName=name,
         RecordIdentifierFeatureName="id",
@@ -94,17 +100,13 @@ def test_groups_of_one_name_in_two_accounts_do_not_meet(
     features: FeatureWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make("drivers")
-    other = AwsSession(SagemakerConfig(region=REGION, role_arn=OTHER_ROLE))
-    sts = other.sts()
-    other.use(sts.assume_role(**other.role())["Credentials"])
-    sts.close()
-    make("drivers", other)
-    both = [source(), source(role_arn=OTHER_ROLE)]
+    make("drivers", profile="reader")
+    both = [source(), source(profile="reader")]
     assert features.run(features.recipe(*both)) == 0
     assert features.properties(DRIVERS)
     assert features.properties(DRIVERS.replace(ACCOUNT, "210987654321"))
 
-    like_datahub = [source(compat="datahub"), source(role_arn=OTHER_ROLE, compat="datahub")]
+    like_datahub = [source(compat="datahub"), source(profile="reader", compat="datahub")]
     assert features.run(features.recipe(*like_datahub, name="datahub")) == 2
     assert "namespace_prefix" in capsys.readouterr().err
     assert features.stored(DRIVERS.replace(f"{PLACE}.", "")) == {}

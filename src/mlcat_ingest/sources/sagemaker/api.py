@@ -10,66 +10,6 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 
-_SESSION_NAME: Final = "mlcat-ingest"
-
-
-class AwsSession:
-    """Credentials and region of a recipe, and clients of boto3 made with them."""
-
-    def __init__(self, config: SagemakerConfig) -> None:
-        """Find the credentials; nothing is contacted.
-
-        Raises:
-            BotoCoreError: the profile does not exist.
-        """
-        self._config = config
-        self._session = open_session(
-            aws_access_key_id=_text(config.access_key_id),
-            aws_secret_access_key=_text(config.secret_access_key),
-            aws_session_token=_text(config.session_token),
-            region_name=config.region,
-            profile_name=config.profile,
-        )
-
-    @property
-    def region(self) -> str | None:
-        """Return the region that boto3 found, if any."""
-        region: str | None = self._session.region_name
-        return region
-
-    def sts(self) -> Any:
-        """Return a client of the token service, which knows the caller and gives out roles."""
-        return self._session.client("sts", config=self._options())
-
-    def role(self) -> dict[str, str]:
-        """Return the parameters of the request for the recipe's role."""
-        parameters = {"RoleArn": self._config.role_arn or "", "RoleSessionName": _SESSION_NAME}
-        external_id = _text(self._config.external_id)
-        return parameters if external_id is None else {**parameters, "ExternalId": external_id}
-
-    def use(self, credentials: Mapping[str, Any]) -> None:
-        """Use the temporary credentials of a role from now on."""
-        self._session = open_session(
-            aws_access_key_id=credentials["AccessKeyId"],
-            aws_secret_access_key=credentials["SecretAccessKey"],
-            aws_session_token=credentials["SessionToken"],
-            region_name=self.region,
-        )
-
-    def sagemaker(self) -> Any:
-        """Return a client of SageMaker."""
-        return self._session.client(
-            "sagemaker", endpoint_url=self._config.endpoint_url, config=self._options()
-        )
-
-    def _options(self) -> Any:
-        return client_settings(timeout_s=self._config.timeout_s, retries=self._config.retries)
-
-
-def _text(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
-
-
 Record = Mapping[str, Any]
 """One item of an answer of AWS."""
 
@@ -87,7 +27,6 @@ ACTIONS: Final = {
     "describe_feature_group": "sagemaker:DescribeFeatureGroup",
     "list_tags": "sagemaker:ListTags",
     "get_caller_identity": "sts:GetCallerIdentity",
-    "assume_role": "sts:AssumeRole",
 }
 """The action that a policy has to allow, by method."""
 
@@ -99,7 +38,7 @@ class SagemakerApi:
         """Keep the configuration; `client` is made by it if not given."""
         self._config = config
         self._client = client
-        self._session: AwsSession | None = None
+        self._session: Any = None
         self.requests = 0
 
     def pages(self, method: str, **parameters: Any) -> Iterator[Sequence[Record]]:
@@ -160,10 +99,30 @@ class SagemakerApi:
         Cost: one request.
         """
         with self._translate_errors(ACTIONS["get_caller_identity"]):
-            session = self._session or AwsSession(self._config)
-            client = session.sts()
+            client = self.open_client("sts")
         answer = self._send(client, "get_caller_identity") or {}
-        return str(answer.get("Account", "")), session.region or ""
+        return str(answer.get("Account", "")), self._session.region_name or ""
+
+    def open_client(self, service: str = "sagemaker") -> Any:
+        """Return a new client of boto3 with the recipe's credentials; nothing is contacted.
+
+        Raises:
+            BotoCoreError: the profile does not exist, or there is no region.
+        """
+        config = self._config
+        if self._session is None:
+            self._session = open_session(
+                aws_access_key_id=_text(config.access_key_id),
+                aws_secret_access_key=_text(config.secret_access_key),
+                aws_session_token=_text(config.session_token),
+                region_name=config.region,
+                profile_name=config.profile,
+            )
+        return self._session.client(
+            service,
+            endpoint_url=config.endpoint_url if service == "sagemaker" else None,
+            config=client_settings(timeout_s=config.timeout_s, retries=config.retries),
+        )
 
     def close(self) -> None:
         """Close connections; safe to call twice."""
@@ -174,17 +133,9 @@ class SagemakerApi:
     def _call(self, method: str, **parameters: Any) -> Record | None:
         """Return the answer to a request, None where it names no existing item."""
         with self._translate_errors(ACTIONS[method]):
-            client = self._sagemaker()
-        return self._send(client, method, **parameters)
-
-    def _sagemaker(self) -> Any:
-        if self._client is None:
-            session = self._session = AwsSession(self._config)
-            if self._config.role_arn is not None:
-                answer = self._send(session.sts(), "assume_role", **session.role()) or {}
-                session.use(answer["Credentials"])
-            self._client = session.sagemaker()
-        return self._client
+            if self._client is None:
+                self._client = self.open_client()
+        return self._send(self._client, method, **parameters)
 
     def _send(self, client: Any, method: str, **parameters: Any) -> Record | None:
         with self._translate_errors(ACTIONS[method]):
@@ -211,6 +162,10 @@ class SagemakerApi:
             raise aws_error(error, action) from None
         except BotoCoreError as error:
             raise aws_error(error, action) from None
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
 def _attempts(answer: Record) -> int:

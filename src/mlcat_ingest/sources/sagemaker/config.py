@@ -3,18 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from mlcat_ingest.recipe.connection import Retries, Timeout
 from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.options import without_instance
-
-
-def _role(text: str) -> str:
-    if not text.startswith("arn:") or ":role/" not in text:
-        raise ValueError("must be the ARN of a role: arn:aws:iam::<account>:role/<name>")
-    return text
 
 
 class SagemakerConfig(FeatureStoreConfig):
@@ -26,6 +20,10 @@ class SagemakerConfig(FeatureStoreConfig):
     key_hints: ClassVar[Mapping[str, str]] = {
         "extract_feature_groups": "is always on; delete it",
         **dict.fromkeys(("extract_models", "extract_jobs"), "is not supported; delete it"),
+        **dict.fromkeys(
+            ("role_arn", "aws_role", "external_id"),
+            "belongs in a profile of ~/.aws/config, set as `profile` here",
+        ),
         **dict.fromkeys(("database_pattern", "table_pattern"), "is called `tables` here"),
     }
 
@@ -37,7 +35,7 @@ class SagemakerConfig(FeatureStoreConfig):
     profile: Annotated[PublicStr | None, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("profile", "aws_profile")
     )
-    """A profile of the AWS configuration files."""
+    """A profile of the AWS configuration files, which may name a role to assume."""
 
     access_key_id: Annotated[OptionalSecret, NotContent()] = Field(
         default=None, validation_alias=AliasChoices("access_key_id", "aws_access_key_id")
@@ -53,14 +51,6 @@ class SagemakerConfig(FeatureStoreConfig):
         default=None, validation_alias=AliasChoices("session_token", "aws_session_token")
     )
     """The session token of temporary keys."""
-
-    role_arn: Annotated[Annotated[PublicStr, AfterValidator(_role)] | None, NotContent()] = Field(
-        default=None, validation_alias=AliasChoices("role_arn", "aws_role")
-    )
-    """ARN of a role to assume with these credentials."""
-
-    external_id: Annotated[OptionalSecret, NotContent()] = None
-    """The external id that the role's trust policy requires."""
 
     endpoint_url: ServiceUrl | None = Field(
         default=None, validation_alias=AliasChoices("endpoint_url", "aws_endpoint_url")
@@ -101,6 +91,4 @@ class SagemakerConfig(FeatureStoreConfig):
             raise ValueError("`access_key_id` and `secret_access_key` must be set together")
         if self.session_token is not None and self.access_key_id is None:
             raise ValueError("`session_token` requires `access_key_id`")
-        if self.external_id is not None and self.role_arn is None:
-            raise ValueError("`external_id` requires `role_arn`")
         return self

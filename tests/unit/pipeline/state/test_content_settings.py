@@ -93,7 +93,6 @@ SAGEMAKER_CONTENT = {
 }
 SAGEMAKER_OTHERS = {
     *("timeout_s", "retries", "profile", "access_key_id", "secret_access_key", "session_token"),
-    *("role_arn", "external_id"),
 }
 
 

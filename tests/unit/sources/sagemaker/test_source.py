@@ -14,12 +14,17 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.sources.aws import aws_error
 from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.definitions.tables import Broken, FeatureTable
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
+
+from botocore.exceptions import ClientError
 
 from support.reading import records_of
 from support.sagemaker import ACCOUNT, REGION, Aws, arn, columns, group
@@ -197,16 +202,25 @@ def test_an_endpoint_that_does_not_answer_is_named_by_its_option() -> None:
     [
         {"access_key_id": "AKID"},
         {"session_token": "x"},
-        {"external_id": "x"},
-        {"role_arn": "admin"},
         {"compat": "datahub", "instance": "x"},
     ],
 )
 def test_options_that_do_not_go_together_are_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(
-        ValueError, match=r"must be set together|requires `|ARN of a role|combined with"
-    ):
+    with pytest.raises(ValueError, match=r"must be set together|requires `|combined with"):
         SagemakerConfig(**config)
+
+
+def test_the_role_of_a_profile_that_cannot_be_assumed_is_named() -> None:
+    answer: Any = {"Error": {"Code": "AccessDenied"}}
+    error = aws_error(ClientError(answer, "AssumeRole"), "sagemaker:Search")
+    assert isinstance(error, NotAuthorizedError)
+    assert str(error.hint) == "allow sts:AssumeRole in the role's policy"
+
+
+@pytest.mark.parametrize("key", ["role_arn", "aws_role", "external_id"])
+def test_a_role_is_set_in_a_profile(key: str) -> None:
+    _, problems = validate_config(SagemakerConfig, {key: "x"}, (), Origin())
+    assert "belongs in a profile" in problems[0].render()
 
 
 def test_datahubs_own_names_of_the_options_are_understood() -> None:
