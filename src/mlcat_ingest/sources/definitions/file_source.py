@@ -6,7 +6,6 @@ All problems of all files are reported at once.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,33 +139,25 @@ def _candidates(path: Path) -> Iterator[Path]:
     elif path.exists() or not _is_pattern(str(path)):
         yield path
     else:
-        yield from _matching(Path(path.anchor), path.relative_to(path.anchor).parts)
+        yield from _matching(path)
 
 
-def _matching(folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
-    """Yield the files below `folder` that `pattern` matches, part by part.
+def _matching(path: Path) -> Iterator[Path]:
+    """Yield the files that a pattern matches.
 
-    As `Path.glob` does, which would pass over folders that cannot be read.
+    Raises:
+        OSError: a folder that the pattern goes through cannot be read.
     """
-    first, *rest = pattern
-    if first == "**":
-        yield from _matching(folder, rest or ["*"])
-        for path in folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                yield from _matching(path, pattern)
-        return
-    for path in _children(folder, first):
-        if not rest:
-            if _is_file(path):
-                yield path
-        elif path.is_dir():
-            yield from _matching(path, rest)
-
-
-def _children(folder: Path, pattern: str) -> Iterable[Path]:
-    if not _is_pattern(pattern):
-        return [folder / pattern]
-    return (path for path in folder.iterdir() if fnmatchcase(path.name, pattern))
+    first = next(at for at, part in enumerate(path.parts) if _is_pattern(part))
+    root, pattern = Path(*path.parts[:first]), path.parts[first:]
+    for depth in range(len(pattern)):
+        # `Path.glob` passes over a folder that cannot be read; its tables would count as removed.
+        for folder in root.glob("/".join(pattern[:depth])) if depth else (root,):
+            if folder.is_dir():
+                next(folder.iterdir(), None)
+    # Before Python 3.13, a pattern that ends with `**` matches folders alone.
+    files = (*pattern, "*") if pattern[-1] == "**" else pattern
+    yield from filter(_is_file, root.glob("/".join(files)))
 
 
 def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
