@@ -101,12 +101,11 @@ QUANTITIES: Final[dict[str, dict[str, tuple[float | str, ...]]]] = {
         "transactions of {} aspects": (references._AT_ONCE,),
     },
     "reference/check.md": {
-        "after {} seconds, a single request after {}, and a look-up or connection after {}.": (
+        "after {} seconds, a single request after {}, and a connection after {}.": (
             check.PATIENCE_S,
             check._MOST["timeout_s"],
-            reachability.PATIENCE_S,
+            check._MOST["connect_timeout_s"],
         ),
-        "a warning {} days before": (reachability._SOON_DAYS,),
         "within {} seconds of this": (reachability.MAX_SKEW_S,),
         "reads {} entities a request": (MAX_REQUEST_ITEMS,),
         "of the first {} entities": (check.SAMPLE,),

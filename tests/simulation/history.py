@@ -184,7 +184,7 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
     more |= world.groups_of_models_without_source()
     wrong = [
         f"{urn} is stored, and its {aspect} is not found"
-        for urn, aspect in sorted(world.storage.not_indexed)
+        for urn, aspect in sorted(world.storage.unindexed)
         if full and urn in fresh
     ]
     wrong += list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))

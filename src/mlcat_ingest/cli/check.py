@@ -45,7 +45,7 @@ Examples:
 def command(recipe: str, write: bool, probe: bool, as_json: bool) -> int:  # noqa: FBT001 - click's way
     """Check RECIPE, a file or an MLflow URL: validity, connections and permissions.
 
-    The check covers DNS, connections, certificates, clocks, versions, each permission by name, URNs
+    The check covers connections, clocks, versions, each permission by name, URNs
     of another server, the state database and the dead-letter file. It changes nothing without
     --write. A side that does not answer is abandoned after a minute.
 

@@ -27,8 +27,7 @@ from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PROBE_KEY
-from mlcat_ingest.net.certificates import Trust
-from mlcat_ingest.net.reachability import Address, clock, reach
+from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.http_options import http_options
 
@@ -47,7 +46,7 @@ class RestCatalog(CatalogClient, Catalog):
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what the service answers to each kind of request; see `Catalog.check`."""
-        yield from findings(self, _options(self._config).trust, write=write)
+        yield from findings(self, write=write)
 
 
 def _settings(config: RestSinkConfig) -> tuple[Credentials, HttpOptions]:
@@ -77,7 +76,7 @@ _NOBODY: Final = "mlcat-ingest:check:nobody"
 """A source that nobody is, to be looked for."""
 
 
-def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Finding]:
+def findings(client: CatalogClient, *, write: bool) -> Iterator[Finding]:
     """Yield the findings about a service; nothing is written without `write`.
 
     Cost: at most five requests, two more for a service that does not evaluate metadata tests; six
@@ -87,8 +86,6 @@ def findings(client: CatalogClient, trust: Trust, *, write: bool) -> Iterator[Fi
         server = client.server
     except MlcatError as error:
         yield _finding_of("catalog service", error)
-        return
-    if not (yield from reach(Address("catalog", server, trust))):
         return
     try:
         service = client.connect()

@@ -1,1 +1,1 @@
-"""HTTP: requests with retries, sessions, certificates, and reachability of a service."""
+"""HTTP: requests with retries, sessions, and why a service does not answer."""

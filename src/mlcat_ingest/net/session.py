@@ -18,7 +18,6 @@ from requests.auth import AuthBase
 from urllib3.util.retry import Retry
 
 from mlcat_ingest.core.redaction import redact_url
-from mlcat_ingest.net.certificates import Trust
 
 UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
 MAX_RETRY_AFTER_S: Final = 120.0
@@ -33,6 +32,14 @@ _TWO_MINUTES_S: Final = 120
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The certificates that are accepted, and the one that is shown, as requests takes them."""
+
+    verify: bool | str = True
+    cert: str | tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

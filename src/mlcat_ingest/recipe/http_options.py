@@ -8,8 +8,7 @@ from pathlib import Path
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.net.certificates import Trust
-from mlcat_ingest.net.session import BearerAuth, HttpOptions
+from mlcat_ingest.net.session import BearerAuth, HttpOptions, Trust
 from mlcat_ingest.recipe.connection import ConnectionConfig
 
 

@@ -122,8 +122,8 @@ def test_mlflow_behind_a_certificate_that_nobody_vouches_for(
     with failing_service(mlflow(), certificate=pem) as server:
         refused = examined(recipe_of(server.url, catalog.url))
         trusted = examined(recipe_of(server.url, catalog.url, server_cert_path=str(pem)))
-    assert failed(refused) == {"MLflow TLS"}
-    assert "self-signed certificate" in refused["MLflow TLS"].detail
+    assert failed(refused) == {"MLflow server"}
+    assert "self-signed certificate" in refused["MLflow server"].detail
     assert failed(trusted) == set()
 
 
@@ -139,7 +139,7 @@ def test_a_clock_that_is_off(catalog: RunningCatalog) -> None:
 
 def test_a_host_that_nobody_knows_hides_no_other_side(catalog: RunningCatalog) -> None:
     found = examined(recipe_of("http://nowhere.invalid:5000", catalog.url))
-    assert failed(found) == {"MLflow DNS"}
+    assert failed(found) == {"MLflow server"}
     assert found["catalog permission: read aspects"].outcome == "ok"
 
 

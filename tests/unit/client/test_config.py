@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
-from mlcat_ingest.net.certificates import Trust
+from mlcat_ingest.net.session import Trust
 from mlcat_ingest.recipe.http_options import http_options
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validate_config

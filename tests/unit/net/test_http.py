@@ -23,9 +23,8 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.net import session as http_session
-from mlcat_ingest.net.certificates import Trust
 from mlcat_ingest.net.http import Http, Reply
-from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.net.session import HttpOptions, Trust
 from mlcat_ingest.testing.service import (
     FailingService,
     ServiceAnswer,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
@@ -167,7 +167,10 @@ class DatabricksReader(RestReader):
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        if not (yield from self._server.check_reachable()):
+        try:
+            next(iter(self.experiments()), None)
+        except SourceUnavailableError as error:
+            yield Finding("MLflow server", "failed", error.message, error.hint)
             return
         how = self._server.sign_in.how
         shown = self._with_address()

@@ -186,8 +186,6 @@ class RestReader(ApiReader):
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        if not (yield from self._server.check_reachable()):
-            return
         try:
             version = self._server.version()
         except MlcatError as error:

@@ -1,7 +1,7 @@
 """Connections to an MLflow tracking server and its registry: requests and error replies."""
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -16,7 +16,6 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Http, Reply, is_read_failure
-from mlcat_ingest.net.reachability import Address, reach
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
@@ -196,15 +195,6 @@ class MlflowServer:
         reply = self.get(self.tracking, "/version", [], None)
         text = reply.content.decode("utf-8", "replace").strip()
         return text if reply.ok and not reply.is_page and 0 < len(text) <= 40 else None
-
-    def check_reachable(self) -> Generator[Finding, None, bool]:
-        """Yield what is found on the way to both; return whether requests may be tried."""
-        trust = self.sign_in.options.trust
-        if not (yield from reach(Address("MLflow", self.tracking.base_url, trust))):
-            return False
-        if self.registry is self.tracking:
-            return True
-        return (yield from reach(Address("MLflow registry", self.registry.base_url, trust)))
 
     def check_user(self) -> Iterator[Finding]:
         """Yield who MLflow's basic-auth takes the user for; nothing where it is not in use.

@@ -442,7 +442,7 @@ def test_the_doctor_names_what_is_odd() -> None:
         assert found["MLflow version"] == ("warning", words)
         assert found["MLflow permission: read experiments"][0] == "failed"
         assert found["MLflow permission: read registered models"][0] == "ok"
-    assert outcomes(reader_of(server))["MLflow connection"][0] == "failed"
+    assert outcomes(reader_of(server))["MLflow server"][0] == "failed"
 
 
 def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_path: Path) -> None:
