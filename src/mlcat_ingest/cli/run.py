@@ -88,7 +88,7 @@ def _run(
 ) -> int:
     """Run what `reading` names, write `files` and what the gate found, and return the status."""
     from mlcat_ingest.pipeline.report.report import worst
-    from mlcat_ingest.recipe.loader import recipe_to_yaml
+    from mlcat_ingest.recipe.dump import recipe_to_yaml
     from mlcat_ingest.workflows.ingest import Pipeline
     from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG
 

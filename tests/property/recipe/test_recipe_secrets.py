@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.loader import parse, recipe_to_yaml
+from mlcat_ingest.recipe.dump import recipe_to_yaml
+from mlcat_ingest.recipe.loader import parse
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS, mask
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve

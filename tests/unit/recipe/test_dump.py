@@ -2,7 +2,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from mlcat_ingest.recipe.loader import recipe_to_yaml
+from mlcat_ingest.recipe.dump import recipe_to_yaml
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
 from mlcat_ingest.recipe.starter import starter_recipe
 

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from mlcat_ingest.errors import RecipeValidationError
+from mlcat_ingest.recipe.dump import recipe_to_yaml
 from mlcat_ingest.recipe.fields import Duration
-from mlcat_ingest.recipe.loader import recipe_to_yaml
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import IncrementalConfig, RunsConfig
 from mlcat_ingest.workflows.ingest import state_options_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
-from mlcat_ingest.recipe.loader import recipe_to_yaml
+from mlcat_ingest.recipe.dump import recipe_to_yaml
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
 
 MINIMAL = "sources: [{type: mlflow}]\n"
