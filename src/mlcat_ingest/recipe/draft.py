@@ -41,8 +41,8 @@ class Interpolation:
 def interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> Interpolation:
     """Return a copy of `data` with every `${...}` in its texts replaced.
 
-    Texts with a `${...}` become `Substituted`, and what came from outside the recipe is masked
-    from now on. Files named by a relative path are looked for in `base_dir`.
+    Texts with a `${...}` become `SubstitutedText`. Contents of files, and of variables of a secret
+    name, are masked from now on. Files named by a relative path are looked for in `base_dir`.
     """
     out = Interpolation(None)
     out.data = _Expander(environ, base_dir, out).value(data, ())
@@ -93,7 +93,8 @@ class _Expander:
         value = self._environ.get(name, "")
         if not value and (operator or name not in self._environ):
             return self._without(name, operator, operand)
-        (SECRETS.add if is_secret_name(name) else SECRETS.suspect)(value)
+        if is_secret_name(name):
+            SECRETS.add(value)
         pieces.append(value)
         return value
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PrivateAttr
 
-from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
-from mlcat_ingest.recipe.fields import Duration, NotContent, PublicStr, RecipeModel
+from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
+from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.problems import Origin, Problem
 from mlcat_ingest.recipe.rules import EnrichRule, FieldName, Policy
 from mlcat_ingest.recipe.secrets import mask_tree
@@ -39,6 +39,8 @@ class PluginSpec(RecipeModel):
     type: PublicStr
     config: Annotated[
         dict[str, Any],
+        # The model of that type says what of it is secret.
+        Public(),
         BeforeValidator(_mapping_or_none),
         PlainSerializer(mask_tree, return_type=dict[str, Any], when_used="json"),
     ] = Field(default_factory=dict)
@@ -240,7 +242,7 @@ class Recipe(RecipeModel):
         recipe, problems = validate_config(cls, draft.data, (), draft.origin)
         if recipe is not None:
             recipe._origin = draft.origin  # noqa: SLF001 - its own class sets it
-            disclose(recipe, draft.data)
+            mask_secrets(recipe, draft.data)
         return recipe, [*draft.problems, *problems]
 
     @classmethod

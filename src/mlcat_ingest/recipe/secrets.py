@@ -53,33 +53,20 @@ class SecretRegistry:
     def __init__(self) -> None:
         """Start with nothing to mask."""
         self._lock = threading.Lock()
-        self._certain: frozenset[str] = frozenset()
-        self._suspected: frozenset[str] = frozenset()
+        self._values: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
         self._stale = False
 
     def add(self, *values: str) -> None:
         """Mask `values` from now on, also as JSON and URLs spell them."""
         with self._lock:
-            self._certain |= _spellings(values)
-            self._stale = True
-
-    def suspect(self, *values: str) -> None:
-        """Mask `values` until they are acquitted: they came from outside, and may be secret."""
-        with self._lock:
-            self._suspected |= _spellings(values)
-            self._stale = True
-
-    def acquit(self, *values: str) -> None:
-        """Stop masking suspected `values`: they fill fields that are public."""
-        with self._lock:
-            self._suspected -= _spellings(values)
+            self._values |= _spellings(values)
             self._stale = True
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._certain = self._suspected = frozenset()
+            self._values = frozenset()
             self._stale = True
 
     def mask(self, text: str) -> str:
@@ -92,9 +79,8 @@ class SecretRegistry:
 
     def _compile(self) -> None:
         with self._lock:
-            values = self._certain | self._suspected
             # Longest first: a secret that begins with another secret must go as a whole.
-            ordered = sorted(values, key=lambda value: (-len(value), value))
+            ordered = sorted(self._values, key=lambda value: (-len(value), value))
             self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
             self._stale = False
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import Draft, read_draft
+from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.validate import validate_config
@@ -100,7 +100,7 @@ def service_sink(server: str | None, token: str | None) -> ResolvedSink:
     config, problems = validate_config(RestSinkConfig, raw, (), origin)
     if config is None:
         raise origin.error(problems)
-    disclose(config, raw)
+    mask_secrets(config, raw)
     return ResolvedSink("rest", config)
 
 
@@ -171,7 +171,7 @@ def _config(
     config, problems = validate_config(model, raw, (*loc, "config"), origin)
     found.extend(problems)
     if config is not None:
-        disclose(config, raw)
+        mask_secrets(config, raw)
     return config
 
 

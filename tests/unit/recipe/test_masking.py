@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr
 
-from mlcat_ingest.recipe.disclosure import disclose
 from mlcat_ingest.recipe.draft import interpolate
 from mlcat_ingest.recipe.fields import OptionalSecret, Public, PublicStr, RecipeModel, ServiceUrl
+from mlcat_ingest.recipe.masking import mask_secrets
+from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
 
@@ -43,7 +44,7 @@ class Model(RecipeModel):
 def settle(data: dict[str, Any], **environ: str) -> None:
     filled = interpolate(data, environ, Path())
     assert filled.failures == []
-    disclose(Model.model_validate(filled.data), filled.data)
+    mask_secrets(Model.model_validate(filled.data), filled.data)
 
 
 def test_values_of_public_fields_are_not_masked() -> None:
@@ -113,7 +114,7 @@ def test_addresses_are_public_less_what_is_secret_in_them() -> None:
         PORT="45678",
         PATH_PART="hook-key",
     )
-    assert mask("catalog.internal:45678/hook-key") == "catalog.internal:45678/***"
+    assert mask("catalog.internal:45678/hook-key") == "catalog.internal:45678/hook-key"
     assert mask("mlflow.internal") == "mlflow.internal"
     assert mask("p%40ss-word p@ss-word query-token 1234") == "*** *** *** 1234"
 
@@ -123,9 +124,27 @@ def test_an_address_written_out_loses_its_password_too() -> None:
     assert mask("in-the-open") == "***"
 
 
-def test_a_part_of_an_address_that_is_its_user_or_password_stays_masked() -> None:
-    settle({"url": "postgresql://${U}:${P}@${H}/db"}, U="user-name", P="pass-word", H="db.internal")
-    assert mask("user-name pass-word db.internal") == "*** *** db.internal"
+def test_of_an_address_made_of_variables_only_the_password_is_masked() -> None:
+    settle(
+        {"url": "postgresql://${U}:${P}@${H}/${DB}"},
+        U="mlflow",
+        P="pass-word",
+        H="db.internal",
+        DB="postgres",
+    )
+    urn = "urn:li:dataPlatform:mlflow"
+    assert mask(f"{urn} pass-word db.internal postgres") == f"{urn} *** db.internal postgres"
+
+
+def test_the_password_of_an_address_in_any_field_is_masked() -> None:
+    settle({"free": {"a": ["postgresql://u:in-the-open@h/db"]}, "word": "http://h?token=in-query"})
+    assert mask("in-the-open in-query") == "*** ***"
+
+
+def test_the_configuration_of_a_plug_in_is_settled_by_its_own_type() -> None:
+    source = "{type: x, config: {server: '${PLACE}', token: my-own-token}}"
+    Recipe.parse(f"source: {source}", environ={"PLACE": "a-public-place"})
+    assert mask("a-public-place my-own-token") == "a-public-place ***"
 
 
 def test_what_cannot_be_split_is_public_as_one() -> None:
@@ -134,5 +153,5 @@ def test_what_cannot_be_split_is_public_as_one() -> None:
 
 
 def test_keys_that_the_model_lacks_are_passed_over() -> None:
-    disclose(Model(), {"unknown": "x", "inner": "text"})
+    mask_secrets(Model(), {"unknown": "x", "inner": "text"})
     assert mask("text") == "text"
