@@ -81,16 +81,16 @@ class Snapshot:
 class Storage(VersioningSink):
     """What the simulated catalog holds, for whoever asks.
 
-    The search index never learnt of the aspects in `unindexed`.
+    The search index never learnt of the aspects in `lost_changes`.
     """
 
     def __init__(self, *, checks_versions: bool = True) -> None:
         super().__init__(place=ADDRESS, checks_versions=checks_versions)
-        self.unindexed: set[tuple[str, str]] = set()
+        self.lost_changes: set[tuple[str, str]] = set()
 
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
         super()._store(urn, entity)
-        self.unindexed.difference_update((urn, one.aspect_name) for one in entity)
+        self.lost_changes.difference_update((urn, one.aspect_name) for one in entity)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
@@ -230,7 +230,7 @@ class Client(Catalog, Searches):
             place for place in lost if self._storage.versions.get(place) != before.get(place)
         }
         self._scheduler.log(f"FAULT not indexed: {sorted(changed)}")
-        self._storage.unindexed.update(changed)
+        self._storage.lost_changes.update(changed)
 
     def _take(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         stored = self._storage.stored

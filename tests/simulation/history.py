@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.removal import soft_delete
 from simulation.catalog import Faults, Storage
 from simulation.invariant import Contents, differences
-from simulation.people import People
+from simulation.people import OWN_TYPES, People
 from simulation.scheduler import scheduled, simulated_threads
 from simulation.world import Host, World, WrongError
 from support.mlflow_history import MINUTE_MS, fast_folder
@@ -184,8 +185,8 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
     more |= world.groups_of_models_without_source()
     wrong = [
         f"{urn} is stored, and its {aspect} is not found"
-        for urn, aspect in sorted(world.storage.unindexed)
-        if full and urn in fresh
+        for urn, aspect in sorted(world.storage.lost_changes)
+        if full and urn in fresh and entity_type_of(urn) in OWN_TYPES
     ]
     wrong += list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
     if wrong:

@@ -14,7 +14,8 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING, Bases, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import Removal
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
-from mlcat_ingest.pipeline.write import conflicts
+from mlcat_ingest.pipeline.state.unacknowledged import UnacknowledgedWrites
+from mlcat_ingest.pipeline.write import conflicts, delivery
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.version_sets import VersionSets
@@ -123,6 +124,14 @@ def version_sets_not_settled(patch: Patch) -> None:
     patch.setattr(VersionSets, "settle", lambda _: None)
 
 
+def writes_under_way_are_forgotten(patch: Patch) -> None:
+    patch.setattr(UnacknowledgedWrites, "begin", lambda *_: None)
+
+
+def what_met_itself_is_not_written_again(patch: Patch) -> None:
+    patch.setattr(delivery, "write_again", lambda one: one)
+
+
 BROKEN: Mapping[Callable[[Patch], None], int] = {
     conflict_guard_off: 7,
     base_not_kept: 1,
@@ -133,6 +142,8 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     probe_of_one_aspect: 528,
     refused_counts_as_written: 146,
     version_sets_not_settled: 62,
+    writes_under_way_are_forgotten: 0,
+    what_met_itself_is_not_written_again: 0,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""
 

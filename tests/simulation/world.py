@@ -157,7 +157,7 @@ class World:
         if self.snapshots:
             snapshot, ledger = self.scheduler.chance.choice(self.snapshots)
             self.storage.restore(snapshot)
-            self.storage.unindexed.clear()  # whoever restores a catalog makes its index anew
+            self.storage.lost_changes.clear()  # whoever restores a catalog makes its index anew
             self.people.ledger = {place: set(entries) for place, entries in ledger.items()}
             self.scheduler.log("EVENT the catalog is restored")
 
@@ -165,7 +165,7 @@ class World:
         host = self.scheduler.chance.choice(self.hosts)
         if host.states:
             host.state = self._copy(self.scheduler.chance.choice(host.states))
-            self.storage.unindexed.clear()  # the marks of writes are lost with the state
+            self.storage.lost_changes.clear()  # the marks of writes are lost with the state
             self.scheduler.log(f"EVENT the state of {host.recipe} is restored")
 
     def keep_copies(self) -> None:

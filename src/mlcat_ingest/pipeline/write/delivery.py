@@ -117,7 +117,7 @@ class Delivery:
                 longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
                 self._cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
                 # Read after the pause: what others write between read and write is a conflict.
-                waiting.extend(self._merge_conflicted(conflicted, done))
+                waiting.extend(self._merge_conflicted(conflicted))
             waiting, conflicted = self._round(waiting, attempt, done, apart=apart)
             if not waiting and not conflicted:
                 break
@@ -164,26 +164,23 @@ class Delivery:
             refused.setdefault(error.urn, []).append(error)
         return refused
 
-    def _merge_conflicted(
-        self, conflicted: Sequence[MergedEntity], done: dict[str, DeliveryOutcome]
-    ) -> Iterator[MergedEntity]:
-        """Read `conflicted` again and yield those to retry, merged anew; the others are `done`."""
+    def _merge_conflicted(self, conflicted: Sequence[MergedEntity]) -> Iterator[MergedEntity]:
+        """Read `conflicted` again and yield them merged anew."""
         stored = read_stored(self._sink, [one.entity for one in conflicted])
         changed = 0
         for one in conflicted:
             merged = self._merge(one.entity, stored.get(one.urn))
-            if merged.proposals == one.proposals:
-                yield one  # it was only in one request with what had changed
-            elif merged.proposals:
-                changed += _has_changed(one.stored, merged.stored)
-                yield merged
-            elif one.is_rewrite:
-                done[one.urn] = DeliveryOutcome(one)
-                if self._on_written is not None:
-                    self._on_written([one])
-            else:
+            if not merged.proposals:
                 # A request that was sent twice has met what it had written itself.
                 yield replace(write_again(merged), outcome=one.outcome)
+                continue
+            if one.is_rewrite:
+                merged = write_again(merged)
+            if merged.proposals == one.proposals:
+                yield one  # it was only in one request with what had changed
+            else:
+                changed += _has_changed(one.stored, merged.stored)
+                yield merged
         self._tally.count(conflicts=changed)
 
     def _take_apart(

@@ -487,19 +487,24 @@ def test_a_request_that_meets_what_it_had_written_is_written_again() -> None:
     assert (again.aspect, headers([again])) == (meets, ["2"])
 
 
-def test_what_is_written_again_is_done_when_it_meets_itself_once_more() -> None:
+def test_what_is_written_again_stays_so_when_somebody_writes_in_between() -> None:
     sink = a_sink()
-    deliver(sink, model("r", A))
+    tag = {"tags": [{"tag": "urn:li:tag:ours"}]}
+    deliver(sink, model("r", A, globalTags=tag))
     written = a_sink()
-    deliver(written, model("r", A))
-    deliver(written, model("r", B))
+    deliver(written, model("r", A, globalTags=tag))
+    deliver(written, model("r", B, globalTags=tag))
     meets = written.stored[model_urn("r")][HOME]
 
     def meddle(_: object) -> None:
-        sink.versions[model_urn("r"), HOME] = len(sink.writes) + 10
-        sink.stored[model_urn("r")][HOME] = meets
+        if len(sink.writes) == 1:
+            sink.put(model_urn("r"), HOME, meets)
+        if len(sink.writes) == 2:
+            sink.put(model_urn("r"), HOME, {**meets, "groups": [C]})
 
+    sink.writes.clear()
     sink.before_write = meddle
-    outcome = deliver(sink, model("r", B))[model_urn("r")]
-    assert (outcome.refusals, outcome.exact) == ((), False)
-    assert len(sink.writes) < ROUNDS
+    outcome = deliver(sink, model("r", B, globalTags=tag))[model_urn("r")]
+    assert outcome.refusals == ()
+    assert [one.aspect_name for one in sink.writes[-1]] == ["mlModelKey", "globalTags", HOME]
+    assert groups(sink, "r") == [C, B]
