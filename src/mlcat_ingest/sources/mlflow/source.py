@@ -111,22 +111,15 @@ class MlflowSource(Source[JoinedRecord]):
 
         Cost: one request a page of each listing; see `WorkspaceReading` and `ChangedRuns`.
         """
-        with closing(self._open()) as reader:
-            yield from self._read(reader, request)
-
-    def _read(
-        self, reader: Reader, request: ReadRequest
-    ) -> Iterator[Page[JoinedRecord] | Finished]:
         limit, runs = self._config.limit, 0
-        for name in reader.workspaces():
-            if not self._config.workspaces.allows(name):
-                continue
-            if limit is not None and runs >= limit:
-                return
-            here = self._in(reader, name)
-            scope = self._scope(reader, name)
-            self._places[scope.source_key] = (here, scope)
-            runs += yield from self._read_workspace(here, scope, request, runs)
+        with closing(self._open()) as reader:
+            for name in filter(self._config.workspaces.allows, reader.workspaces()):
+                if limit is not None and runs >= limit:
+                    return
+                here = self._in(reader, name)
+                scope = self._scope(reader, name)
+                self._places[scope.source_key] = (here, scope)
+                runs += yield from self._read_workspace(here, scope, request, runs)
 
     def _in(self, reader: Reader, workspace: str) -> Reader:
         return reader if workspace == reader.workspace else reader.in_workspace(workspace)
