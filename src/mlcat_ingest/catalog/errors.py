@@ -11,6 +11,7 @@ CatalogError
     BodyTooLargeError 413         the body passes the limit
     InvalidProposalError 422      a proposal cannot be written; nothing was
         AspectRefusedError        a rule about the aspect and what is stored does not allow it
+            ComputedFieldError    it sends what the service computes, or changes what never changes
             VersionConflictError  what is stored is not what the writer expected
     TooManyRequestsError 429      too many requests at once, or too many wrong tokens
     BusyError 503                 the database is held by somebody else; the same call may pass
@@ -75,17 +76,9 @@ class BodyTooLargeError(CatalogError):
 
 
 class InvalidProposalError(CatalogError):
-    """A proposal cannot be written; the sentence names the field, and nothing was written.
-
-    `index` is the position of the proposal in its batch.
-    """
+    """A proposal cannot be written; the sentence names the field, and nothing was written."""
 
     http_status = 422
-
-    def __init__(self, message: str, *, index: int = 0, hint: str | None = None) -> None:
-        """Keep the sentence and the proposal's position."""
-        super().__init__(message, hint=hint)
-        self.index = index
 
 
 class AspectRefusedError(InvalidProposalError):
@@ -97,12 +90,19 @@ class AspectRefusedError(InvalidProposalError):
 
     subtype: ClassVar[str] = "VALIDATION"
 
-    def __init__(self, urn: str, aspect: str, sentence: str, *, index: int = 0) -> None:
+    def __init__(self, urn: str, aspect: str, sentence: str) -> None:
         """Keep what is refused, and why."""
-        super().__init__(f"{urn}: {aspect}: {sentence}", index=index)
+        super().__init__(f"{urn}: {aspect}: {sentence}")
         self.urn = urn
         self.aspect = aspect
         self.sentence = sentence
+
+
+class ComputedFieldError(AspectRefusedError):
+    """A proposal has a field that the service computes, or changes one that never changes.
+
+    A DataHub server sees it before it looks at the other proposals of the request.
+    """
 
 
 class VersionConflictError(AspectRefusedError):

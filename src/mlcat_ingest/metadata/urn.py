@@ -27,6 +27,9 @@ from mlcat_ingest.errors import InvalidUrnError
 MAX_URN_BYTES: Final = 512
 """Longest URN in bytes, counted after URL-encoding, that a DataHub server accepts."""
 
+MAX_URN_CHARS: Final = 500
+"""Longest URN in characters: the width of the column in a DataHub server's database."""
+
 FABRICS: Final = frozenset(
     {
         *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG", "NON_PROD", "PROD", "CORP"),
@@ -155,6 +158,7 @@ def build(entity_type: str, *parts: str) -> str:
     body = spelled[0] if len(spelled) == 1 else f"({','.join(spelled)})"
     urn = f"{PREFIX}{entity_type}:{body}"
     _check_parts(urn, kind, tuple(spelled))
+    _check_width(urn)
     return urn
 
 
@@ -162,13 +166,16 @@ def check(urn: str, *, reference: bool = False) -> tuple[str, ...]:
     """Return the parts of `urn` verbatim, still encoded, once they are known to be sound.
 
     An entity type that is not in `KINDS` has to keep the rules for all URNs only. A `reference`,
-    a URN in an aspect that names no entity to write, may have a comma in its only part.
+    a URN in an aspect that names no entity to write, may have a comma in its only part, and more
+    than 500 characters.
 
     Raises:
         InvalidUrnError: `urn` is no URN, or breaks a rule of its kind.
     """
     entity_type = entity_type_of(urn)
     raw = raw_parts(urn)
+    if not reference:
+        _check_width(urn)
     kind = KINDS.get(entity_type)
     unsafe = _REFERENCE_UNSAFE if reference and len(raw) == 1 else _FOREIGN_UNSAFE
     if kind is None:
@@ -293,6 +300,11 @@ def _check_whole(urn: str) -> None:
         raise InvalidUrnError(f"{_quote(urn)} ends with white space")
     if (len(urn) * 3 > MAX_URN_BYTES or not urn.isascii()) and encoded_bytes(urn) > MAX_URN_BYTES:
         raise InvalidUrnError(f"{_quote(urn)} has more than {MAX_URN_BYTES} bytes URL-encoded")
+
+
+def _check_width(urn: str) -> None:
+    if len(urn) > MAX_URN_CHARS:
+        raise InvalidUrnError(f"{_quote(urn)} has more than {MAX_URN_CHARS} characters")
 
 
 def _quote(urn: str) -> str:

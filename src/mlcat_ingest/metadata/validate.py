@@ -1,19 +1,23 @@
-"""Checks aspects against their declarations in `metadata.aspects`.
+"""Checks aspects against their declarations, in the words of a DataHub server.
 
 Each declaration is compiled once into closures, so that a check costs microseconds. Fields that a
-declaration does not know are kept: newer servers and other tools write them.
+declaration does not know are dropped, and numbers are cut to whole ones, as a server does it.
+
+Source: `ValidateDataAgainstSchema` of Rest.li; `IgnoreUnknownMutator` and
+`EntityRegistryUrnValidator` of DataHub.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import cache, lru_cache
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
-from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
+from mlcat_ingest.metadata.aspects.markers import Bits, Bytes, Edge, OneOf, UrnOf
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
-from mlcat_ingest.metadata.shapes import Field, bare, fields, required_keys
+from mlcat_ingest.metadata.shapes import bare, fields, required_keys
 from mlcat_ingest.metadata.urn import MAX_URN_BYTES, check, entity_type_of
 
 MAX_PROBLEMS: Final = 20
@@ -21,19 +25,24 @@ MAX_PROBLEMS: Final = 20
 
 _SHOWN_CHARS = 60
 
-# Some classes of DataHub's SDK say in a field of this name which member of a union is there; its
-# emitters leave it out.
-_DISCRIMINATOR: Final = "fieldDiscriminator"
+
+class ProblemKind(Enum):
+    """The check that finds a problem; `ADJUSTED` is none: the value is stored otherwise."""
+
+    RECORD = "record"
+    REFERENCE = "reference"
+    ADJUSTED = "adjusted"
 
 
 class AspectProblem(NamedTuple):
-    """One thing that is wrong: where (`trainingMetrics[2].name`, "" for all of it), and what."""
+    """One thing that is wrong: where (`/trainingMetrics/2/name`, "" for all of it), and what."""
 
     path: str
     sentence: str
+    kind: ProblemKind = ProblemKind.RECORD
 
     def __str__(self) -> str:
-        return f"{self.path} {self.sentence}" if self.path else self.sentence
+        return f"{self.path} :: {self.sentence}"
 
 
 _Problems: TypeAlias = list[AspectProblem] | None
@@ -52,11 +61,41 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[A
     Cost: about 1 µs a nested record.
     """
     if not allows(entity_type, aspect_name):
-        return [AspectProblem("", f"{entity_type} has no aspect {_quote(aspect_name)}")]
+        return [AspectProblem("", f"Unknown aspect {aspect_name} for entity {entity_type}")]
+    problems = _problems(entity_type, aspect_name, value)
+    return [problem for problem in problems if _refuses(problem)][:MAX_PROBLEMS]
+
+
+def adjusted_aspect(
+    entity_type: str, aspect_name: str, value: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], list[AspectProblem]]:
+    """Return the value that a server stores for `value`, and what is wrong with it.
+
+    Fields that the declaration does not know are left out, at every level, and numbers are cut to
+    whole ones where it has those.
+    """
+    problems = _problems(entity_type, aspect_name, value)
+    wrong = [problem for problem in problems if _refuses(problem)][:MAX_PROBLEMS]
+    spec = ASPECTS.get(aspect_name)
+    if not problems or wrong or spec is None:
+        return value, wrong
+    return cast("Mapping[str, Any]", _adjust(value, spec.type)), []
+
+
+def problems_of(record: type, value: object) -> list[AspectProblem]:
+    """Return what is wrong with a record that is no aspect, but its required fields left out."""
+    return [problem for problem in _record(record)(value) or [] if _refuses(problem)]
+
+
+def _problems(entity_type: str, aspect_name: str, value: object) -> list[AspectProblem]:
     spec = ASPECTS.get(aspect_name)
     if entity_type not in ENTITIES or spec is None or spec.type is None:
         return _check_object(value) or []
-    return (_record(spec.type)(value) or [])[:MAX_PROBLEMS]
+    return _record(spec.type)(value) or []
+
+
+def _refuses(problem: AspectProblem) -> bool:
+    return problem.kind is not ProblemKind.ADJUSTED
 
 
 # --- compiling a declaration ---------------------------------------------------------------------
@@ -67,36 +106,30 @@ def _record(record: object, edge: Edge | None = None) -> _Check:
     """Return the check of a record; `edge` says what the URN in its field `edge.at` must be."""
     declared = fields(record).values()
     checks = {
-        field.name: _field(field, (edge,) if edge and field.name == edge.at else ())
+        field.name: _compile(
+            field.hint, (*((edge,) if edge and field.name == edge.at else ()), *field.markers)
+        )
         for field in declared
     }
     required = tuple(field.name for field in declared if field.required)
 
     def check_record(value: object) -> _Problems:
         if not isinstance(value, dict):
-            return _wrong("an object", value)
+            return _problem("record type is not backed by a DataMap")
         problems: _Problems = None
         for key, item in value.items():
-            field_check = checks.get(key)
-            if field_check is not None and (found := field_check(item)) is not None:
+            if (found := checks.get(key, _unknown_field)(item)) is not None:
                 problems = _add(problems, key, found)
         for key in required:
             if key not in value:
-                problems = _add(problems, key, [AspectProblem("", "is required")])
+                problems = _add(problems, key, _problem(_REQUIRED))
         return problems
 
     return check_record
 
 
-def _field(field: Field, more: _Markers) -> _Check:
-    check_value = _compile(field.hint, (*more, *field.markers))
-    if field.required or any(isinstance(marker, Default) for marker in field.markers):
-        return check_value
-
-    def check_nullable(value: object) -> _Problems:
-        return None if value is None else check_value(value)
-
-    return check_nullable
+def _unknown_field(_value: object) -> _Problems:
+    return [AspectProblem("", "unrecognized field found but not allowed", ProblemKind.ADJUSTED)]
 
 
 def _compile(hint: object, markers: _Markers) -> _Check:
@@ -109,6 +142,8 @@ def _compile(hint: object, markers: _Markers) -> _Check:
         return _enum(frozenset(get_args(hint)))
     if origin in (list, dict):
         item, item_markers = bare(get_args(hint)[-1])
+        if item is Any:
+            return _check_object
         all_markers = (*item_markers, *markers)
         check_item = _compile(item, all_markers)
         return _map(check_item) if origin is dict else _array(check_item, _fit(item, all_markers))
@@ -121,19 +156,19 @@ def _scalar(hint: object, markers: _Markers) -> _Check:
             return _urn(frozenset(marker.kinds))
         if isinstance(marker, Bits):
             return _integer(marker.width)
-    return _SCALARS[hint]
+    return _check_bytes if Bytes in markers else _SCALARS[hint]
 
 
 def _array(check_item: _Check, fit: _Fit) -> _Check:
     def check_array(value: object) -> _Problems:
         if not isinstance(value, list):
-            return _wrong("an array", value)
+            return _problem("array type is not backed by a DataList")
         if fit(value):
             return None
         problems: _Problems = None
         for index, item in enumerate(value):
             if (found := check_item(item)) is not None:
-                problems = _add(problems, f"[{index}]", found)
+                problems = _add(problems, str(index), found)
                 if len(problems) >= MAX_PROBLEMS:
                     break
         return problems
@@ -144,11 +179,11 @@ def _array(check_item: _Check, fit: _Fit) -> _Check:
 def _map(check_item: _Check) -> _Check:
     def check_map(value: object) -> _Problems:
         if not isinstance(value, dict):
-            return _wrong("an object", value)
+            return _problem("map type is not backed by a DataMap")
         problems: _Problems = None
         for key, item in value.items():
             if (found := check_item(item)) is not None:
-                problems = _add(problems, f"[{_quote(key)}]", found)
+                problems = _add(problems, key, found)
                 if len(problems) >= MAX_PROBLEMS:
                     break
         return problems
@@ -157,17 +192,17 @@ def _map(check_item: _Check) -> _Check:
 
 
 def _union(record: object) -> _Check:
-    checks = {field.name: _compile(field.hint, field.markers) for field in fields(record).values()}
-    names = ", ".join(checks)
+    members = fields(record).keys()
+    check_members = _record(record)
 
     def check_union(value: object) -> _Problems:
         if not isinstance(value, dict):
-            return _wrong("an object", value)
-        keys = [key for key in value if key != _DISCRIMINATOR]
-        if len(keys) != 1 or (key := keys[0]) not in checks:
-            return [AspectProblem("", f"must have exactly one of the keys {names}")]
-        found = checks[key](value[key])
-        return None if found is None else _add(None, key, found)
+            return _problem("union type is not backed by a DataMap or null")
+        known = len(value.keys() & members)
+        if known != 1:
+            amount = "no more than" if known else "at least"
+            return _problem(f"DataMap should have {amount} one entry for a union type")
+        return check_members(value)
 
     return check_union
 
@@ -235,32 +270,43 @@ def _integers(width: int) -> _Fit:
 
 
 def _check_object(value: object) -> _Problems:
-    return None if isinstance(value, dict) else _wrong("an object", value)
+    return None if isinstance(value, dict) else _problem("record type is not backed by a DataMap")
 
 
 def _check_string(value: object) -> _Problems:
-    return None if isinstance(value, str) else _wrong("a string", value)
+    return None if isinstance(value, str) else _coercion_problem(value, "String")
+
+
+def _check_bytes(value: object) -> _Problems:
+    if not isinstance(value, str):
+        return _coercion_problem(value, "Bytes")
+    if value.isascii() or max(value) <= "\xff":
+        return None
+    return _problem(f"{_shorten(value)} is not a valid string representation of bytes")
 
 
 def _check_boolean(value: object) -> _Problems:
-    return None if isinstance(value, bool) else _wrong("a boolean", value)
+    return None if isinstance(value, bool) else _coercion_problem(value, "Boolean")
 
 
 def _check_number(value: object) -> _Problems:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None
-    return _wrong("a number", value)
+    return _coercion_problem(value, "Double")
 
 
 def _integer(width: int) -> _Check:
     most = 2 ** (width - 1)
+    name = "Integer" if width == 32 else "Long"
 
     def check_integer(value: object) -> _Problems:
-        if not isinstance(value, int) or isinstance(value, bool):
-            return _wrong("an integer", value)
-        if -most <= value < most:
-            return None
-        return [AspectProblem("", f"must fit into {plural(width, 'bit')}")]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return _coercion_problem(value, name)
+        if not -most <= value < most:
+            return _coercion_problem(value, name)
+        if isinstance(value, float):
+            return [AspectProblem("", "is cut to a whole number", ProblemKind.ADJUSTED)]
+        return None
 
     return check_integer
 
@@ -276,10 +322,8 @@ _SCALARS: Final[dict[object, _Check]] = {
 def _enum(symbols: frozenset[str]) -> _Check:
     def check_enum(value: object) -> _Problems:
         if not isinstance(value, str):
-            return _wrong("a string", value)
-        if value in symbols:
-            return None
-        return [AspectProblem("", f"is {_quote(value)}, not one of {', '.join(sorted(symbols))}")]
+            return _problem("enum type is not backed by a String")
+        return None if value in symbols else _problem(f'"{_shorten(value)}" is not an enum symbol')
 
     return check_enum
 
@@ -287,58 +331,70 @@ def _enum(symbols: frozenset[str]) -> _Check:
 def _urn(kinds: frozenset[str]) -> _Check:
     def check_urn(value: object) -> _Problems:
         if not isinstance(value, str):
-            return _wrong("a URN", value)
+            return _coercion_problem(value, "Urn")
         if len(value) > MAX_URN_BYTES:
-            return [AspectProblem("", f"is no URN: it has more than {MAX_URN_BYTES} bytes")]
+            return _problem(f'"Provided urn {_shorten(value)}" is invalid')
         fault = _urn_fault(value, kinds)
-        return None if fault is None else [AspectProblem("", fault)]
+        return None if fault is None else [fault]
 
     return check_urn
 
 
 @lru_cache(maxsize=8192)
-def _urn_fault(urn: str, kinds: frozenset[str]) -> str | None:
+def _urn_fault(urn: str, kinds: frozenset[str]) -> AspectProblem | None:
+    sentence = f'"Provided urn {urn}" is invalid'
     try:
         entity_type = entity_type_of(urn)
+    except InvalidUrnError:
+        return AspectProblem("", sentence)
+    try:
         check(urn, reference=True)
     except InvalidUrnError as error:
-        return f"is no URN: {error.message}"
-    if kinds and entity_type not in kinds:
-        return f"must be a URN of {' or '.join(sorted(kinds))}, not of {entity_type}"
-    return None
+        return AspectProblem("", f"{sentence}: {error.message}", ProblemKind.REFERENCE)
+    if not kinds or entity_type in kinds:
+        return None
+    fault = f"Entity type for urn: {urn} is not a valid destination"
+    return AspectProblem("", f"{sentence}: {fault}", ProblemKind.REFERENCE)
 
 
 # --- telling what is wrong -----------------------------------------------------------------------
+
+_REQUIRED: Final = "field is required but not found and has no default value"
 
 
 def _add(problems: _Problems, place: str, found: list[AspectProblem]) -> list[AspectProblem]:
     """Return `problems` with those `found` at `place`, whose paths get it in front."""
     placed = [] if problems is None else problems
-    for path, sentence in found:
-        dot = "." if path and not path.startswith("[") else ""
-        placed.append(AspectProblem(f"{place}{dot}{path}", sentence))
+    for path, sentence, kind in found:
+        # One is enough to know that the value is adjusted; many would hide what is wrong.
+        if not placed or kind is not ProblemKind.ADJUSTED:
+            placed.append(AspectProblem(f"/{_shorten(place)}{path}", sentence, kind))
     return placed
 
 
-def _wrong(wanted: str, value: object) -> list[AspectProblem]:
-    return [AspectProblem("", f"must be {wanted}, not {_kind_of(value)}")]
+def _problem(sentence: str) -> list[AspectProblem]:
+    return [AspectProblem("", sentence)]
 
 
-def _kind_of(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case list() | tuple():
-            return "an array"
-        case _:
-            return "an object"
+def _coercion_problem(value: object, kind: str) -> list[AspectProblem]:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return _problem(f"{_shorten(text)} cannot be coerced to {kind}")
 
 
-def _quote(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def _adjust(value: Any, hint: object) -> Any:
+    """Return a valid value without unknown fields, and with whole numbers where there are such."""
+    if required_keys(hint) is not None:
+        known = fields(hint)
+        kept = (key for key in value if key in known)
+        return {key: _adjust(value[key], known[key].hint) for key in kept}
+    origin = get_origin(hint)
+    if origin in (list, dict):
+        item_hint, _ = bare(get_args(hint)[-1])
+        if origin is list:
+            return [_adjust(item, item_hint) for item in value]
+        return {key: _adjust(item, item_hint) for key, item in value.items()}
+    return int(value) if hint is int else value

@@ -101,7 +101,7 @@ def test_what_a_patch_makes_can_be_read_by_the_sdk(one: dict[str, Any]) -> None:
     # Nothing is there to be removed.
     adding = [operation for operation in operations if operation["op"] == "add"]
     envelope = {**body, "patch": adding} if isinstance(body, dict) else {"patch": adding}
-    start = blank(one["aspect"], "urn:li:corpuser:a", 5)
+    start = blank(one["aspect"], 5)
     made = apply_patch(read_patch(one["aspect"], envelope), start)
     record = schema.ASPECT_NAME_MAP[one["aspect"]]
     assert record.from_obj(made, tuples=False).validate()

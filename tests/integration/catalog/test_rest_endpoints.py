@@ -109,7 +109,7 @@ def test_all_four_entity_types_are_written_and_read(
             f"{prefix}/aspects{slash}?action=ingestProposal",
             {"proposal": proposal(urn, aspect), "async": "false"},
         )
-        assert (answer.status_code, answer.json()) == (200, {"value": urn})
+        assert (answer.status_code, answer.json()) == (200, {"value": "success"})
         url = f"{catalog.url}{prefix}/aspects/{encoded(urn)}?aspect={name}&version=0"
         found = requests.get(url, timeout=30)
         assert found.json() == {"version": 0, "aspect": {record: aspect}}
@@ -141,14 +141,17 @@ def test_an_upsert_replaces_the_list(catalog: RunningCatalog) -> None:
     assert stored == {"mlFeatures": ["urn:li:mlFeature:(users,sex)"]}
 
 
-def test_a_refused_batch_names_the_proposal_and_writes_nothing(catalog: RunningCatalog) -> None:
+def test_a_refused_batch_names_the_field_and_writes_nothing(catalog: RunningCatalog) -> None:
     good, bad = proposal(MODEL, {"type": "a"}), proposal(FEATURE, {"dataType": "TXT"})
     answer = act(catalog, "/aspects?action=ingestProposalBatch", {"proposals": [good, bad]})
     body = answer.json()
     assert (answer.status_code, body["status"]) == (422, 422)
     assert body["exceptionClass"] == "com.linkedin.restli.server.RestLiServiceException"
     assert answer.headers["X-RestLi-Error-Response"] == "true"
-    assert body["message"].startswith(f"proposals[1]: {FEATURE}: mlFeatureProperties: dataType")
+    assert body["message"] == (
+        "Failed to validate record with class com.linkedin.ml.metadata.MLFeatureProperties: "
+        'ERROR :: /dataType :: "TXT" is not an enum symbol\n'
+    )
     assert catalog.store.read(counts) == {}
 
 

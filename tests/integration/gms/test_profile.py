@@ -99,11 +99,12 @@ def test_a_conflict_in_each_form(start: Start, form: RefusalForm, words: str) ->
 @pytest.mark.parametrize("form", get_args(RefusalForm))
 def test_every_validators_refusal_has_the_form(start: Start, form: RefusalForm) -> None:
     gms = start(refusal_form=form)
-    answer = write(gms, proposal(A, "mlModelProperties", {"mlFeatures": "no list"}))
+    version = {"versionSet": "urn:li:versionSet:(s,dataset)", "version": {"versionTag": "1"}}
+    answer = write(gms, proposal(A, "versionProperties", {**version, "sortId": "1"}))
     assert answer.status_code == 422
     message = answer.json()["message"]
-    assert "mlFeatures" in message
-    assert message.startswith("mlFeatures") == (form == "sentence")
+    assert "Version Set specified entity type" in message
+    assert message.startswith("Version Set") == (form == "sentence")
 
 
 def test_a_conflict_on_openapi_is_a_400(start: Start) -> None:

@@ -10,7 +10,7 @@ from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.store.patch import apply_patch, read_patch
 from support.examples import examples
 
-ASPECT = "nobodyKnows"
+ASPECT = "status"
 KEYS = {"entries": ["name", "by␟source"]}
 
 texts = st.sampled_from(["", "a", "b", "a/b", "~", "~1", "0", "-", "é", "*x"])

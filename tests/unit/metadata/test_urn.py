@@ -190,10 +190,21 @@ def test_bytes_are_counted_as_the_stricter_encoder_does(text: str, size: int) ->
 
 
 def test_the_longest_name_passes_and_one_more_byte_does_not() -> None:
-    frame = encoded_bytes("urn:li:tag:")
-    assert encoded_bytes(build("tag", "x" * (512 - frame))) == 512
+    frame = encoded_bytes("urn:li:mlFeature:(t,)")
+    assert encoded_bytes(build("mlFeature", "t", "x" * (512 - frame))) == 512
     with pytest.raises(InvalidUrnError, match="512"):
-        build("tag", "x" * (513 - frame))
+        build("mlFeature", "t", "x" * (513 - frame))
+
+
+def test_a_urn_has_500_characters_unless_it_only_refers() -> None:
+    frame = len("urn:li:tag:")
+    assert len(build("tag", "x" * (500 - frame))) == 500
+    with pytest.raises(InvalidUrnError, match="more than 500 characters"):
+        build("tag", "x" * (501 - frame))
+    long = f"urn:li:tag:{'x' * (501 - frame)}"
+    with pytest.raises(InvalidUrnError, match="more than 500 characters"):
+        check(long)
+    assert check(long, reference=True)
 
 
 def test_own_kinds_are_the_machine_learning_kinds() -> None:

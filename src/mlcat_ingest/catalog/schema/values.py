@@ -21,8 +21,9 @@ DEFAULT_RUN: Final = "no-run-id-provided"
 Change = Literal["UPSERT", "UPDATE", "RESTATE", "CREATE", "CREATE_ENTITY", "PATCH", "DELETE"]
 """How a write treats what is there.
 
-UPSERT and UPDATE replace it, and so does RESTATE, whatever conditions it carries. CREATE refuses
-if the aspect exists, CREATE_ENTITY if the entity does. PATCH edits it, DELETE takes it away.
+UPSERT and UPDATE replace it, and so does RESTATE, by which the store writes what it computes.
+CREATE refuses if the aspect exists, CREATE_ENTITY if the entity does. PATCH edits it, DELETE takes
+it away.
 """
 
 

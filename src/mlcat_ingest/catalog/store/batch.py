@@ -6,12 +6,12 @@ It is computed on the stored state inside one transaction.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
 from mlcat_ingest.catalog.errors import (
-    AspectRefusedError,
+    ComputedFieldError,
     InvalidProposalError,
     VersionConflictError,
 )
@@ -22,6 +22,7 @@ from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect,
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import refresh, remove
+from mlcat_ingest.catalog.store.computed import COMPLETED, complete
 from mlcat_ingest.catalog.store.patch import Patch, apply_patch, blank
 from mlcat_ingest.catalog.store.prepare import (
     PreparedWrite,
@@ -46,6 +47,9 @@ from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 
+_NEVER_MS: Final = -(2**63)
+"""The last change of what is not there."""
+
 
 class ExistingEntity(NamedTuple):
     """An entity that exists; one that `is_new` was made by the same batch."""
@@ -57,7 +61,7 @@ class ExistingEntity(NamedTuple):
 
 
 class State(NamedTuple):
-    """The stored state that a write meets: version 0 and no time of change where there is nothing.
+    """The state that a write meets: version 0 and no time of change where there is nothing.
 
     A `default` is there without being stored.
     """
@@ -76,14 +80,11 @@ class State(NamedTuple):
 
 def refusal_of(write: Write, state: State) -> str | None:
     """Return why `write` may not go on from `state`; None if it may."""
-    if write.change == "RESTATE":
-        return None
     if (refusal := _unmet_condition(write, state)) is not None:
         return refusal
-    if write.change == "CREATE" and state.version and state.default is None:
+    if write.change == "CREATE" and state.version:
         return "Cannot perform CREATE since the aspect already exists."
-    # An entity that this very batch made is not in the way of its own CREATE_ENTITY.
-    if write.change == "CREATE_ENTITY" and state.entity is not None and not state.entity.is_new:
+    if write.change == "CREATE_ENTITY" and state.entity is not None:
         return "Cannot perform CREATE_ENTITY if not exists since the entity key already exists."
     return None
 
@@ -91,15 +92,14 @@ def refusal_of(write: Write, state: State) -> str | None:
 def _unmet_condition(write: Write, state: State) -> str | None:
     """Return which condition of `write` does not hold, if one does not."""
     expected, actual = write.expected_version, str(state.version or NOT_STORED)
-    # A default may be compared with as what it reads like, and as the nothing that is stored.
-    if expected not in {None, actual, NOT_STORED if state.default is not None else actual}:
+    if expected not in {None, actual}:
         return f"Expected version {expected}, actual version {actual}"
     since, until = write.if_modified_since_ms, write.if_unmodified_since_ms
-    modified_ms = state.modified_ms
-    if since is not None and (modified_ms is None or modified_ms <= since):
-        return f"Expected a change after {since}, last modified {modified_ms} (epoch ms)"
-    if until is not None and modified_ms is not None and modified_ms > until:
-        return f"Expected no change after {until}, last modified {modified_ms} (epoch ms)"
+    modified_ms = _NEVER_MS if state.modified_ms is None else state.modified_ms
+    if since is not None and modified_ms <= since:
+        return f"Item last modified {modified_ms} <= {since} (epoch ms)"
+    if until is not None and modified_ms > until:
+        return f"Item last modified {modified_ms} > {until} (epoch ms)"
     return None
 
 
@@ -113,7 +113,8 @@ def _is_same(stored: str, text: str) -> bool:
 class Batch:
     """Works out what a batch changes, in memory, and then writes all of it.
 
-    The order of the items counts: a later item sees what an earlier one wrote.
+    Conditions are compared with the database, before the batch. Otherwise the order of the items
+    counts: a later item sees what an earlier one wrote.
     """
 
     def __init__(self, connection: Connection, actor: str) -> None:
@@ -136,15 +137,34 @@ class Batch:
         """Write `items` and say what became of each.
 
         Raises:
-            InvalidProposalError: an item is refused, named by its `index`; the caller's savepoint
-                takes back what was written before.
+            InvalidProposalError: an item is refused; the caller's savepoint takes back what was
+                written before.
 
         Cost: a handful of SQL statements for each thousand items.
         """
         self._load(items)
-        written = [self._apply_one(item) for item in items]
+        skipped = {at: result for at, item in enumerate(items) if (result := self._check(item))}
+        written = [skipped.get(at) or self._apply_one(item) for at, item in enumerate(items)]
         self._flush()
         return written
+
+    def _check(self, item: PreparedWrite) -> WriteResult | None:
+        """Compare an item's conditions with the database; return the result of one to skip.
+
+        Raises:
+            VersionConflictError: a condition does not hold.
+        """
+        write, creates = item.write, item.write.change in {"CREATE", "CREATE_ENTITY"}
+        # As on a DataHub server, key aspects are not compared.
+        if item.is_key or not (write.conditional or creates):
+            return None
+        state = self._state(item)
+        refusal = refusal_of(write, state)
+        if refusal is None:
+            return None
+        if write.skip_if_exists and creates:
+            return WriteResult(write.urn, write.aspect, state.version, changed=False)
+        raise VersionConflictError(write.urn, write.aspect, refusal)
 
     def _flush(self) -> None:
         changes = self._changes
@@ -216,36 +236,38 @@ class Batch:
 
     def _apply_one(self, item: PreparedWrite) -> WriteResult:
         write, state = item.write, self._state(item)
-        unchanged = WriteResult(write.urn, write.aspect, state.version, changed=False)
-        refusal = refusal_of(write, state)
-        if refusal is not None:
-            if write.skip_if_exists and write.change in {"CREATE", "CREATE_ENTITY"}:
-                return unchanged
-            raise VersionConflictError(write.urn, write.aspect, refusal, index=item.index)
         if write.change == "DELETE":
             return self._delete(item, state)
         content = item.content if item.patch is None else self._apply_patch(item, item.patch, state)
         if content is None:
-            return unchanged
+            return WriteResult(write.urn, write.aspect, state.version, changed=False)
         if write.aspect in VERSION_ASPECTS and write.change != "RESTATE":
             return self._store_version(item, state, content)
+        if write.aspect in COMPLETED:
+            content = self._complete(item, state, content)
         return self._store(item, state, content)
+
+    def _complete(self, item: PreparedWrite, state: State, content: StorableValue) -> StorableValue:
+        """Return what is stored with what the service computes from it."""
+        name, before = item.write.aspect, None if state.text is None else loads(state.text)
+        try:
+            value = complete(name, content.value, before)
+        except InvalidProposalError as error:
+            raise ComputedFieldError(item.write.urn, name, str(error)) from error
+        return content if value == content.value else content_of(item.entity_type, name, value)
 
     def _store_version(
         self, item: PreparedWrite, state: State, content: StorableValue
     ) -> WriteResult:
         """Store an aspect of a version or a version set, and what the service computes from it."""
         urn, name = item.write.urn, item.write.aspect
-        try:
-            effects = self._version_sets.effects(urn, name, content.value)
-        except InvalidProposalError as error:
-            raise AspectRefusedError(urn, name, str(error), index=item.index) from error
+        effects = self._version_sets.effects(urn, name, content.value)
         if effects.value is not content.value:
             content = content_of(item.entity_type, name, effects.value)
         written = self._store(item, state, content)
         for other in effects.others:
             metadata = item.write.system_metadata
-            self._apply_one(prepare(replace(other, system_metadata=metadata), item.index))
+            self._apply_one(prepare(replace(other, system_metadata=metadata)))
         return written
 
     def _state(self, item: PreparedWrite) -> State:
@@ -265,24 +287,19 @@ class Batch:
 
     def _apply_patch(self, item: PreparedWrite, patch: Patch, state: State) -> StorableValue | None:
         """Return what a patch makes of what is there; None where it changes nothing."""
-        urn, name = item.write.urn, item.write.aspect
+        name = item.write.aspect
         base = loads(state.text) if state.text is not None else None
-        start = blank(name, self._actor, self._now_ms) if base is None else base
-        try:
-            value = apply_patch(patch, start)
-        except InvalidProposalError as error:
-            raise InvalidProposalError(f"{urn}: {name}: {error}", index=item.index) from error
+        start = blank(name, self._now_ms) if base is None else base
+        value = apply_patch(patch, start)
         if moment_of(name, value) is not None:
-            raise InvalidProposalError(
-                f"{urn}: {name}: a timeseries aspect cannot be patched", index=item.index
-            )
+            raise InvalidProposalError(f"{name}: a timeseries aspect cannot be patched")
         try:
             # Taking from what is not there must not make it.
             if (base is not None or patch.only_removes) and canonical(value) == canonical(start):
                 return None
-            return content_of(item.entity_type, name, value)
-        except (InvalidProposalError, CodecError) as error:
-            raise InvalidProposalError(f"{urn}: {error}", index=item.index) from error
+        except CodecError as error:
+            raise InvalidProposalError(f"{name}: {error}") from error
+        return content_of(item.entity_type, name, value)
 
     def _delete(self, item: PreparedWrite, state: State) -> WriteResult:
         urn, name, known = item.write.urn, item.write.aspect, state.entity
@@ -326,9 +343,7 @@ class Batch:
         if item.moment is not None:
             self._put_event(known, item, item.moment, content)
             return WriteResult(write.urn, write.aspect, 0, changed=True)
-        # Who made sure that nobody wrote a default has written it, even with the same value.
-        rewritten = state.row is not None or not (write.conditional or write.change == "CREATE")
-        if rewritten and state.text is not None and _is_same(state.text, content.text):
+        if state.text is not None and _is_same(state.text, content.text):
             return WriteResult(write.urn, write.aspect, state.version, changed=False)
         row = self._put(known, item, state, content)
         if content.name is not None and content.name != known.name:

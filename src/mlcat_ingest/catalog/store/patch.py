@@ -19,6 +19,7 @@ from mlcat_ingest.catalog.limits import (
     PATCH_PATH_PARTS,
     PATCH_TAKEN_BYTES,
 )
+from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR
 from mlcat_ingest.catalog.store.patch_document import AbsentError, KeyPaths, PatchedDocument, Path
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.assets import UPSTREAM_LINEAGE
@@ -32,6 +33,8 @@ from mlcat_ingest.metadata.shapes import fields
 Op = Literal["add", "remove", "replace", "test", "move", "copy"]
 
 _OPS: Final = frozenset(get_args(Op))
+
+_ENVELOPE: Final = frozenset({"patch", "arrayPrimaryKeys", "forceGenericPatch"})
 
 FIELD: Final = "fineGrainedLineages"
 
@@ -80,15 +83,21 @@ def read_patch(aspect: str, envelope: Mapping[str, Any]) -> Patch:
     Raises:
         InvalidProposalError: it is none; the sentence names the field.
     """
-    body = envelope.get("patch")
-    if not isinstance(body, list):
-        raise InvalidProposalError("patch: expected an array of operations")
+    unknown = sorted(envelope.keys() - _ENVELOPE)
+    if unknown:
+        raise InvalidProposalError(f"{unknown[0]}: unknown field of a patch")
+    body = envelope["patch"]
     if len(body) > PATCH_OPERATIONS:
         raise InvalidProposalError(f"patch: more than {PATCH_OPERATIONS:,} operations")
-    operations = tuple(_operation(item, f"patch[{at}]") for at, item in enumerate(body))
     given = _given_keys(envelope.get("arrayPrimaryKeys"))
-    generic = envelope.get("forceGenericPatch") is True
-    templated = not given and not generic
+    templated = not given and envelope.get("forceGenericPatch") is not True
+    spec = DECLARED.get(aspect)
+    if templated and (spec is None or spec.patch_keys is None):
+        raise InvalidProposalError(
+            f"Patch not supported for aspect with name {aspect}",
+            hint="send arrayPrimaryKeys and forceGenericPatch with the patch",
+        )
+    operations = tuple(_operation(item, f"patch[{at}]") for at, item in enumerate(body))
     return Patch(
         aspect,
         operations,
@@ -163,7 +172,7 @@ def template_keys(aspect: str) -> ArrayKeys:
     return MappingProxyType(
         {
             tuple(array.split(".")): tuple(key_path(name) for name in names.split())
-            for array, names in ({} if spec is None else spec.patch_keys).items()
+            for array, names in ((spec and spec.patch_keys) or {}).items()
         }
     )
 
@@ -178,13 +187,13 @@ def is_list(aspect: str, field: str) -> bool:
     return declared is not None and get_origin(declared.hint) is list
 
 
-def blank(aspect: str, actor: str, now_ms: int) -> dict[str, Any]:
+def blank(aspect: str, now_ms: int) -> dict[str, Any]:
     """Return what a patch of an `aspect` that is not there starts from, as a fresh value.
 
     These are the fields that the service fills in (maps among them), required arrays without
     entries, and required stamps of this moment.
     """
-    stamp = {"time": now_ms, "actor": actor}
+    stamp = {"time": now_ms, "actor": SYSTEM_ACTOR}
     keyed: dict[str, Any] = {path[0]: [] for path in template_keys(aspect) if len(path) == 1}
     spec = ASPECTS.get(aspect)
     if spec is None or spec.type is None:

@@ -1,12 +1,11 @@
 """A write before it touches a table: validated, serialised, its edges extracted."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.catalog.errors import AspectRefusedError, InvalidProposalError
+from mlcat_ingest.catalog.errors import ComputedFieldError, InvalidProposalError
 from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.schema.values import DEFAULT_RUN, Write
 from mlcat_ingest.catalog.store.patch import Patch, read_patch
@@ -14,15 +13,20 @@ from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.registry import ENTITIES, ENTITY_TYPES, edges, key_aspect_name
+from mlcat_ingest.metadata.registry import (
+    ENTITIES,
+    ENTITY_TYPES,
+    allows,
+    edges,
+    key_aspect_name,
+    record_name,
+)
 from mlcat_ingest.metadata.urn import check, entity_type_of
-from mlcat_ingest.metadata.validate import validate_aspect
+from mlcat_ingest.metadata.validate import AspectProblem, ProblemKind, adjusted_aspect
 from mlcat_ingest.metadata_tests.definition import is_empty, read_definition
 
 _PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
 """The changes whose values are looked at before anything is compared with the stored state."""
-
-_ASPECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
 
 class StorableValue(NamedTuple):
@@ -39,7 +43,7 @@ class PreparedWrite:
     """A write that may be stored: nothing about it but the stored state can refuse it now.
 
     A patch is worked out on the stored state, so it has a `patch` and no `content`; a deletion
-    has neither. An event of a timeseries has its `moment`. `index` is the position in its batch.
+    has neither. An event of a timeseries has its `moment`.
     """
 
     write: Write
@@ -50,7 +54,6 @@ class PreparedWrite:
     moment: Moment | None = None
     system_metadata: str | None = None
     run_id: str | None = None
-    index: int = 0
 
 
 def check_urn(urn: str) -> str:
@@ -80,39 +83,23 @@ def check_aspect_name(entity_type: str, aspect: str) -> None:
     """Check that an entity of `entity_type` may carry `aspect`.
 
     Raises:
-        InvalidProposalError: it may not; the sentence names the field.
+        InvalidProposalError: it may not.
     """
-    kind = ENTITIES.get(entity_type)
-    if kind is not None and aspect not in kind.aspects:
-        raise InvalidProposalError(
-            f"aspectName: {aspect!r} is not an aspect of {entity_type}"
-            f"{_suggestion(aspect, kind.aspects)}"
-        )
-    if kind is None and _ASPECT_NAME.fullmatch(aspect) is None:
-        raise InvalidProposalError(f"aspectName: {aspect!r} is not the name of an aspect")
+    if not allows(entity_type, aspect):
+        raise InvalidProposalError(f"Unknown aspect {aspect} for entity {entity_type}")
 
 
-def prepare(write: Write, index: int = 0) -> PreparedWrite:
+def prepare(write: Write) -> PreparedWrite:
     """Return `write` checked against the table of entity kinds, ready to be stored.
 
     Raises:
         InvalidProposalError: the URN, the aspect's name or a field of the aspect is wrong; the
-            sentence names it, and `index` says which proposal it was.
+            sentence names it.
     """
     try:
         entity_type = check_urn(write.urn)
     except InvalidUrnError as error:
-        raise InvalidProposalError(f"entityUrn: {error}", index=index) from error
-    try:
-        return _prepare(write, entity_type, index)
-    except AspectRefusedError as error:
-        error.index = index
-        raise
-    except (InvalidProposalError, CodecError) as error:
-        raise InvalidProposalError(f"{write.urn}: {error}", index=index) from error
-
-
-def _prepare(write: Write, entity_type: str, index: int) -> PreparedWrite:
+        raise InvalidProposalError(f"entityUrn: {error}") from error
     aspect, change = write.aspect, write.change
     check_aspect_name(entity_type, aspect)
     is_key = aspect == key_aspect_name(entity_type) and (
@@ -124,7 +111,7 @@ def _prepare(write: Write, entity_type: str, index: int) -> PreparedWrite:
     elif change != "DELETE":
         if aspect == VERSION_PROPERTIES and change in _PROPOSED and IS_LATEST in write.value:
             sentence = "IsLatest should not be specified, this is a computed field."
-            raise AspectRefusedError(write.urn, aspect, sentence)
+            raise ComputedFieldError(write.urn, aspect, sentence)
         content = content_of(entity_type, aspect, write.value)
         moment = moment_of(aspect, write.value)
         if moment is not None and write.conditional:
@@ -139,7 +126,6 @@ def _prepare(write: Write, entity_type: str, index: int) -> PreparedWrite:
         moment,
         dumps(metadata).decode() if metadata else None,
         _run_in(metadata) if metadata else None,
-        index,
     )
 
 
@@ -159,16 +145,22 @@ def restore(
 
 
 def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> StorableValue:
-    """Return the `value` of an aspect as it is stored.
+    """Return the `value` of an aspect as it is stored, without unknown fields.
 
     Raises:
-        InvalidProposalError: a field of it is wrong; the sentence names it.
-        CodecError: it has no faithful JSON form.
+        InvalidProposalError: a field of it is wrong, or it has no faithful JSON form; the sentence
+            names the field.
     """
-    _check_value(entity_type, aspect, value)
-    return StorableValue(
-        value, dumps(value).decode(), tuple(edges(aspect, value)), name_in(aspect, value)
-    )
+    value, problems = adjusted_aspect(entity_type, aspect, value)
+    if problems:
+        raise InvalidProposalError(_complaint(entity_type, aspect, problems))
+    if aspect == TEST_INFO:
+        _check_definition(value)
+    try:
+        text = dumps(value).decode()
+    except CodecError as error:
+        raise InvalidProposalError(f"{aspect}: {error}") from error
+    return StorableValue(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
 
 
 def _read_patch(write: Write, *, is_key: bool) -> Patch:
@@ -184,17 +176,25 @@ def _run_in(system_metadata: Mapping[str, Any]) -> str | None:
     return run_id if isinstance(run_id, str) and run_id not in {"", DEFAULT_RUN} else None
 
 
-def _check_value(entity_type: str, aspect: str, value: Mapping[str, Any]) -> None:
-    problems = [str(found) for found in validate_aspect(entity_type, aspect, value)]
-    if aspect == TEST_INFO and not problems:
-        definition = value.get("definition", {}).get("json")
-        if not is_empty(definition):
-            try:
-                read_definition(definition)
-            except DefinitionError as error:
-                problems = [f"definition.json: {problem}" for problem in error.problems]
-    if problems:
-        raise InvalidProposalError(f"{aspect}: {'; '.join(problems[:5])}")
+def _complaint(entity_type: str, aspect: str, problems: Iterable[AspectProblem]) -> str:
+    """Return what is wrong with a value; of URNs only if nothing else is, as a server says it."""
+    wrong = [found for found in problems if found.kind is ProblemKind.RECORD]
+    opening = f"Failed to validate record with class {record_name(aspect)}: "
+    if not wrong:
+        wrong = list(problems)
+        opening = f"Invalid format for aspect: {entity_type}\n Cause: "
+    return opening + "".join(f"ERROR :: {found}\n" for found in wrong)
+
+
+def _check_definition(test_info: Mapping[str, Any]) -> None:
+    definition = test_info.get("definition", {}).get("json")
+    if is_empty(definition):
+        return
+    try:
+        read_definition(definition)
+    except DefinitionError as error:
+        problems = "; ".join(f"definition.json: {problem}" for problem in error.problems[:5])
+        raise InvalidProposalError(f"{TEST_INFO}: {problems}") from error
 
 
 def name_in(aspect: str, value: Mapping[str, Any]) -> str | None:

@@ -257,13 +257,13 @@ class Store:
         deletes the entity with everything it has, and later writes make a new one.
 
         Raises:
-            InvalidProposalError: an item is refused, named by its `index`; nothing was written.
+            InvalidProposalError: an item is refused; nothing was written.
             VersionConflictError: an item found another state than it asked for; nothing was
                 written.
 
         Cost: a handful of SQL statements for each thousand items; concurrent calls share a commit.
         """
-        prepared = [prepare(item, index) for index, item in enumerate(items)]
+        prepared = [prepare(item) for item in items]
         return self.change(lambda connection: Batch(connection, actor).apply(prepared))
 
     def delete(self, urn: str) -> DeletionResult:

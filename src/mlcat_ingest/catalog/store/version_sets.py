@@ -1,7 +1,8 @@
 """Version sets: linking and unlinking versions, and the latest member, computed on write.
 
-A DataHub server compares a version with the database. Here it is compared with the earlier items
-of the same request too, so several versions of one set in one request leave one latest.
+As on a DataHub server, a version is compared with the database, not with other items of its
+request: several new versions of one set in one request are all marked as the latest. Only labels
+and sort ids have to be unique within a request, too.
 
 Source: VersionPropertiesValidator, VersionSetPropertiesValidator, VersionPropertiesSideEffect and
 VersionSetSideEffect of DataHub 1.5 and later; `linkAssetVersion` and `unlinkAssetVersion` of its
@@ -15,7 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from mlcat_ingest.catalog.errors import (
+    AspectRefusedError,
+    BadRequestError,
+    ComputedFieldError,
+    InvalidProposalError,
+)
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Direction, Write
 from mlcat_ingest.catalog.store.prepare import PreparedWrite
 from mlcat_ingest.catalog.store.rows import now_ms
@@ -79,6 +85,8 @@ class VersionSets:
         """Compare with what `held` returns."""
         self._connection = connection
         self._held = held
+        # Aspects as they were before the batch, by URN and name.
+        self._stored: dict[tuple[str, str], Mapping[str, Any] | None] = {}
         # Versions that this batch wrote: by set and sort id, and by set and label.
         self._written: dict[tuple[str, str, str], str] = {}
 
@@ -86,17 +94,29 @@ class VersionSets:
         """Return what the write of `value` comes down to.
 
         Raises:
-            InvalidProposalError: a rule of version sets does not allow it.
+            AspectRefusedError: a rule of version sets does not allow it.
 
         Cost: a SQL statement for a version.
         """
-        if aspect == VERSION_PROPERTIES:
-            return self._of_version(urn, value)
-        return self._of_set(urn, value)
+        before = self._before(urn, aspect)
+        try:
+            if aspect == VERSION_PROPERTIES:
+                return self._of_version(urn, value)
+            return self._of_set(urn, before, value)
+        except AspectRefusedError:
+            raise
+        except InvalidProposalError as error:
+            raise AspectRefusedError(urn, aspect, str(error)) from error
+
+    def _before(self, urn: str, aspect: str) -> Mapping[str, Any] | None:
+        """Return what an aspect was before the batch; to be asked before it is written."""
+        if (urn, aspect) not in self._stored:
+            self._stored[urn, aspect] = self._held(urn, aspect)
+        return self._stored[urn, aspect]
 
     def _of_version(self, urn: str, value: Mapping[str, Any]) -> Effects:
         version_set, sort_id = value["versionSet"], value["sortId"]
-        held = self._held(version_set, VERSION_SET_PROPERTIES)
+        held = self._before(version_set, VERSION_SET_PROPERTIES)
         scheme = value.get("versioningScheme", defaults(VERSION_PROPERTIES)["versioningScheme"])
         _check_type(urn, version_set)
         if held is not None:
@@ -107,7 +127,7 @@ class VersionSets:
         if held["latest"] == urn:
             return Effects(value)
         others = [_set_latest(version_set, scheme, urn)]
-        former = self._held(held["latest"], VERSION_PROPERTIES)
+        former = self._before(held["latest"], VERSION_PROPERTIES)
         if former is not None:
             if sort_id <= former["sortId"]:
                 return Effects(value)
@@ -165,24 +185,28 @@ class VersionSets:
             return False
         return (self._held(other, STATUS) or {}).get("removed") is not True
 
-    def _of_set(self, urn: str, value: Mapping[str, Any]) -> Effects:
-        before, latest = self._held(urn, VERSION_SET_PROPERTIES), value["latest"]
-        scheme = value["versioningScheme"]
+    def _of_set(
+        self, urn: str, before: Mapping[str, Any] | None, value: Mapping[str, Any]
+    ) -> Effects:
+        latest, scheme = value["latest"], value["versioningScheme"]
         if before is not None and before["versioningScheme"] != scheme:
-            raise InvalidProposalError(
+            raise ComputedFieldError(
+                urn,
+                VERSION_SET_PROPERTIES,
                 f"Versioning Scheme cannot change. Expected Scheme: {before['versioningScheme']} "
-                f"Provided Scheme: {scheme}"
+                f"Provided Scheme: {scheme}",
             )
         version = self._held(latest, VERSION_PROPERTIES)
         if version is None:
             raise InvalidProposalError(f"Cannot set latest version to unversioned entity: {latest}")
-        others = []
-        if before is not None and before["latest"] != latest:
-            former = self._held(before["latest"], VERSION_PROPERTIES)
-            if former is not None:
-                others.append(_mark_latest(before["latest"], former, is_latest=False))
-        if version.get(IS_LATEST) is not True:
-            others.append(_mark_latest(latest, version, is_latest=True))
+        if before is None:
+            return Effects(value, (_mark_latest(latest, version, is_latest=True),))
+        if before["latest"] == latest:
+            return Effects(value)
+        others = [_mark_latest(latest, version, is_latest=True)]
+        former = self._held(before["latest"], VERSION_PROPERTIES)
+        if former is not None:
+            others.append(_mark_latest(before["latest"], former, is_latest=False))
         return Effects(value, tuple(others))
 
 

@@ -1,6 +1,7 @@
 """Requests as calls of a function of plain values, and its results as HTTP responses."""
 
 import asyncio
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +74,7 @@ class Call:
             MalformedBodyError: the body is not JSON, or not UTF-8.
         """
         try:
-            return loads(self.body)
+            return loads(self.body.removeprefix(BOM_UTF8))
         except CodecError as error:
             raise MalformedBodyError(f"the request body is {error}") from error
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from mlcat_ingest.catalog.errors import (
     AspectRefusedError,
     CatalogError,
+    ComputedFieldError,
     ForbiddenError,
     InvalidProposalError,
     MalformedBodyError,
@@ -110,8 +111,11 @@ def _message_of(error: CatalogError) -> str:
     """
     if not isinstance(error, AspectRefusedError):
         return str(error)
+    stage, item = "", f"entityUrn={error.urn}, aspectName={error.aspect}, "
+    if isinstance(error, ComputedFieldError):
+        stage, item = "Failed to validate MCP due to: ", ""
     return (
-        "Failed to validate MCP due to: ValidationExceptionCollection{"
-        f"EntityAspect:({error.urn},{error.aspect}) Exceptions: [AspectValidationException("
+        f"{stage}ValidationExceptionCollection{{EntityAspect:({error.urn},{error.aspect}) "
+        f"Exceptions: [AspectValidationException({item}"
         f"subType={error.subtype}, msg={error.sentence})]}}"
     )

@@ -124,7 +124,7 @@ class DatasetProperties(CustomProperties, total=False):
 
 
 DATASET_PROPERTIES: Final = aspect(
-    "datasetProperties", "dataset.DatasetProperties", DatasetProperties, "dataset"
+    "datasetProperties", "dataset.DatasetProperties", DatasetProperties, "dataset", patch_keys={}
 )
 
 

@@ -86,6 +86,7 @@ STATUS: Final = aspect(
     Status,
     f"{ASSETS} mlModelDeployment dataPlatformInstance dataProcessInstance tag glossaryTerm "
     "structuredProperty corpuser corpGroup",
+    patch_keys={},
     searched=(SearchField("removed", "removed"),),
 )
 
@@ -253,6 +254,7 @@ VERSION_PROPERTIES: Final = aspect(
     VersionProperties,
     "mlModel dataset",
     merge_keys={"aliases": "versionTag"},
+    patch_keys={},
     computed=frozenset({IS_LATEST}),
     unowned=frozenset({"metadataCreatedTimestamp"}),
 )

@@ -45,7 +45,8 @@ class AspectSpec:
         timeseries: whether it is a series of events; all others hold one value a version.
         merge_keys: list of records to the fields, separated by blanks, that make two of its entries
             the same. Lists that are not named are keyed by each record's whole value.
-        patch_keys: path of an array to the key fields of its entries, none for an array of texts.
+        patch_keys: path of an array to the key fields of its entries, none for an array of texts;
+            None where a server has no template for patches, which then bring keys of their own.
         one_value: lists that are one value, since their order is their meaning.
         computed: fields that the service computes: they are never sent, and never compared.
         unowned: further fields that nobody owns: what is stored there stays.
@@ -59,7 +60,7 @@ class AspectSpec:
     entity_types: frozenset[str]
     timeseries: bool = False
     merge_keys: Mapping[str, str] = field(default_factory=dict)
-    patch_keys: Mapping[str, str] = field(default_factory=dict)
+    patch_keys: Mapping[str, str] | None = None
     one_value: frozenset[str] = frozenset()
     computed: frozenset[str] = frozenset()
     unowned: frozenset[str] = frozenset()

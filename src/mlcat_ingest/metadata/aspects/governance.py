@@ -162,7 +162,6 @@ INSTITUTIONAL_MEMORY: Final = aspect(
     InstitutionalMemory,
     f"{ASSETS} dataPlatformInstance glossaryTerm domain structuredProperty",
     merge_keys={"elements": "url"},
-    patch_keys={"elements": "url"},
     curated="elements",
     searched=(SearchField("elements.description", "links", "description", keyword=False),),
 )
@@ -210,7 +209,12 @@ class DataProducts(TypedDict):
     dataProducts: list[DataProductAssociation]
 
 
-DATA_PRODUCTS: Final = aspect("dataProducts", "dataproduct.DataProducts", DataProducts, ASSETS)
+DATA_PRODUCTS: Final = aspect(
+    "dataProducts",
+    "dataproduct.DataProducts",
+    DataProducts,
+    "dataset dataFlow dataJob container",
+)
 
 
 class Applications(TypedDict):
@@ -261,7 +265,6 @@ DOCUMENTATION: Final = aspect(
     "common.Documentation",
     Documentation,
     BROWSED,
-    patch_keys={"documentations": ATTRIBUTION},
     searched=(
         SearchField("documentations.documentation", "description", "description", keyword=False),
     ),

@@ -69,6 +69,10 @@ class OneOf:
     """The object has exactly one of its keys: a union that is wrapped by the name of its type."""
 
 
+class Bytes:
+    """The text stands for bytes, one a character, so that it has none above U+00FF."""
+
+
 @dataclass(frozen=True, slots=True)
 class CountedUnit:
     """The unit of a number."""

@@ -51,11 +51,17 @@ class Metrics(TypedDict, total=False):
 ML_MODEL_METRICS: Final = aspect("mlModelMetrics", "ml.metadata.Metrics", Metrics, "mlModel")
 
 
-class QuantitativeAnalyses(TypedDict, total=False):
-    """Addresses of results, by single factor and by several at once."""
+class ResultsType(TypedDict, total=False):
+    """The address of results."""
 
-    unitaryResults: str
-    intersectionalResults: str
+    string: str
+
+
+class QuantitativeAnalyses(TypedDict, total=False):
+    """Results by single factor, and by several at once."""
+
+    unitaryResults: Annotated[ResultsType, OneOf]
+    intersectionalResults: Annotated[ResultsType, OneOf]
 
 
 ML_MODEL_QUANTITATIVE_ANALYSES: Final = aspect(

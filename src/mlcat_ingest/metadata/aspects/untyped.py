@@ -13,7 +13,7 @@ CORP_USER_EDITABLE_INFO: Final = aspect(
     "corpUserEditableInfo", "identity.CorpUserEditableInfo", on="corpuser"
 )
 CORP_USER_INFO: Final = aspect("corpUserInfo", "identity.CorpUserInfo", on="corpuser")
-DATA_FLOW_INFO: Final = aspect("dataFlowInfo", "datajob.DataFlowInfo", on="dataFlow")
+DATA_FLOW_INFO: Final = aspect("dataFlowInfo", "datajob.DataFlowInfo", on="dataFlow", patch_keys={})
 DATAHUB_EXECUTION_REQUEST_INPUT: Final = aspect(
     "dataHubExecutionRequestInput", "execution.ExecutionRequestInput", on="dataHubExecutionRequest"
 )
@@ -27,7 +27,7 @@ DATAHUB_INGESTION_SOURCE_INFO: Final = aspect(
     "ingestion.DataHubIngestionSourceInfo",
     on="dataHubIngestionSource",
 )
-DATA_JOB_INFO: Final = aspect("dataJobInfo", "datajob.DataJobInfo", on="dataJob")
+DATA_JOB_INFO: Final = aspect("dataJobInfo", "datajob.DataJobInfo", on="dataJob", patch_keys={})
 DOMAIN_PROPERTIES: Final = aspect("domainProperties", "domain.DomainProperties", on="domain")
 EDITABLE_DATA_FLOW_PROPERTIES: Final = aspect(
     "editableDataFlowProperties", "datajob.EditableDataFlowProperties", on="dataFlow"
@@ -36,7 +36,10 @@ EDITABLE_DATA_JOB_PROPERTIES: Final = aspect(
     "editableDataJobProperties", "datajob.EditableDataJobProperties", on="dataJob"
 )
 EDITABLE_DATASET_PROPERTIES: Final = aspect(
-    "editableDatasetProperties", "dataset.EditableDatasetProperties", on="dataset"
+    "editableDatasetProperties",
+    "dataset.EditableDatasetProperties",
+    on="dataset",
+    patch_keys={},
 )
 EDITABLE_SCHEMA_METADATA: Final = aspect(
     "editableSchemaMetadata",
@@ -118,10 +121,7 @@ _OF_CHECKED_TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "groupMembership": ("identity.GroupMembership", "corpuser"),
     "icebergCatalogInfo": ("dataset.IcebergCatalogInfo", "dataset"),
     "icebergWarehouseInfo": ("dataplatforminstance.IcebergWarehouseInfo", "dataPlatformInstance"),
-    "incidentsSummary": (
-        "common.IncidentsSummary",
-        "mlModel mlFeature mlFeatureTable dataset dataFlow dataJob",
-    ),
+    "incidentsSummary": ("common.IncidentsSummary", "dataset dataFlow dataJob"),
     "logicalParent": ("logical.LogicalParent", "dataset"),
     "nativeGroupMembership": ("identity.NativeGroupMembership", "corpuser"),
     "origin": ("common.Origin", "corpuser corpGroup"),

@@ -18,7 +18,6 @@ COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed fi
 """The sentence of VersionPropertiesValidator.java."""
 
 _ACTOR: Final = "urn:li:corpuser:datahub"
-_POSITION: Final = re.compile(r"(?:proposals)?\[(\d+)\]: (.*)", re.DOTALL)
 _NAMED: Final = re.compile(r"EntityAspect:\((.*),(\w+)\) Exceptions: ", re.DOTALL)
 _LAST: Final = re.compile(
     r"(?:msg=|PRECONDITION )((?:(?!msg=|PRECONDITION ).)*?)\)?\]\}$", re.DOTALL
@@ -80,16 +79,14 @@ def validation(form: RefusalForm, proposal: Mapping[str, Any], sentence: str) ->
 
 
 def reword(form: RefusalForm, message: str, proposals: Sequence[Mapping[str, Any]]) -> str:
-    """Return the embedded catalog's refusal of one of `proposals` in another form."""
-    item, sentence = proposals[0], message
-    if (position := _POSITION.fullmatch(message)) is not None:
-        item, sentence = proposals[int(position[1])], position[2]
-    elif (named := _NAMED.search(message)) is not None:
-        key = (named[1], named[2])
-        item = next(p for p in proposals if (p.get("entityUrn"), p.get("aspectName")) == key)
-        sentence = found[1] if (found := _LAST.search(message)) is not None else message
-    place = f"{item.get('entityUrn')}: {item.get('aspectName')}: "
-    return validation(form, item, sentence.removeprefix(place))
+    """Return a validator's refusal of one of `proposals` in another form, others as they are."""
+    named = _NAMED.search(message)
+    if named is None:
+        return message
+    key = (named[1], named[2])
+    item = next(p for p in proposals if (p.get("entityUrn"), p.get("aspectName")) == key)
+    sentence = found[1] if (found := _LAST.search(message)) is not None else message
+    return validation(form, item, sentence)
 
 
 def _data_map(value: Any) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog import limits
 from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR
 from mlcat_ingest.catalog.store.patch import apply_patch, blank, read_patch
 
 SDK_PATCHES = json.loads(Path(__file__).with_name("sdk_patches.json").read_text())
@@ -17,7 +18,8 @@ BY_ACTION = {"time": 1, "actor": "urn:li:corpuser:a", "source": ACTION}
 
 
 def patched(value: dict[str, Any], *operations: Any, aspect: str = PROPERTIES, **more: Any) -> Any:
-    return apply_patch(read_patch(aspect, {"patch": list(operations), **more}), value)
+    generic = {"forceGenericPatch": True} if aspect == PROPERTIES else {}
+    return apply_patch(read_patch(aspect, {"patch": list(operations), **generic, **more}), value)
 
 
 def op(name: str, path: str, value: Any = None, **more: Any) -> dict[str, Any]:
@@ -114,8 +116,7 @@ def test_an_operation_that_does_not_fit_is_named(
 @pytest.mark.parametrize(
     ("envelope", "sentence"),
     [
-        ({}, "patch: expected an array of operations"),
-        ({"patch": {}}, "patch: expected an array"),
+        ({"patch": [], "foo": 1}, "foo: unknown field of a patch"),
         ({"patch": [1]}, "patch[0]: expected an object"),
         ({"patch": [{}]}, "patch[0].op: expected one of add, copy, move"),
         ({"patch": [{"op": ["add"]}]}, "patch[0].op: expected one of"),
@@ -138,7 +139,7 @@ def test_what_is_no_patch_is_refused_by_the_name_of_its_field(
     envelope: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InvalidProposalError) as caught:
-        read_patch(PROPERTIES, envelope)
+        read_patch(PROPERTIES, {"forceGenericPatch": True, **envelope})
     assert sentence in str(caught.value)
 
 
@@ -146,7 +147,7 @@ def test_a_patch_has_a_limit_of_operations(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("mlcat_ingest.catalog.store.patch.PATCH_OPERATIONS", 1)
     assert limits.PATCH_OPERATIONS == 10_000
     with pytest.raises(InvalidProposalError, match="more than 1 operations"):
-        read_patch(PROPERTIES, {"patch": [op("add", "/a", 1)] * 2})
+        read_patch("status", {"patch": [op("add", "/a", 1)] * 2})
 
 
 def test_what_is_not_an_object_or_too_deep_is_refused() -> None:
@@ -354,11 +355,11 @@ def test_fine_grained_lineage_with_strange_entries_keeps_them() -> None:
         ("mlFeatureTableProperties", {"customProperties": {}}),
         ("globalTags", {"tags": []}),
         ("status", {"removed": False}),
-        ("glossaryTerms", {"terms": [], "auditStamp": {"time": 5, "actor": "urn:li:corpuser:a"}}),
+        ("glossaryTerms", {"terms": [], "auditStamp": {"time": 5, "actor": SYSTEM_ACTOR}}),
         ("upstreamLineage", {"upstreams": []}),
         ("schemaMetadata", {}),
         ("nobodyKnows", {}),
     ],
 )
 def test_what_is_absent_starts_from_its_defaults(aspect: str, start: dict[str, Any]) -> None:
-    assert blank(aspect, "urn:li:corpuser:a", 5) == start
+    assert blank(aspect, 5) == start

@@ -37,12 +37,21 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     ref,
 )
 from mlcat_ingest.catalog.web.rest.filters import read_filter
-from mlcat_ingest.catalog.web.rest.proposals import item_position, read_proposal, unescape_envelope
+from mlcat_ingest.catalog.web.rest.proposals import (
+    ManyProposals,
+    OneProposal,
+    check_parameters,
+    read_proposal,
+    unescape_envelope,
+)
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import record_name
 
-_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false", True, False, None]}}
+_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
 _TIMES: Final[Mapping[str, Schema]] = {"startTimeMillis": WHOLE, "endTimeMillis": WHOLE}
+
+
+_WRITTEN: Final = "success"
 
 
 class Aspects(Resource):
@@ -58,11 +67,9 @@ class Aspects(Resource):
     )
     def ingest_proposal(self, call: Call) -> str:
         """Write one proposal; the reply means that it is stored, whatever `async` says."""
-        proposal = json_object(call.json()).get("proposal")
-        if proposal is None:
-            raise BadRequestError("proposal: the parameter is missing")
-        written = self._store.write([read_proposal(unescape_envelope(proposal))])
-        return written[0].urn
+        params = _parameters(call, "ingestProposal", "proposal", OneProposal)
+        self._store.write([read_proposal(unescape_envelope(params["proposal"]))])
+        return _WRITTEN
 
     @action(
         "/aspects",
@@ -74,13 +81,10 @@ class Aspects(Resource):
     )
     def ingest_proposal_batch(self, call: Call) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
-        params = json_object(call.json())
-        if "proposals" not in params:
-            raise BadRequestError("proposals: the parameter is missing")
+        params = _parameters(call, "ingestProposalBatch", "proposals", ManyProposals)
         proposals = json_list(params["proposals"], "proposals", self._limits.proposals)
-        with item_position("proposals"):
-            self._store.write([read_proposal(p, at) for at, p in enumerate(proposals)])
-        return "success"
+        self._store.write([read_proposal(proposal) for proposal in proposals])
+        return _WRITTEN
 
     @Endpoint(
         "GET",
@@ -177,6 +181,15 @@ class Aspects(Resource):
         params = json_object(call.json())
         aspect, pattern = required_text(params, "aspect"), urn_pattern(params, "urnLike")
         return self._store.read(lambda connection: count_aspect(connection, aspect, pattern))
+
+
+def _parameters(call: Call, method: str, name: str, record: type) -> Mapping[str, Any]:
+    """Return the parameters of a write; the one of that `name` has to be there."""
+    params = json_object(call.json())
+    if name not in params:
+        raise BadRequestError(f"Parameter '{name}' is required")
+    check_parameters(method, record, params)
+    return params
 
 
 def record_name_of(aspect: str) -> str:

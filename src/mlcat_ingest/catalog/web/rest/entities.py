@@ -6,6 +6,7 @@ Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
@@ -49,9 +50,7 @@ from mlcat_ingest.catalog.web.rest.filters import read_filter
 from mlcat_ingest.catalog.web.rest.proposals import (
     aspects_of_record,
     expect_object,
-    item_position,
     make_write,
-    read_items,
 )
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import ENTITY_TYPES, allows, key_aspect, key_aspect_name
@@ -268,14 +267,13 @@ class Entities(Resource):
             raise BadRequestError("entities: the parameter is missing")
         entities = json_list(params["entities"], "entities", self._limits.proposals)
         metadata = json_list(params.get("systemMetadata") or [], "systemMetadata", len(entities))
-        writes, positions = read_items(
-            "entities",
-            entities,
-            lambda at, entity: read_snapshot(entity, metadata[at] if at < len(metadata) else None),
-        )
+        writes = [
+            write
+            for entity, sent in zip_longest(entities, metadata)
+            for write in read_snapshot(entity, sent)
+        ]
         check_count(writes, "aspects", self._limits.proposals)
-        with item_position("entities", positions):
-            self._store.write(writes)
+        self._store.write(writes)
 
 
 def _envelope(name: str, stored: AspectVersion) -> dict[str, Any]:

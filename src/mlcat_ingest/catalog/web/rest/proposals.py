@@ -2,27 +2,75 @@
 
 The conditions stand in the `headers` of a proposal, or of an aspect in the OpenAPI form. HTTP
 headers of the same name are not read, as DataHub does not read them either.
-Source: `MetadataChangeProposal` of DataHub's Rest.li `/aspects` resource.
+Source: `MetadataChangeProposal` and `GenericAspect` of DataHub's Rest.li `/aspects` resource.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, Literal, TypedDict, get_args
 
-from mlcat_ingest.catalog.errors import AspectRefusedError, InvalidProposalError
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Change, Write
 from mlcat_ingest.catalog.web.params import json_type
 from mlcat_ingest.errors import CodecError, InvalidUrnError
-from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
+from mlcat_ingest.metadata.aspects.markers import Bytes
+from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, implied_aspect
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.validate import problems_of
 
 _CHANGES: Final[Mapping[str, Change]] = {change: change for change in get_args(Change)}
+_NOT_PROPOSED: Final = frozenset({"DELETE", "RESTATE"})
+"""The changes that DataHub's model names, and that its server refuses in a proposal."""
+_TYPES: Final = frozenset(name.lower() for name in ENTITY_TYPES)
 _JSON: Final = "application/json"
 _PATCH: Final = "application/json-patch+json"
 _RECORD_PREFIX: Final = "com.linkedin."
+
+
+class GenericAspect(TypedDict, total=False):
+    """An aspect in its envelope: the bytes of its JSON text."""
+
+    value: Annotated[str, Bytes]
+    contentType: str
+
+
+# ruff: noqa: UP013 - `async` is a keyword
+MetadataChangeProposal = TypedDict(
+    "MetadataChangeProposal",
+    {
+        "entityType": str,
+        "entityUrn": str,
+        "changeType": Literal[
+            "UPSERT", "CREATE", "UPDATE", "DELETE", "PATCH", "RESTATE", "CREATE_ENTITY"
+        ],
+        "aspectName": str,
+        "aspect": GenericAspect,
+        "headers": dict[str, str],
+    },
+    total=False,
+)
+OneProposal = TypedDict(
+    "OneProposal", {"proposal": MetadataChangeProposal, "async": str}, total=False
+)
+ManyProposals = TypedDict(
+    "ManyProposals", {"proposals": list[MetadataChangeProposal], "async": str}, total=False
+)
+
+
+def check_parameters(method: str, record: type, parameters: Mapping[str, Any]) -> None:
+    """Check the JSON types of the parameters of an action.
+
+    Raises:
+        BadRequestError: one has another type; the sentence names it.
+    """
+    problems = problems_of(record, parameters)
+    if problems:
+        found = "".join(f"ERROR :: {problem}\n" for problem in problems)
+        raise BadRequestError(
+            f"Parameters of method '{method}' failed validation with error '{found}'"
+        )
 
 
 def expect_object(value: Any, where: str) -> Mapping[str, Any]:
@@ -36,24 +84,16 @@ def expect_object(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def read_proposal(proposal: Any, index: int = 0) -> Write:
+def read_proposal(proposal: Mapping[str, Any]) -> Write:
     """Return the write that a proposal means; what the write says is checked by the store.
 
+    The JSON types of its fields have been checked.
+
     Raises:
-        InvalidProposalError: the proposal is not understood; the sentence names the field and
-            `index` the proposal.
+        InvalidProposalError: the proposal is not understood; the sentence names the field.
+        BadRequestError: its aspect has another content type.
     """
-    try:
-        return _read(proposal)
-    except InvalidProposalError as error:
-        error.index = index
-        raise
-
-
-def _read(proposal: Any) -> Write:
-    if not isinstance(proposal, dict):
-        raise InvalidProposalError(f"a proposal must be an object, not {json_type(proposal)}")
-    urn = _text(proposal, "entityUrn")
+    urn = proposal.get("entityUrn")
     if not urn:
         raise InvalidProposalError("entityUrn: missing")
     entity_type = _entity_type(proposal, urn)
@@ -70,32 +110,27 @@ def _read(proposal: Any) -> Write:
 
 
 def _change(proposal: Mapping[str, Any]) -> Change:
-    named = _text(proposal, "changeType") or "UPSERT"
-    change = _CHANGES.get(named)
-    if change is None:
-        known = ", ".join(sorted(_CHANGES))
-        raise InvalidProposalError(f"changeType: {named!r} is not supported; use one of {known}")
-    return change
-
-
-def _text(proposal: Mapping[str, Any], name: str) -> str | None:
-    value = proposal.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidProposalError(f"{name}: expected a string, not {json_type(value)}")
-    return value
+    named = proposal.get("changeType")
+    if named is None:
+        raise InvalidProposalError("changeType: missing")
+    if named in _NOT_PROPOSED:
+        raise InvalidProposalError(f"ChangeType not supported: [{named}]")
+    return _CHANGES[named]
 
 
 def _entity_type(proposal: Mapping[str, Any], urn: str) -> str:
+    named = proposal.get("entityType")
+    if not named:
+        raise InvalidProposalError("entityType: missing")
+    if named.lower() not in _TYPES:
+        raise InvalidProposalError(f"Failed to find entity with name {named} in EntityRegistry")
     try:
         entity_type = entity_type_of(urn)
     except InvalidUrnError as error:
         raise InvalidProposalError(f"entityUrn: {error}") from error
-    named = _text(proposal, "entityType")
-    if not named:
-        raise InvalidProposalError("entityType: missing")
     if named.lower() != entity_type.lower():
         raise InvalidProposalError(
-            f"entityType: {named!r}, but entityUrn names a {entity_type}: {urn}"
+            f"URN entity type does not match MCP entity type. {entity_type} != {named}"
         )
     return entity_type
 
@@ -104,24 +139,21 @@ def _content(
     proposal: Mapping[str, Any], entity_type: str, change: Change
 ) -> tuple[str, Mapping[str, Any]]:
     """Return the name of the aspect, and its value or the patch of it."""
-    name = _text(proposal, "aspectName")
-    if change == "DELETE":
-        # What goes away has to be named: a deletion implies nothing.
-        if not name:
-            raise InvalidProposalError("aspectName: missing; a DELETE requires it")
-        return name, {}
+    name = proposal.get("aspectName")
+    if name == "":
+        raise InvalidProposalError("aspectName: empty")
+    aspect = expect_object(proposal.get("aspect"), "aspect")
     if change == "PATCH":
-        value = patch_of(_json_of(proposal.get("aspect"), (_PATCH, _JSON)), "aspect.value")
-        return name or _implied_name(entity_type), value
-    value = _json_of(proposal.get("aspect"), (_JSON,))
+        return name or _implied_name(entity_type), patch_of(_json_of(aspect, (_PATCH, _JSON)))
+    value = _json_of(aspect, (_JSON,))
     if not isinstance(value, dict):
         raise InvalidProposalError(
             f"aspect.value: expected the JSON text of an object, not of {json_type(value)}"
         )
     record = next(iter(value), "") if len(value) == 1 else ""
-    if record.startswith(_RECORD_PREFIX) and isinstance(value[record], dict):
+    if value is aspect and record.startswith(_RECORD_PREFIX) and isinstance(value[record], dict):
         named = aspects_of_record(record)
-        if len(named) == 1 and name in {None, "", named[0]}:
+        if len(named) == 1 and name in {None, named[0]}:
             return named[0], value[record]
     return name or _implied_name(entity_type), value
 
@@ -138,19 +170,20 @@ def _implied_name(entity_type: str) -> str:
     return name
 
 
-def _json_of(aspect: Any, content_types: tuple[str, ...]) -> Any:
+def _json_of(aspect: Mapping[str, Any], content_types: tuple[str, ...]) -> Any:
     """Return the value of an aspect, whether it came as it is or as JSON text in an envelope."""
-    expect_object(aspect, "aspect")
-    if not (aspect.keys() <= {"value", "contentType"} and isinstance(aspect.get("value"), str)):
+    if "contentType" not in aspect and aspect.keys() != {"value"}:
         return aspect
-    content_type = aspect.get("contentType", content_types[0])
-    if not isinstance(content_type, str) or content_type.partition(";")[0] not in content_types:
-        raise InvalidProposalError(
-            f"aspect.contentType: expected {content_types[0]!r}, not {content_type!r}"
-        )
+    if len(aspect.keys() & {"value", "contentType"}) < 2:
+        raise InvalidProposalError("aspect: it needs both value and contentType")
+    content_type, text = aspect["contentType"], aspect["value"]
+    if content_type not in content_types:
+        raise BadRequestError(f"{content_type} content type is not supported")
     try:
-        return loads(aspect["value"])
+        return loads(text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace"))
     except CodecError as error:
+        if _PATCH in content_types:
+            raise BadRequestError(f"Invalid JSON Patch: {text[:200]}") from error
         raise InvalidProposalError(f"aspect.value: {error}") from error
 
 
@@ -169,61 +202,30 @@ def make_write(
         InvalidProposalError: they are not understood; the sentence names the field.
     """
     conditions = _conditions(headers)
-    none_match = conditions.get("if-none-match")
-    if none_match not in {None, "*"}:
-        raise InvalidProposalError(f"headers: If-None-Match may only be '*', not {none_match!r}")
     return Write(
         urn=urn,
         aspect=aspect,
         value=value,
         change=change,
         expected_version=conditions.get("if-version-match"),
-        skip_if_exists=none_match == "*",
+        skip_if_exists=conditions.get("if-none-match") == "*",
         system_metadata=_system_metadata(system_metadata),
         if_modified_since_ms=_instant_ms(conditions, "If-Modified-Since"),
         if_unmodified_since_ms=_instant_ms(conditions, "If-Unmodified-Since"),
     )
 
 
-def read_items(
-    where: str, items: Sequence[Any], read: Callable[[int, Any], list[Write]]
-) -> tuple[list[Write], list[int]]:
-    """Return what `read` makes of all `items`, and for each write the position of its item."""
-    writes: list[Write] = []
-    positions: list[int] = []
-    for at, item in enumerate(items):
-        with item_position(where, [at]):
-            writes += read(at, item)
-        positions += [at] * (len(writes) - len(positions))
-    return writes, positions
-
-
-@contextmanager
-def item_position(where: str, items: Sequence[int] | None = None) -> Iterator[None]:
-    """Say in every refusal of a write inside the block at which item of `where` it was.
-
-    `items` has the position of the item that each write comes from, if an item may be several.
-    """
-    try:
-        yield
-    except AspectRefusedError:
-        raise  # it names the entity and the aspect, in a form of its own
-    except InvalidProposalError as error:
-        at = error.index if items is None else items[error.index]
-        raise type(error)(f"{where}[{at}]: {error}", index=at) from error
-
-
-def patch_of(value: Any, where: str) -> Mapping[str, Any]:
+def patch_of(value: Any) -> Mapping[str, Any]:
     """Return a patch as its envelope; a bare list of operations is put into one.
 
     Raises:
-        InvalidProposalError: it is neither a list nor an object.
+        BadRequestError: it is neither a list nor an object with one.
     """
     if isinstance(value, list):
         return {"patch": value}
-    if isinstance(value, dict):
+    if isinstance(value, dict) and isinstance(value.get("patch"), list):
         return value
-    raise InvalidProposalError(f"{where}: expected a list or an object, not {json_type(value)}")
+    raise BadRequestError(f"Invalid JSON Patch: {dumps(value).decode()[:200]}")
 
 
 def _conditions(headers: Any) -> Mapping[str, str]:

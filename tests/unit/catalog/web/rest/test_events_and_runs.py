@@ -203,11 +203,11 @@ def test_old_events_are_deleted_by_a_task(client: RestClient) -> None:
         ),
         (
             {"entityType": "mlModel", "aspect": "mlModelPropertys", "endTimeMillis": 1},
-            "'mlModelPropertys' is not an aspect of mlModel; did you mean 'mlModelProperties'?",
+            "Unknown aspect mlModelPropertys for entity mlModel",
         ),
         (
             {"entityType": "dataJob", "aspect": "x; drop", "endTimeMillis": 1},
-            "'x; drop' is not ",
+            "Unknown aspect x; drop for entity dataJob",
         ),
         (
             {"entityType": "dataJob", "aspect": CHECKPOINT, "endTimeMillis": 1, "batchSize": -1},

@@ -183,8 +183,7 @@ def read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:
         InvalidProposalError: it is not understood; the sentence names the field.
     """
     value = expect_object(content, aspect).get("value")
-    read_value = patch_of if change == "PATCH" else expect_object
-    value = read_value(value, f"{aspect}.value")
+    value = patch_of(value) if change == "PATCH" else expect_object(value, f"{aspect}.value")
     try:
         return make_write(
             urn,

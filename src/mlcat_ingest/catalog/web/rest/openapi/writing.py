@@ -1,6 +1,6 @@
 """Writing and deleting through OpenAPI v3. Everything is stored before it is acknowledged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError
@@ -35,7 +35,6 @@ from mlcat_ingest.catalog.web.rest.openapi.items import (
     target_of,
     urn_of,
 )
-from mlcat_ingest.catalog.web.rest.proposals import item_position, read_items
 from mlcat_ingest.metadata.registry import allows, key_aspect_name
 
 _SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
@@ -44,11 +43,6 @@ _ASYNC: Final = Parameter(
     "async",
     "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
     FLAG,
-)
-_CREATE: Final = "Whether to refuse the write if the {} exists. Default: false."
-_CREATING: Final = (
-    Parameter("createIfNotExists", _CREATE.format("aspect"), FLAG),
-    Parameter("createEntityIfNotExists", _CREATE.format("entity"), FLAG),
 )
 
 
@@ -63,13 +57,16 @@ class Writing(Resource):
         ENTITIES,
         _WRITTEN,
         (404, 412),
-        (ENTITY_TYPE, _ASYNC, SYSTEM, *_CREATING),
+        (ENTITY_TYPE, _ASYNC, SYSTEM),
         array(ref("EntityWrite")),
         client=_SDK,
     )
     def write(self, call: Call) -> Answer:
-        """Write aspects of entities of one type, all of them or none."""
-        return self._write_many(call, _creation(call))
+        """Write aspects of entities of one type, all of them or none.
+
+        As on a DataHub server, `createIfNotExists` and `createEntityIfNotExists` do not act here.
+        """
+        return self._write_many(call, "UPSERT")
 
     @Endpoint(
         "PATCH",
@@ -137,31 +134,32 @@ class Writing(Resource):
 
         def read(at: int, item: Any) -> list[Write]:
             urn = urn_of(item, at, entity_type)
-            writes = [read_aspect(urn, name, value, change) for name, value in aspects_of(item)]
-            if not writes:
-                raise BadRequestError(f"[{at}]: no aspect")
-            return writes
+            if None in item.values():
+                raise BadRequestError(f"[{at}]: an aspect is null")
+            return [read_aspect(urn, name, value, change) for name, value in aspects_of(item)]
 
-        writes, positions = read_items("", items, read)
+        writes = [write for at, item in enumerate(items) for write in read(at, item)]
         check_count(writes, "aspects", self._limits.proposals)
         # The answer reads them, and nothing may be refused once it is written.
         check_count({write.aspect for write in writes}, "names of aspects", NAMES)
-        with item_position("", positions):
-            self._store.write(writes)
-        return self._stored_items(call, writes, whole=change == "PATCH")
+        urns = {write.urn for write in writes}
+        known = self._store.exists(urns)
+        self._store.write(writes)
+        return self._stored_items(call, writes, whole=urns if change == "PATCH" else urns - known)
 
-    def _stored_items(self, call: Call, writes: Sequence[Write], *, whole: bool) -> Answer:
-        """Return what is stored now: of the entities the `whole`, or just what `writes` wrote."""
+    def _stored_items(
+        self, call: Call, writes: Sequence[Write], *, whole: Collection[str]
+    ) -> Answer:
+        """Return what is stored now: of the entities in `whole` all, else what `writes` wrote."""
         names: dict[str, set[str]] = {}
         for write in writes:
             names.setdefault(write.urn, set()).add(write.aspect)
-        wanted = None if whole else {write.aspect for write in writes}
-        stored = self._store.get_many(list(names), wanted)
+        stored = self._store.get_many(list(names))
         aspects = {
             urn: {
                 name: aspect
                 for name, aspect in stored.get(urn, {}).items()
-                if whole or name in written
+                if urn in whole or name in written
             }
             for urn, written in names.items()
         }
@@ -172,9 +170,3 @@ class Writing(Resource):
                 entities[write.urn].setdefault(write.aspect, {"value": write.value})
         status = 202 if query_flag(call.query, "async", default=True) else 200
         return Answer(status, list(entities.values()))
-
-
-def _creation(call: Call) -> Change:
-    if query_flag(call.query, "createEntityIfNotExists"):
-        return "CREATE_ENTITY"
-    return "CREATE" if query_flag(call.query, "createIfNotExists") else "UPSERT"
