@@ -191,6 +191,7 @@ WITH_BODY: Final = (
     ),
     Recorded("/aspects?action=ingestProposalBatch", {"proposals": _REPEATABLE, "async": "false"}),
     Recorded("/entities?action=delete", {"urn": GROUP}),
+    Recorded("/entities?action=exists", {"urn": GROUP}),
     Recorded("/entities?action=listUrns", {"entity": "mlModel", "start": 0, "count": 10}),
     Recorded("/entities?action=ingest", {"entity": _SNAPSHOT, "systemMetadata": _SYSTEM}),
     Recorded(
@@ -288,6 +289,10 @@ _KEY: Final = quote(MODEL, safe="")
 GETS: Final = (
     f"/aspects/{_KEY}?aspect=mlModelProperties&version=0",
     f"/entitiesV2/{_KEY}?aspects=List(mlModelProperties,status)",
+    f"/entitiesV2?ids=List({_KEY})&aspects=List(mlModelProperties,status)",
+    f"{_V3}/mlModel/{_KEY}?aspects=mlModelProperties,status&systemMetadata=true",
+    f"{_V3}/mlModel/{_KEY}/mlModelProperties?version=1&systemMetadata=true",
+    f"/relationships?urn={_KEY}&direction=OUTGOING&types=List(MemberOf)&start=0&count=5",
     f"{_V3}/mlModel?count=2&query=name:first*&sort=urn&aspects=status&systemMetadata=true",
     f"/openapi/relationships/v1/?urn={_KEY}&direction=OUTGOING&relationshipTypes=MemberOf&start=0",
 )
