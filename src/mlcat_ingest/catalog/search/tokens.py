@@ -23,8 +23,8 @@ _HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)[0-9]*|[0-9]+")
 _NUMBERED: Final = re.compile(r"([a-z]{2,})([0-9]+)")
 # Identifiers made of hexadecimal digits have no boundaries, they only look like it.
 _HEXADECIMAL: Final = re.compile(r"[a-f]*[0-9]+[a-f][0-9a-f]*|[A-F]*[0-9]+[A-F][0-9A-F]*")
-# What every URN begins with says nothing about any of them.
-_URN: Final = re.compile(r"urn:li:(?:dataPlatform:)?")
+# All URNs of an entity type begin so, which says nothing about any of them.
+_URN: Final = re.compile(r"urn:li:(?:[A-Za-z]+:)?")
 # Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
 _RANGES: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

@@ -61,7 +61,7 @@ def _fill(store: Store) -> None:
     put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
 
 
-@pytest.mark.parametrize("query", ["*", "model"])
+@pytest.mark.parametrize("query", ["*", "mlflow"])
 @pytest.mark.parametrize(
     "criterion",
     [

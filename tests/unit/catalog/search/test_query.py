@@ -50,7 +50,7 @@ def test_words_and_conditions_together() -> None:
         ('tag:""', (Term(("tag",)),)),
         ("a>b", (Term(("a", "b"), prefix=True),)),
         ("metrics.auc", (Term(("metrics", "auc"), prefix=True),)),
-        ("urn:li:tag:gold", (Term(("tag", "gold"), prefix=True),)),
+        ("urn:li:tag:gold", (Term(("gold",), prefix=True),)),
     ],
 )
 def test_what_is_no_condition_is_words(text: str, terms: tuple[Term, ...]) -> None:

@@ -90,6 +90,9 @@ class GraphQLEndpoint:
         if not request.may_write and operation.operation is not OperationType.QUERY:
             raise ForbiddenError("this token only permits reading")
         schema = executable_schema()
+        if schema.get_root_type(operation.operation) is None:
+            message = f"Schema is not configured for {operation.operation.value}s."
+            return _body(None, [query_error(message, "OperationNotSupported", [operation])])
         variables = with_converted_scalars(schema, operation, request.variables)
         try:
             result = execute(

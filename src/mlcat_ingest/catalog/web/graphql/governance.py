@@ -69,6 +69,11 @@ def _actor(record: Record, info: GraphQLResolveInfo) -> Node | None:
     return next(iter(nodes_in(info, urns).values()), None)
 
 
+def _author(record: Record, info: GraphQLResolveInfo) -> Node | None:
+    stamp = record.value.get("createStamp")
+    return _actor(Record(record.node, stamp), info) if isinstance(stamp, dict) else None
+
+
 def _typed_values(values: Any) -> Iterable[dict[str, Any]]:
     for value in objects(values):
         for kind, inner in value.items():
@@ -144,6 +149,7 @@ RECORDS: Final[Mapping[str, Fields]] = {
     },
     "InstitutionalMemoryMetadata": {
         "label": stored_as("description"),
+        "author": _author,
         "created": stored_as("createStamp"),
     },
     "StructuredPropertiesEntry": {

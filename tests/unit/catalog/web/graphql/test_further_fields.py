@@ -144,7 +144,7 @@ def test_people_tags_terms_and_links(store: Store) -> None:
         glossaryTerms { terms { term { name hierarchicalName properties { name } } } }
         domain { domain { id properties { name } } associatedUrn }
         status { removed } deprecation { deprecated note actor decommissionTime }
-        institutionalMemory { elements { url label description created { time } } }
+        institutionalMemory { elements { url label description author { urn } created { time } } }
         dataPlatformInstance { urn instanceId platform { name displayName } } }"""
     assert read(store, model("m"), fields) == {
         "editableProperties": {"description": "edited"},
@@ -202,6 +202,7 @@ def test_people_tags_terms_and_links(store: Store) -> None:
                     "url": "http://doc",
                     "label": "Doc",
                     "description": "Doc",
+                    "author": {"urn": STAMP["actor"]},
                     "created": {"time": STAMP["time"]},
                 }
             ]

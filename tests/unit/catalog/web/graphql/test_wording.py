@@ -232,6 +232,12 @@ def test_a_text_that_is_no_query(store: Store, query: str, message: str) -> None
     assert error["extensions"] == {"classification": "InvalidSyntax"}
 
 
+def test_an_operation_that_there_is_not(store: Store) -> None:
+    (error,) = errors(store, "subscription { __typename }")
+    assert error["message"] == "Schema is not configured for subscriptions."
+    assert error["extensions"] == {"classification": "OperationNotSupported"}
+
+
 SEARCH = "query($i:SearchInput!){search(input:$i){total}}"
 
 
