@@ -30,6 +30,7 @@ from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.definitions.tables import FEATURE_TYPES
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.mapping.properties import SHOWN_CHARS, SHOWN_TAGS
 from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
 from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.files import MAX_BYTES
@@ -66,6 +67,9 @@ QUANTITIES: Final[dict[str, dict[str, tuple[float | str, ...]]]] = {
     "explanation/identity.md": {
         "at most {} bytes, URL-encoded": (MAX_URN_BYTES,),
         "table's name has at most {} bytes": (naming._TABLE_BYTES,),
+    },
+    "explanation/in-datahub.md": {
+        "up to {} tags of fewer than {} characters": (SHOWN_TAGS, SHOWN_CHARS),
     },
     "explanation/merging.md": {
         "the first {} custom properties": (datahub.MAX_PROPERTIES,),

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
-from mlcat_ingest.pipeline.merge.applied import applied_key
+from mlcat_ingest.pipeline.merge.applied import applied_key, decode
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.fakes import model_urn
@@ -71,10 +71,9 @@ class Shelf:
         return {key: value for key, value in found.items() if not key.startswith("mlcat.applied.")}
 
     def base(self, writer: str = WRITER) -> dict[str, dict[str, str]]:
-        text: str = self.field("customProperties", {})[applied_key(writer)]
-        assert text.startswith("1 ")
-        base: dict[str, dict[str, str]] = json.loads(text[2:])
-        return base
+        base = decode(self.field("customProperties", {})[applied_key(writer)])
+        assert base is not None
+        return {aspect: dict(applied) for aspect, applied in base.items()}
 
     def strip(self, writer: str = WRITER) -> None:
         """Take the base away, as an upsert of somebody who does not know it does."""

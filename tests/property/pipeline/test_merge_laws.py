@@ -160,7 +160,7 @@ def test_a_claim_is_of_what_is_there(case: Case) -> None:
     merged: MergedAspect = merge_aspect(name, stored, fresh, RULES)
     for field, text in merged.applied.items():
         assert text
-        assert len(text) % 8 == 0
+        assert len(text) % 6 == 0
         assert field in (merged.value or {})
 
 

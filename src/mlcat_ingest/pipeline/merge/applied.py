@@ -1,21 +1,29 @@
 """The base of a three-way merge: the last-applied set of each recipe, stored on the entity itself.
 
-It is the custom property `mlcat.applied.<writer>` of the entity's properties aspect. Its value is
-`1 ` and canonical JSON `{aspect: {field: text}}`. The text of a collection joins, in sorted order,
-a fingerprint of 8 characters an entry; the text of a single value is that value's fingerprint.
+It is the custom property `mlcat.applied.<writer>` of the entity's properties aspect. It is short,
+since pages show it: `2`, and by a colon apart, for each field a label of 4 characters and its text.
+The text of a collection joins, in sorted order, a fingerprint of 6 characters an entry; the text of
+a single value is that value's fingerprint. A field that is not declared is spelled out in place of
+its label, as `=<aspect>=<field>=`.
+
+Format 1 is read, too: `1 ` and JSON `{aspect: {field: text}}`, with fingerprints of 8 characters
+that begin as those of 6.
 """
 
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, loads
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, ENTRY_PREFIXES, OWN_PREFIX
+from mlcat_ingest.metadata.shapes import fields
 
 AppliedFields = Mapping[str, str]
 """Field name to the text of the fingerprints of its entries."""
@@ -25,16 +33,21 @@ Base = Mapping[str, AppliedFields]
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
-_FORMAT: Final = "1 "
-_BYTES: Final = 6
-_CHARS: Final = 8
+_FORMAT: Final = "2"
+_OLD_FORMAT: Final = "1 "
+_OLD_CHARS: Final = 8
+_CHARS: Final = 6
+_LABEL_CHARS: Final = 4
+_BETWEEN: Final = ":"
+_SPELLED: Final = "="
+_SPELLED_PARTS: Final = 3
 _CACHED_KEYS: Final = 8192
 _CACHED_TEXTS: Final = 1024
 _LONGEST_CACHED: Final = 64
 
 
 def fingerprint(value: object) -> str:
-    """Return 8 base64url characters of SHA-256 over the canonical JSON of a value."""
+    """Return 6 base64url characters of SHA-256 over the canonical JSON of a value."""
     return _digest(canonical_bytes(value))
 
 
@@ -47,7 +60,7 @@ def canonical_bytes(value: object) -> bytes:
 
 
 def _digest(data: bytes) -> str:
-    return urlsafe_b64encode(hashlib.sha256(data).digest()[:_BYTES]).decode()
+    return urlsafe_b64encode(hashlib.sha256(data).digest()).decode()[:_CHARS]
 
 
 @lru_cache(_CACHED_KEYS)
@@ -147,23 +160,81 @@ def applied_key(writer: str) -> str:
 
 def encode(base: Base) -> str:
     """Return a base as the text of its custom property."""
-    return _FORMAT + canonical(base).decode()
+    labels = _labels()
+    parts = [
+        (labels.get((aspect, name)) or _spelled_out(aspect, name)) + text
+        for aspect, applied in sorted(base.items())
+        for name, text in sorted(applied.items())
+    ]
+    return _FORMAT + _BETWEEN.join(parts)
 
 
 def decode(text: object) -> Base | None:
-    """Return the base that a text says; None for anything but a whole base of this format."""
-    if not isinstance(text, str) or not text.startswith(_FORMAT):
+    """Return the base that a text says; None for anything but a whole base of a known format."""
+    if not isinstance(text, str):
         return None
+    if text.startswith(_OLD_FORMAT):
+        return _decode_old(text[len(_OLD_FORMAT) :])
+    if not text.startswith(_FORMAT):
+        return None
+    base: dict[str, dict[str, str]] = {}
+    for part in filter(None, text[len(_FORMAT) :].split(_BETWEEN)):
+        found = _field_of(part)
+        if found is None:
+            return None
+        aspect, name, applied = found
+        base.setdefault(aspect, {})[name] = applied
+    return base
+
+
+def _field_of(part: str) -> tuple[str, str, str] | None:
+    """Return aspect, field and text of one part of a base, None for one that is not understood."""
+    label, text = part[:_LABEL_CHARS], part[_LABEL_CHARS:]
+    names = _names_by_label().get(label)
+    if names is None and part.startswith(_SPELLED) and part.count(_SPELLED) == _SPELLED_PARTS:
+        _, aspect, name, text = part.split(_SPELLED)
+        names = unquote(aspect), unquote(name)
+    return None if names is None or len(text) % _CHARS else (*names, text)
+
+
+def _spelled_out(aspect: str, name: str) -> str:
+    return _SPELLED.join(("", quote(aspect, safe=""), quote(name, safe=""), ""))
+
+
+@cache
+def _names_by_label() -> Mapping[str, tuple[str, str]]:
+    return {
+        _digest(f"{aspect}.{name}".encode())[:_LABEL_CHARS]: (aspect, name)
+        for aspect, spec in ASPECTS.items()
+        if spec.type is not None
+        for name in fields(spec.type)
+    }
+
+
+@cache
+def _labels() -> Mapping[tuple[str, str], str]:
+    return {names: label for label, names in _names_by_label().items()}
+
+
+def _decode_old(text: str) -> Base | None:
     try:
-        base = loads(text[len(_FORMAT) :])
+        base = loads(text)
     except CodecError:
         return None
-    is_base = isinstance(base, dict) and all(map(_is_applied, base.values()))
-    return base if is_base else None
+    if not isinstance(base, dict) or not all(map(_is_applied, base.values())):
+        return None
+    return {
+        aspect: {name: _shorten(applied) for name, applied in named.items()}
+        for aspect, named in base.items()
+    }
 
 
 def _is_applied(applied: object) -> bool:
     if not isinstance(applied, dict):
         return False
     texts = applied.values()
-    return set(map(type, texts)) <= {str} and not any(len(text) % _CHARS for text in texts)
+    return set(map(type, texts)) <= {str} and not any(len(text) % _OLD_CHARS for text in texts)
+
+
+def _shorten(text: str) -> str:
+    return "".join(text[at : at + _CHARS] for at in range(0, len(text), _OLD_CHARS))

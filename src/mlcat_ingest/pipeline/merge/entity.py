@@ -312,11 +312,12 @@ class _Merge:
         for name, applied in self._ours.items():
             if name not in self._entity.aspects:
                 self._applied[name] = applied
-        key, text = applied_key(writer), encode(self._applied)
+        before = self._stored.get(self._main_aspect)
         came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects
-        if self._properties.get(key) == text and not came_back:
+        changes = before is None or value is not before.value or self._bases.ours != self._applied
+        if not (changes or came_back):
             return value
-        custom = {**custom_properties(value), key: text}
+        custom = {**custom_properties(value), applied_key(writer): encode(self._applied)}
         if came_back:
             # Or what people put on it from now on would stay behind with the next renaming.
             del custom[RENAMED_TO]

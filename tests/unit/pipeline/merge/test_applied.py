@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.pipeline.merge.applied import (
     bases_by_writer,
     decode,
@@ -18,8 +20,8 @@ from mlcat_ingest.pipeline.merge.applied import (
 )
 
 
-def eight(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:6]).decode()
+def digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @pytest.mark.parametrize(
@@ -35,20 +37,19 @@ def eight(text: str) -> str:
     ],
 )
 def test_a_mark_is_of_the_keys_canonical_json(key: object, canonical: str) -> None:
-    assert key_fingerprint(key) == eight(canonical)
-    assert len(key_fingerprint(key)) == 8
+    assert key_fingerprint(key) == digest(canonical)[:6]
 
 
 def test_a_value_is_marked_whatever_the_order_of_its_keys() -> None:
     assert (
         fingerprint({"b": 1, "a": [2]})
         == fingerprint({"a": [2], "b": 1})
-        == eight('{"a":[2],"b":1}')
+        == digest('{"a":[2],"b":1}')[:6]
     )
 
 
 def test_what_has_no_json_form_has_a_mark() -> None:
-    assert len(fingerprint(float("nan"))) == len(fingerprint("\ud800")) == 8
+    assert len(fingerprint(float("nan"))) == len(fingerprint("\ud800")) == 6
     assert fingerprint(float("nan")) != fingerprint(float("inf"))
 
 
@@ -60,12 +61,47 @@ def test_a_text_joins_sorted_marks(count: int) -> None:
     assert fingerprints_in(text) == {key_fingerprint(key) for key in keys}
 
 
-def test_a_base_is_one_and_canonical_json() -> None:
-    base = {"ownership": {"owners": "x" * 8}, "mlModelProperties": {"name": "y" * 8, "groups": ""}}
+BASE = {"ownership": {"owners": "x" * 12}, "mlModelProperties": {"name": "y" * 6, "groups": ""}}
+
+
+def test_a_base_is_a_label_and_the_marks_of_each_field_in_the_order_of_names() -> None:
+    groups, name, owners = (
+        digest(field)[:4]
+        for field in ("mlModelProperties.groups", "mlModelProperties.name", "ownership.owners")
+    )
+    assert encode(BASE) == f"2{groups}:{name}yyyyyy:{owners}xxxxxxxxxxxx"
+    assert decode(encode(BASE)) == BASE
+    assert (encode({}), decode("2")) == ("2", {})
+
+
+def test_a_field_that_is_not_declared_is_spelled_out() -> None:
+    base = {"größe:=": {"a=b:c": "x" * 6}, "ownership": {"unheard of": ""}}
     text = encode(base)
-    body = json.dumps(base, sort_keys=True, separators=(",", ":"))
-    assert text == f"1 {body}"
+    assert text == "2=gr%C3%B6%C3%9Fe%3A%3D=a%3Db%3Ac=xxxxxx:=ownership=unheard%20of="
     assert decode(text) == base
+
+
+def test_no_two_declared_fields_have_one_label() -> None:
+    named = [
+        (aspect, name)
+        for aspect, spec in ASPECTS.items()
+        if spec.type is not None
+        for name in fields(spec.type)
+    ]
+    base = {aspect: {name: "" for of, name in named if of == aspect} for aspect, _ in named}
+    assert "=" not in encode(base)
+    assert decode(encode(base)) == base
+
+
+def test_a_base_of_the_first_format_is_read_with_shorter_marks() -> None:
+    old = {"ownership": {"owners": "abcdefghijklmnop"}, "mlModelProperties": {"groups": ""}}
+    assert decode(f"1 {json.dumps(old)}") == {
+        "ownership": {"owners": "abcdefijklmn"},
+        "mlModelProperties": {"groups": ""},
+    }
+    key = digest('"learning_rate"')[:8]
+    found = decode(f'1 {{"mlModelProperties":{{"hyperParams":"{key}"}}}}')
+    assert found == {"mlModelProperties": {"hyperParams": key_fingerprint("learning_rate")}}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +113,13 @@ def test_a_base_is_one_and_canonical_json() -> None:
         "{}",
         "1{}",
         "2 {}",
+        "3",
+        "2nM6rxxxxx",
+        "2????xxxxxx",
+        "2nM6rxxxxxx:????",
+        "2=a=xxxxxx",
+        "2=a=b=xxxxx",
+        "2=a=b=c=xxxxxx",
         "1 ",
         "1 not json",
         "1 []",
@@ -91,7 +134,7 @@ def test_anything_else_is_no_base(text: object) -> None:
 
 
 def test_bases_are_distinguished_by_their_writers() -> None:
-    a, b, c = "aaaaaaaa", "bbbbbbbb", "cccccccc"
+    a, b, c = "aaaaaa", "bbbbbb", "cccccc"
     properties = {
         "mlcat.source": "mlflow:a:",
         "mlcat.applied.ours": encode({"x": {"f": a}}),

@@ -1,6 +1,5 @@
 """The merge of whole entities: what is written, in which order, and what it is called."""
 
-import json
 import re
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.pipeline.merge.applied import decode, fingerprint, text_of_keys
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity, with_applied_of
 from mlcat_ingest.pipeline.merge.provenance import refuse_second_store, with_all_sources
@@ -29,12 +29,32 @@ def test_properties_are_written_last_and_carry_the_base() -> None:
     )
     merged = merge_entity(entity, None, RULES)
     assert [one.aspect_name for one in merged.proposals] == ["ownership", "sourceCode", HOME]
-    assert (
-        merged.proposals[-1]
-        .aspect["customProperties"]["mlcat.applied.prod"]
-        .startswith('1 {"mlModelProperties":{"name":"')
-    )
+    base = decode(merged.proposals[-1].aspect["customProperties"]["mlcat.applied.prod"])
+    assert base == {
+        HOME: {"name": fingerprint("n")},
+        "ownership": {"owners": text_of_keys((("o", None, None, None),))},
+    }
     assert (merged.urn, merged.outcome) == (URN, "created")
+
+
+def test_a_base_of_the_first_format_holds_and_is_replaced_with_the_next_change() -> None:
+    groups = "".join(sorted(f"{text_of_keys((one,))}XX" for one in (A, B)))
+    old = f'1 {{"mlModelProperties":{{"groups":"{groups}"}}}}'
+    held = {HOME: {"groups": [A, "theirs", B], "customProperties": {"mlcat.applied.prod": old}}}
+    same = merge_entity(Entity(URN, {HOME: {"groups": [A, B]}}), stored(**held), RULES)
+    assert same.proposals == ()
+    assert not same.no_base
+    [proposal] = merge_entity(Entity(URN, {HOME: {"groups": [B]}}), stored(**held), RULES).proposals
+    assert proposal.aspect["groups"] == ["theirs", B]
+    custom = proposal.aspect["customProperties"]
+    assert custom["mlcat.applied.prod"].startswith("2")
+    assert decode(custom["mlcat.applied.prod"]) == {HOME: {"groups": text_of_keys((B,))}}
+    # A stamp that is nobody's changes, and no entry: the base says the same, in the new format.
+    renamed = {HOME: {"groups": [A, B], "mlFeatures": ["f"], "name": None}}
+    [proposal] = merge_entity(
+        Entity(URN, renamed), stored(**held, globalTags={"tags": []}), RULES
+    ).proposals
+    assert proposal.aspect["customProperties"]["mlcat.applied.prod"].startswith("2")
 
 
 def test_empty_aspects_are_not_written_for_what_has_none() -> None:
@@ -50,7 +70,7 @@ def test_empty_aspects_are_not_written_for_what_has_none() -> None:
 def test_an_entity_of_which_nothing_is_reported_is_there_all_the_same(message: Aspect) -> None:
     merged = merge_entity(Entity(URN, {HOME: message}), None, RULES)
     assert [one.aspect for one in merged.proposals] == [
-        {"customProperties": {"mlcat.applied.prod": "1 {}"}}
+        {"customProperties": {"mlcat.applied.prod": "2"}}
     ]
     assert merged.outcome == "created"
 
@@ -359,7 +379,7 @@ def test_an_entity_that_is_merged_again_has_the_bases_of_all_that_it_wrote() -> 
 
     def owners(properties: Aspect) -> str:
         base = properties["customProperties"]["mlcat.applied.prod"]
-        return str(json.loads(base.partition(" ")[2])["ownership"]["owners"])
+        return (decode(base) or {})["ownership"]["owners"]
 
     first = merge_entity(owned_by("before"), None, RULES)
     now = stored(**{one.aspect_name: one.aspect for one in first.proposals})
@@ -367,4 +387,4 @@ def test_an_entity_that_is_merged_again_has_the_bases_of_all_that_it_wrote() -> 
     again = with_applied_of(second, stored(mlModelProperties={"name": "theirs"}))
     before, after = (owners(one.proposals[-1].aspect) for one in (first, second))
     assert before != after
-    assert {before, after} == {*re.findall(".{8}", owners(again[HOME].value))}
+    assert {before, after} == {*re.findall(".{6}", owners(again[HOME].value))}

@@ -80,7 +80,7 @@ def test_another_writer_keeps_an_entity_and_its_sources() -> None:
     shelf.ingest({HOME: {}}, MergeRules("other"))
     assert retract(shelf).outcome == "updated"
     assert shelf.aspects == {
-        HOME: {"customProperties": {"mlcat.source": "s", "mlcat.applied.other": "1 {}"}}
+        HOME: {"customProperties": {"mlcat.source": "s", "mlcat.applied.other": "2"}}
     }
 
 

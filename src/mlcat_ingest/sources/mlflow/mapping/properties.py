@@ -27,8 +27,8 @@ OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
 """A tag of such a name becomes `tag.<name>`."""
 
 _HIDDEN: Final = ("mlflow.", OWN_PREFIX)
-_SHOWN_TAGS: Final = 20
-_SHOWN_CHARS: Final = 100
+SHOWN_TAGS: Final = 20
+SHOWN_CHARS: Final = 100
 _ESCAPED = (OWN_PREFIX, "source.", "tag.")
 _ADDRESS_TAGS = frozenset(REPO_TAGS)
 _SPECIAL = OWN_KEYS | _ADDRESS_TAGS
@@ -132,11 +132,11 @@ def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None =
     texts = sorted(
         f"{key}:{value}"
         for key, value in tags.items()
-        if not key.startswith(_HIDDEN) and len(key) + len(value) < _SHOWN_CHARS
+        if not key.startswith(_HIDDEN) and len(key) + len(value) < SHOWN_CHARS
     )
     clean = Fitter(limits).clean  # without a note: each tag is a custom property, too
     own = [f"status:{status}"] if status else []
-    return [*own, *(clean(text, "tags") for text in texts[:_SHOWN_TAGS])]
+    return [*own, *(clean(text, "tags") for text in texts[:SHOWN_TAGS])]
 
 
 def user_of(scope: WorkspaceScope, run: Run) -> str | None:
