@@ -95,8 +95,10 @@ def lost_reply_not_retried(patch: Patch) -> None:
 
 
 def entries_of_others_retracted(patch: Patch) -> None:
-    def ours_alone(properties: Mapping[str, object], writer: str | None) -> Bases:
-        return Bases(read_bases(properties, writer).ours, NOTHING)
+    def ours_alone(
+        properties: Mapping[str, object], writer: str | None, remembered: Callable[[], str | None]
+    ) -> Bases:
+        return Bases(read_bases(properties, writer, remembered).ours, NOTHING)
 
     patch.setattr(merging, "read_bases", ours_alone)
 

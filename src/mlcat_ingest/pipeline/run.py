@@ -180,9 +180,9 @@ class PipelineRun:
         """Return the stages from an entity to the catalog."""
         recipe = options.recipe
         rules = MergeRules(recipe.name, by_aspect(recipe.merge))
-        merge = partial(merge_entity, rules=rules)
-        last = delivery(self._sink, merge, self._tally, self._cancellation)
         tracker = self._state.tracker
+        merge = partial(merge_entity, rules=rules, remembered=tracker.bases.get)
+        last = delivery(self._sink, merge, self._tally, self._cancellation)
         writer = BatchWriter(
             last,
             self._in_flight,

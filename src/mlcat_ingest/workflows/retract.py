@@ -155,7 +155,7 @@ class Retraction(Closing):
         self._state = StateSession(state_url, StateOptions(name), StatePolicy.EXISTING, mask)
         self._dead_letters = dead_letters
         self._mask = mask
-        self._merge = partial(retract_entity, writer=name)
+        self._merge = partial(retract_entity, writer=name, remembered=self._state.tracker.bases.get)
         self._catalog = ""
         self._store: PlanStore
 

@@ -12,7 +12,7 @@ that begin as those of 6.
 
 import hashlib
 from base64 import urlsafe_b64encode
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -103,10 +103,28 @@ class Bases:
     others: Base = field(default_factory=lambda: NOTHING)
 
 
-def read_bases(properties: Mapping[str, object], writer: str | None) -> Bases:
-    """Return the bases in the custom properties of an entity as `writer` sees them."""
+RememberedBase = Callable[[str], str | None]
+"""Returns the base of an entity, by URN, as the state of its writer has it; None for no base."""
+
+
+def remember_nothing(urn: str) -> None:
+    """Return that there is no base: the `RememberedBase` of a writer without state."""
+    del urn
+
+
+def read_bases(
+    properties: Mapping[str, object],
+    writer: str | None,
+    remembered: Callable[[], str | None] = lambda: None,
+) -> Bases:
+    """Return the bases in the custom properties of an entity as `writer` sees them.
+
+    Another tool may have dropped the one of `writer`: then it is the `remembered` one.
+    """
     bases = bases_by_writer(properties)
     ours = None if writer is None else bases.pop(writer, None)
+    if ours is None and writer is not None:
+        ours = decode(remembered())
     return Bases(ours, _concatenate(bases.values()))
 
 

@@ -21,9 +21,11 @@ from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
     Base,
+    RememberedBase,
     applied_key,
     encode,
     read_bases,
+    remember_nothing,
     with_applied,
 )
 from mlcat_ingest.pipeline.merge.aspects import (
@@ -93,11 +95,17 @@ Merge = Callable[[Entity, StoredEntity | None], MergedEntity]
 """Merges an entity of a source with what the catalog holds of it now."""
 
 
-def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules) -> MergedEntity:
+def merge_entity(
+    entity: Entity,
+    stored: StoredEntity | None,
+    rules: MergeRules,
+    remembered: RememberedBase = remember_nothing,
+) -> MergedEntity:
     """Return what to write so that the catalog holds `entity` beside what others put there.
 
     `stored` is None or empty for an entity that the catalog does not have. An entity that is only
     referred to, or whose type has no properties aspect for a base, is created and never changed.
+    `remembered` is asked for the base of a stored entity that has none.
 
     Raises:
         RecipeError: the stored entity comes from another server of the same type.
@@ -107,7 +115,7 @@ def merge_entity(entity: Entity, stored: StoredEntity | None, rules: MergeRules)
         proposals = () if stored else tuple(_plain(entity))
         outcome: Outcome = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, outcome, proposals)
-    return _Merge(entity, stored or NOTHING, rules, main_aspect).merge()
+    return _Merge(entity, stored or NOTHING, rules, main_aspect, remembered).merge()
 
 
 def _plain(entity: Entity) -> Iterator[Proposal]:
@@ -199,11 +207,30 @@ def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
     return {**stored, main_aspect: StoredAspect({**now.value, CUSTOM: custom}, now.version)}
 
 
+def base_written(one: MergedEntity) -> str | None:
+    """Return the base that the proposals of an entity write, None where they write none."""
+    key = applied_key(one.writer or "")
+    texts = (custom_properties(each.aspect).get(key) for each in one.proposals)
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def base_held(one: MergedEntity) -> str | None:
+    """Return the base that an entity had when it was read, None where it had none."""
+    key = applied_key(one.writer or "")
+    texts = (custom_properties(each.value).get(key) for each in one.stored.values())
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
 class _Merge:
     """The merge of one entity; its base lives in the aspect `main_aspect`."""
 
     def __init__(
-        self, entity: Entity, stored: StoredEntity, rules: MergeRules, main_aspect: str
+        self,
+        entity: Entity,
+        stored: StoredEntity,
+        rules: MergeRules,
+        main_aspect: str,
+        remembered: RememberedBase,
     ) -> None:
         self._entity = entity
         self._stored = stored
@@ -211,7 +238,11 @@ class _Merge:
         self._main_aspect = main_aspect
         before = stored.get(main_aspect)
         self._properties = NOTHING if before is None else custom_properties(before.value)
-        self._bases = read_bases(self._properties, rules.writer)
+        self._bases = read_bases(
+            self._properties,
+            rules.writer,
+            lambda: remembered(entity.urn) if stored else None,
+        )
         self._ours: Base = self._bases.ours or NOTHING
         self._applied: dict[str, AppliedFields] = {}
         self._proposals: list[Proposal] = []

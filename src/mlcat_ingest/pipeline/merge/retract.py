@@ -18,7 +18,16 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, applied_key, encode, read_bases
+from mlcat_ingest.pipeline.merge.applied import (
+    NOTHING,
+    Base,
+    Bases,
+    RememberedBase,
+    applied_key,
+    encode,
+    read_bases,
+    remember_nothing,
+)
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, propose
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
@@ -41,33 +50,43 @@ def whole_entity(urn: str) -> Entity:
     return Entity(urn, dict.fromkeys(known, NOTHING))
 
 
-def retract_entity(entity: Entity, stored: StoredEntity | None, *, writer: str) -> MergedEntity:
+def retract_entity(
+    entity: Entity,
+    stored: StoredEntity | None,
+    *,
+    writer: str,
+    remembered: RememberedBase = remember_nothing,
+) -> MergedEntity:
     """Return what to write so that nothing of `writer` is left in the aspects `entity` names.
 
     With the last of them the writer's base goes; and where no other writer is left, all keys of
     this package. If nothing of anybody else remains on a `whole_entity`, it is marked as removed.
     An aspect that would not be valid without what is ours is deleted if it was wholly ours, and
-    otherwise kept, which is reported. An entity without a base of the writer is left as it is.
+    otherwise kept, which is reported. An entity without a base of the writer is left as it is, if
+    none is `remembered` either.
     """
     main_aspect = properties_aspect(entity_type_of(entity.urn))
     if stored is None or main_aspect is None or main_aspect not in stored:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
-    if applied_key(writer) not in custom_properties(stored[main_aspect].value):
+    properties = custom_properties(stored[main_aspect].value)
+    bases = read_bases(properties, writer, lambda: remembered(entity.urn))
+    if bases.ours is None and applied_key(writer) not in properties:
         return MergedEntity(entity, stored, "unchanged")
-    return _Retraction(entity, stored, main_aspect, writer).retract()
+    return _Retraction(entity, stored, main_aspect, writer, bases).retract()
 
 
 class _Retraction:
     """The retraction from one entity; its base lives in the aspect `main_aspect`."""
 
-    def __init__(self, entity: Entity, stored: StoredEntity, main_aspect: str, writer: str) -> None:
+    def __init__(
+        self, entity: Entity, stored: StoredEntity, main_aspect: str, writer: str, bases: Bases
+    ) -> None:
         self._entity = entity
         self._stored = stored
         self._main_aspect = main_aspect
         self._rules = MergeRules(writer)
         self._key = applied_key(writer)
         self._properties = custom_properties(stored[main_aspect].value)
-        bases = read_bases(self._properties, writer)
         self._ours: Base = bases.ours or NOTHING
         self._others = bases.others
         self._alone = not any(

@@ -35,6 +35,7 @@ from mlcat_ingest.pipeline.state.database import (
 from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
 from mlcat_ingest.pipeline.state.tables import (
     absent,
+    base,
     identity,
     part,
     probe,
@@ -218,7 +219,7 @@ def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
             connection.execute(delete(table).where(table.c.part_id.in_(ids)))
         deleted = [
             connection.execute(delete(table).where(of_recipe(table.c))).rowcount
-            for table in (part, identity, tested, unacknowledged, probe)
+            for table in (part, identity, tested, base, unacknowledged, probe)
         ]
     return any(deleted)
 
@@ -244,7 +245,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             return
         ids = select(part.c.id).where(part.c.recipe == recipe)
         with write_transaction(target) as connection:
-            for table in (part, identity, record, absent, unacknowledged, probe):
+            for table in (part, identity, record, absent, base, unacknowledged, probe):
                 condition = (
                     table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
                 )

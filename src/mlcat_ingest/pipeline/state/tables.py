@@ -95,6 +95,16 @@ tested = Table(
     Column("run_ms", BigInteger, nullable=False),
 )
 
+# The base of each entity as the recipe last wrote it: another tool's upsert may drop it there.
+base = Table(
+    "state_base",
+    _METADATA,
+    Column("recipe", Text, primary_key=True),
+    Column("sink", Text, primary_key=True),
+    Column("urn", Text, primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
 # Entities whose writes were begun, and that no answer has come for.
 unacknowledged = Table(
     "state_unacknowledged",
@@ -245,6 +255,18 @@ MIGRATIONS: Final = (
                 recipe TEXT NOT NULL,
                 sink TEXT NOT NULL,
                 urn TEXT NOT NULL,
+                PRIMARY KEY (recipe, sink, urn)
+            )""",
+        ),
+    ),
+    Migration(
+        "bases of entities",
+        statements(
+            """CREATE TABLE state_base (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                urn TEXT NOT NULL,
+                text TEXT NOT NULL,
                 PRIMARY KEY (recipe, sink, urn)
             )""",
         ),

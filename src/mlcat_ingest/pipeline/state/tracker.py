@@ -12,6 +12,7 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.state import records
+from mlcat_ingest.pipeline.state.bases import AppliedBases
 from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
@@ -165,6 +166,7 @@ class Tracker:
         self._database = RunDatabase(mask)
         self.results = EvaluationResults(self._database)
         self.writes = UnacknowledgedWrites(self._database)
+        self.bases = AppliedBases(self._database)
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, list[list[_Pending]]] = {}
@@ -183,6 +185,7 @@ class Tracker:
         """
         self._database.start(engine, recipe, sink, lasting=lasting)
         self.writes.load()
+        self.bases.start()
 
     def stop(self) -> None:
         """Write what is left; remember nothing from now on."""

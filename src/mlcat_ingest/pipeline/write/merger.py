@@ -9,7 +9,7 @@ from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, write_again
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, base_held, write_again
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.batches import BatchWriter
@@ -94,6 +94,9 @@ class Merger:
         self._limit.admit(sum(one.outcome == "created" for one in changed))
         self._tally.entities_merged(entity_type, merged)
         unchanged = [one.urn for one in merged if not one.proposals]
+        if self._tracker.bases.is_new:
+            held = {one.urn: base_held(one) for one in merged if not one.proposals}
+            self._tracker.bases.save({urn: text for urn, text in held.items() if text is not None})
         self._tracker.acknowledge(unchanged, {})
         self._in_flight.release(unchanged)
         self._writer.add(changed)
