@@ -240,10 +240,12 @@ class Client(Catalog, Searches):
             for one in proposals
             if one.change_type != "DELETE" or one.aspect_name in stored.get(one.entity_urn, ())
         ]
+        live = {urn for urn in stored if not stored[urn].get("status", {}).get("removed")}
         refused = self._storage.write(there)
         if not refused:
             for one in there:
-                if one.aspect_name == "status" and one.aspect.get("removed"):
+                is_removal = one.aspect_name == "status" and one.aspect.get("removed")
+                if is_removal and one.entity_urn in live:
                     self.removed.add(one.entity_urn)
         return refused
 

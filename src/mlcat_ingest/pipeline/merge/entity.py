@@ -169,7 +169,7 @@ def write_again(one: MergedEntity) -> MergedEntity:
         for name, before in one.stored.items()
         if name not in proposed
     )
-    outcome: Outcome = "removed" if one.is_removed else "updated"
+    outcome: Outcome = "updated" if one.outcome == "unchanged" else one.outcome
     return replace(one, outcome=outcome, proposals=(key, *equal, *one.proposals), is_rewrite=True)
 
 

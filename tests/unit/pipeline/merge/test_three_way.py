@@ -522,13 +522,13 @@ def test_an_entity_is_written_again_with_all_that_was_read_of_it() -> None:
     assert last is changed
 
 
-def test_an_unchanged_entity_that_is_written_again_is_updated_or_removed() -> None:
+def test_an_entity_that_was_removed_before_is_not_removed_once_more() -> None:
     urn = model_urn("a")
     stored = {"status": StoredAspect({"removed": True}, "1")}
     gone = Entity(urn, {"status": {"removed": True}})
-    assert write_again(MergedEntity(gone, stored, "unchanged")).outcome == "removed"
-    there = Entity(urn, {"status": {"removed": False}})
-    assert write_again(MergedEntity(there, stored, "unchanged")).outcome == "updated"
+    assert write_again(MergedEntity(gone, stored, "unchanged")).outcome == "updated"
+    going = MergedEntity(gone, stored, "removed", (Proposal(urn, "status", {"removed": True}),))
+    assert write_again(going).outcome == "removed"
 
 
 def test_an_entity_that_is_not_there_is_not_written_again() -> None:
