@@ -26,6 +26,7 @@ from mlcat_ingest.client.responses import (
     is_conflict,
     is_passing_write,
     is_too_large,
+    is_unreadable,
     wrong_address,
 )
 from mlcat_ingest.core.text import plural
@@ -55,6 +56,9 @@ _RESENDS: Final = 2
 
 RESEND_PAUSE_S: Final = 0.5
 """Seconds before that."""
+
+MAX_TEXT_CHARS: Final = 16_000_000
+"""Characters of a text in JSON, such as that of an aspect, that a DataHub server reads at most."""
 
 NOT_SENT: Final = 0
 """The status of a proposal that was refused on our side, since it has no faithful JSON form."""
@@ -194,7 +198,8 @@ class Emitter:
             place = (entity_type_of(one.entity_urn), one.entity_urn, one.aspect_name)
             path = "/".join(quote(part, safe="") for part in place)
             reply = self._connection.write("DELETE", f"/openapi/v3/entity/{path}")
-            if reply.status in NO_SUCH_CALL or reply.status in REFUSED_CONTENT:
+            # Deleting an aspect takes another privilege than writing one.
+            if reply.status in {*NO_SUCH_CALL, *REFUSED_CONTENT, HTTPStatus.FORBIDDEN}:
                 return reply
             if not reply.ok:
                 what = f"deleting {one.aspect_name}"
@@ -264,8 +269,9 @@ class Emitter:
         self, proposals: Iterable[Proposal], reply: Reply
     ) -> Iterator[AspectRejectedError]:
         reason = self._connection.message(reply)
-        if is_too_large(reply):
-            yield from _rejections_for_size(list(proposals), reply.status, reason)
+        proposals = list(proposals)
+        if is_too_large(reply) or (is_unreadable(reply) and _is_beyond_text_limit(proposals)):
+            yield from _rejections_for_size(proposals, reply.status, reason)
             return
         kind = AspectChangedError if is_conflict(reply) else AspectRejectedError
         yield from _rejections(proposals, reply.status, reason, kind)
@@ -353,6 +359,10 @@ def _rejections(
 ) -> Iterator[AspectRejectedError]:
     for one in proposals:
         yield kind(urn=one.entity_urn, aspect=one.aspect_name, status=status, reason=reason)
+
+
+def _is_beyond_text_limit(proposals: Sequence[Proposal]) -> bool:
+    return any(len(dumps(one.aspect)) > MAX_TEXT_CHARS for one in proposals)
 
 
 def _rejections_for_size(

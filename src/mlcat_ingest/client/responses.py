@@ -6,6 +6,7 @@ The service has three error shapes: Rest.li's ``{"message", "status", …}``, Op
 
 import re
 from http import HTTPStatus
+from typing import Final
 
 from mlcat_ingest.errors import (
     LACKS_PERMISSION,
@@ -40,11 +41,24 @@ _END = {"msg": re.compile(r"\)(?:\]\}?)?\s*\Z"), None: re.compile(r"\]\}?\s*\Z")
 # AspectResource names the URN of each proposal that the token may not write.
 _DENIED = re.compile(r"HttpStatus: \d+ Urn: (.+?)(?=, HttpStatus: \d+ Urn: |\]?\s*\Z)", re.DOTALL)
 
+# "User urn:li:corpuser:ann is unauthorized to modify entity: HttpStatus: 403 Urn: …", or of other
+# calls "urn:li:corpuser:ann is unauthorized to READ entities."
+_UNAUTHORIZED = re.compile(r"(?:User )?(urn:li:\w+:\S+) is unauthorized to (\w+)")
+
+# The privileges as DataHub's pages name them, by the verb of a refusal.
+_PRIVILEGES: Final = {
+    **dict.fromkeys(("modify", "create", "update", "edit"), "Edit Entity"),
+    "delete": "Delete",
+    **dict.fromkeys(("read", "get", "exists", "view"), "View Entity Page"),
+}
+
 # AspectSizeExceededException; and the JSON parser's own limit on one text.
 _TOO_LARGE = re.compile(
     r"size validation failed at \w+: \d+ bytes exceeds|String (?:value )?length \(\d+\) exceeds",
     re.IGNORECASE,
 )
+
+_CANNOT_PARSE = "Cannot parse request entity"
 
 ADDRESS_HINT = "check that this is the address of a DataHub GMS; if not, append /gms"
 
@@ -54,9 +68,13 @@ _TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DO
 def server_message(reply: Reply) -> str:
     """Return the service's own words about a refusal, on one line and cut to a length.
 
-    Of a validator's refusal that is its sentence, without the Java objects around it.
+    Of a validator's refusal that is its sentence, without the Java objects around it; of a 403 of
+    DataHub the privilege that is missing, without the URNs of all the entities in the request.
     """
     title, words = _words(reply)
+    denied = _UNAUTHORIZED.match(words)
+    if denied and (privilege := _PRIVILEGES.get(denied[2].lower())):
+        return one_line(f"{denied[1]} lacks {privilege} on this entity")
     sentence = _sentence(words)
     return one_line(f"{title}: {sentence}" if title and sentence else title or sentence) or (
         "no message"
@@ -101,6 +119,14 @@ def is_passing_write(reply: Reply) -> bool:
 def is_too_large(reply: Reply) -> bool:
     """Return whether a refusal says that an aspect is too large, so that it never passes."""
     return _TOO_LARGE.search(_sentence(_words(reply)[1])) is not None
+
+
+def is_unreadable(reply: Reply) -> bool:
+    """Return whether a refusal says that the JSON of a request cannot be read.
+
+    DataHub says no more of a text of over 16,000,000 characters.
+    """
+    return reply.status == HTTPStatus.BAD_REQUEST and _CANNOT_PARSE in _words(reply)[1]
 
 
 def denied_urns(reply: Reply) -> frozenset[str]:

@@ -10,7 +10,10 @@ _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return a count with its noun in the number that agrees: "1 event", "2,000 events"."""
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+    if nouns is None:
+        ends_in_y = noun.endswith("y") and noun[-2:-1] not in "aeiou"
+        nouns = f"{noun[:-1]}ies" if ends_in_y else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else nouns}"
 
 
 def whole_characters(text: str) -> str:

@@ -118,7 +118,7 @@ def test_a_urn_that_may_not_be_written_is_left_out_by_name(start: Start, denied:
         counts = report["entities"]["mlFeature"]
         assert (counts["created"], counts["rejected"]) == (59, 1)
         assert report["rejected_examples"][0]["reference"] == bad
-        assert "is unauthorized to modify" in report["rejected_examples"][0]["reason"]
+        assert "lacks Edit Entity" in report["rejected_examples"][0]["reason"]
         assert {letter["urn"] for letter in world.letters()} == {bad}
         assert world.gms.store.exists([bad]) == set()
         assert len(world.gms.calls("/aspects")) <= 6
@@ -140,7 +140,7 @@ def test_a_token_that_may_write_nothing_ends_the_run(start: Start) -> None:
         world.define(900)
         report = world.ingest()
         assert (report["exit_code"], report["failure"]["kind"]) == (1, "NotAuthorizedError")
-        assert "is unauthorized to modify" in report["failure"]["message"]
+        assert "lacks Edit Entity" in report["failure"]["message"]
         assert len(world.gms.calls("/aspects")) <= 30
 
 
@@ -151,7 +151,7 @@ def test_a_run_report_that_may_not_be_written_is_a_note(start: Start) -> None:
         assert (report["exit_code"], report["dead_letters"]) == (0, 0)
         assert report["entities"]["mlFeature"]["created"] == 3
         [example] = report["note_examples"]["run_not_listed"]
-        assert "is unauthorized to modify" in example
+        assert "lacks Edit Entity" in example
         for request in world.gms.calls("/aspects"):
             types = {one["entityType"].startswith("dataHub") for one in request.proposals}
             assert len(types) == 1

@@ -369,7 +369,8 @@ def test_denied_urns_are_refused_alone(
     service.on("POST", MANY, denying(bad.__contains__, named=named))
     rejected = client.write([Proposal(urn, "status", {"removed": False}) for urn in names])
     assert {(one.urn, one.status) for one in rejected} == {(urn, 403) for urn in bad}
-    assert all("unauthorized" in one.reason for one in rejected)
+    lacks = "urn:li:corpuser:u lacks Edit Entity on this entity"
+    assert {one.reason for one in rejected} == {lacks}
     written = [
         one["entityUrn"]
         for asked in service.to("/aspects")
@@ -390,7 +391,7 @@ def test_where_everything_is_denied_the_client_gives_up_soon(
         for _ in range(100):
             client.write([proposal(str(n)) for n in range(200)])
 
-    with pytest.raises(NotAuthorizedError, match="is unauthorized to modify"):
+    with pytest.raises(NotAuthorizedError, match="lacks Edit Entity"):
         write()
     assert len(service.to("/aspects")) <= 17
 
@@ -413,6 +414,22 @@ def test_one_that_is_denied_names_its_urn(service: FakeService, client: CatalogC
     [refused] = client.write([proposal("a")])
     assert (refused.urn, refused.status) == (model_urn("a"), 403)
     assert refused.hint == "grant the token the missing permission"
+
+
+def test_an_aspect_that_may_not_be_deleted_is_a_refusal_of_its_entity(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", MANY, Answer())
+    denied = {"error": "urn:li:corpuser:ann is unauthorized to DELETE entities.", "status": 403}
+    service.on("DELETE", "/openapi/v3/entity", Answer(403, denied))
+    gone = Proposal(model_urn("a"), "ownership", {}, "DELETE")
+    refused = client.write([gone, proposal("a"), proposal("b")])
+    words = "an aspect cannot be deleted: urn:li:corpuser:ann lacks Delete on this entity"
+    assert [(one.urn, one.status, one.reason) for one in refused] == [
+        (model_urn("a"), 403, words)
+    ] * 2
+    [written] = service.to("/aspects")
+    assert model_urn("a") not in written.body.decode()
 
 
 # --- refusals that may pass, and those that never do ----------------------------------------------
@@ -555,6 +572,22 @@ def test_an_aspect_that_is_too_large_is_never_sent_again_unchanged(
     assert [(type(one), one.urn, one.aspect) for one in refused] == [
         (AspectTooLargeError, model_urn("b"), "ownership"),
         (AspectRejectedError, model_urn("b"), "mlModelProperties"),
+    ]
+    bodies = [asked.body for asked in service.to("/aspects")]
+    assert len(set(bodies)) == len(bodies)
+
+
+def test_a_text_that_the_service_cannot_read_is_too_large_if_it_is_long(
+    service: FakeService, client: CatalogClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.client.emitter.MAX_TEXT_CHARS", 100)
+    unreadable = Answer(400, {"message": "Cannot parse request entity", "status": 400})
+    service.on("POST", MANY, lambda asked: unreadable if b"odd" in asked.body else Answer())
+    sent = [proposal("a"), proposal("b", text="odd" * 50), proposal("c", text="odd")]
+    refused = client.write(sent)
+    assert [(type(one), one.urn) for one in refused] == [
+        (AspectTooLargeError, model_urn("b")),
+        (AspectRejectedError, model_urn("c")),
     ]
     bodies = [asked.body for asked in service.to("/aspects")]
     assert len(set(bodies)) == len(bodies)

@@ -73,3 +73,31 @@ def test_a_refusal_need_not_be_about_a_urn() -> None:
     error = refusal(reply(400, b""), "its words", what="the query")
     assert "refused the query with 400: its words" in str(error)
     assert "append /gms" in str(wrong_address(reply(404, b""), "its words"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "User urn:li:corpuser:ann is unauthorized to modify entity: "
+            + ", ".join(f"HttpStatus: 403 Urn: urn:li:tag:{one}" for one in "ab"),
+            "urn:li:corpuser:ann lacks Edit Entity on this entity",
+        ),
+        (
+            "urn:li:corpuser:ann is unauthorized to READ entities.",
+            "urn:li:corpuser:ann lacks View Entity Page on this entity",
+        ),
+        (
+            "urn:li:corpuser:ann is unauthorized to DELETE entities.",
+            "urn:li:corpuser:ann lacks Delete on this entity",
+        ),
+        (
+            "User urn:li:corpuser:ann is unauthorized to restore indices",
+            "User urn:li:corpuser:ann is unauthorized to restore indices",
+        ),
+        ("this token may only read", "this token may only read"),
+    ],
+)
+def test_a_denial_names_the_privilege_and_no_other_entity(words: str, sentence: str) -> None:
+    for body in ({"message": words, "status": 403}, {"error": words}):
+        assert server_message(reply(403, dumps(body))) == sentence

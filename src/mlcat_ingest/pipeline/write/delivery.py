@@ -247,12 +247,15 @@ def _refusal_of(
     one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int
 ) -> DeliveryOutcome:
     reasons = {error.aspect: _reason(error) for error in errors}
+    # The first refusal is the one that is reported: that of the aspect at fault.
+    at_fault = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
+    proposals = sorted(one.proposals, key=lambda each: each.aspect_name not in at_fault)
     first = _reason(errors[0])
     return DeliveryOutcome(
         one,
         tuple(
             Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
-            for proposal in one.proposals
+            for proposal in proposals
         ),
     )
 
