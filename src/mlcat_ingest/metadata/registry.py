@@ -1,7 +1,6 @@
 """The registry: every aspect, and every entity type with what other modules read of it.
 
-An entity type without aspects here is open: it may have any that is declared, and nothing in them
-is checked.
+An entity type without aspects here is open: any declared aspect will do, and is not checked.
 Source: the entity registry of DataHub's metadata model 1.7.
 """
 
@@ -340,9 +339,7 @@ KEY_ASPECTS: Final = frozenset(one.key for one in ENTITY_TYPES.values())
 def allows(entity_type: str, aspect_name: str) -> bool:
     """Return whether an entity of this type may have this aspect; open types may have any known."""
     kind = ENTITIES.get(entity_type)
-    if kind is None:
-        return aspect_name in DECLARED or aspect_name == key_aspect_name(entity_type)
-    return aspect_name in kind.aspects
+    return aspect_name in (kind.aspects if kind else {*DECLARED, f"{entity_type}Key"})
 
 
 def implied_aspect(entity_type: str) -> str | None:
