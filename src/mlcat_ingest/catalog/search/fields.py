@@ -97,7 +97,7 @@ _BODY: Final = (
     _Rule(("dataType",), "dataType", TAGS, keyword=True),
     _Rule(("version", "versionTag"), "version", TAGS, keyword=True),
     _Rule(("aliases", "versionTag"), "version", TAGS, keyword=True),
-    _Rule(("tags",), "tags", TAGS, keyword=True),
+    _Rule(("tags",), "properties.tags", TAGS),
     _Rule(("env",), "origin", None, keyword=True),
 )
 _ASPECTS: Final[Mapping[str, tuple[_Rule, ...]]] = {

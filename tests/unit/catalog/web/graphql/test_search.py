@@ -317,6 +317,8 @@ def test_a_query_in_the_syntax_of_elasticsearch(store: Store, query: str, names:
         ("deprecated", "false", model("m")),
         ("deprecated", "true", None),
         ("removed", "false", model("m")),
+        ("tags", "urn:li:tag:gold", model("m")),
+        ("tags", "status:FINISHED", None),
     ],
 )
 def test_fields_of_datahubs_index(store: Store, field: str, value: str, urn: str | None) -> None:
@@ -325,13 +327,15 @@ def test_fields_of_datahubs_index(store: Store, field: str, value: str, urn: str
     put(
         store,
         model("m"),
-        mlModelProperties={"mlFeatures": [age]},
+        mlModelProperties={"mlFeatures": [age], "tags": ["status:FINISHED"]},
+        globalTags={"tags": [{"tag": "urn:li:tag:gold"}]},
         browsePathsV2={"path": [{"id": "eu"}, {"id": "churn"}]},
         deprecation={"deprecated": False, "note": "", "actor": ADA},
         status={"removed": False},
     )
     filters = [{"and": [{"field": field, "values": [value]}]}]
     assert found(store, orFilters=filters) == ([] if urn is None else [urn])
+    assert found(store, query="finished") == [model("m")]
 
 
 def test_a_query_that_is_not_understood_names_the_fault(store: Store) -> None:
