@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 
-from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.base import Catalog, DeniedEntity
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, base_held, write_again
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.batches import BatchWriter
@@ -83,7 +85,14 @@ class Merger:
         Cost: one read request, and the write and evaluation requests that it fills.
         """
         stored = read_stored(self._sink, entities.values())
-        every = [self._merge_one(one, stored.get(urn)) for urn, one in entities.items()]
+        denied = {urn: one for urn, one in stored.items() if isinstance(one, DeniedEntity)}
+        if denied:
+            self._refuse(entity_type, entities, denied)
+        every = [
+            self._merge_one(one, stored.get(urn))
+            for urn, one in entities.items()
+            if urn not in denied
+        ]
         earlier = self._tracker.writes.earlier
         if earlier:
             every = [write_again(one) if one.urn in earlier else one for one in every]
@@ -103,3 +112,21 @@ class Merger:
         self._evaluator.add_unchanged(
             [one.urn for one in merged if not one.proposals and not one.is_removed]
         )
+
+    def _refuse(
+        self, entity_type: str, entities: Mapping[str, Entity], denied: Mapping[str, DeniedEntity]
+    ) -> None:
+        """Count entities as refused that the token may not read: a merge needs what is stored."""
+        refused = [_denied_outcome(entities[urn], one.reason) for urn, one in denied.items()]
+        self._tally.entities_merged(entity_type, [one.merged for one in refused])
+        self._tally.entities_written(refused)
+        self._tracker.acknowledge(denied, {urn: one.reason for urn, one in denied.items()})
+        self._in_flight.release(list(denied))
+
+
+def _denied_outcome(entity: Entity, reason: str) -> DeliveryOutcome:
+    refusals = [
+        Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
+        for name, aspect in entity.aspects.items()
+    ]
+    return DeliveryOutcome(MergedEntity(entity, {}, "updated"), tuple(refusals))

@@ -1,12 +1,13 @@
 """The merge stage: limits, and entities that need no write."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import DeniedEntity
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import Report
@@ -108,3 +109,30 @@ def test_entities_that_are_there_already_are_not_new(sink: FakeSink) -> None:
     run(sink, model(A), model(B))
     assert run(sink, *(model(urn, "other") for urn in (A, B, C)), limits=limits).exit_code == 0
     assert set(sink.stored) == {A, B, C}
+
+
+def test_an_entity_that_may_not_be_read_is_refused_and_comes_again(tmp_path: Path) -> None:
+    reason = "403 urn:li:corpuser:ann lacks View Entity Page on this entity"
+    denied = {B}
+
+    class Denying(FakeSink):
+        def read_many(self, urns: Sequence[str], aspects: Collection[str]) -> Any:
+            found = dict(super().read_many(urns, aspects))
+            return found | {urn: DeniedEntity(reason) for urn in denied.intersection(urns)}
+
+    sink = Denying(place="fake://catalog")
+    for created in (2, 1):
+        source = Remembered(entities=[model(one) for one in (A, B, C)])
+        state = StateSession(f"sqlite:///{tmp_path}/state.db", StateOptions("test"))
+        letters = tmp_path / "letters.jsonl"
+        options = RunOptions(a_recipe("test"), mask=str, state=state, dead_letters=letters)
+        report = PipelineRun([source], sink, options).execute()
+        counts = report.entities["mlModel"]
+        assert (counts.read, counts.created, counts.rejected) == (3, created, len(denied))
+        assert report.exit_code == (4 if denied else 0)
+        if denied:
+            [example] = report.rejected_examples
+            assert (example.reference, reason in example.reason) == (B, True)
+            assert B in letters.read_text()
+        denied.clear()
+    assert sink.stored.keys() == {A, B, C}
