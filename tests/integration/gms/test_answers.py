@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.testing.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
-from mlcat_ingest.testing.gms.profile import RefusalForm
 from support.catalog_store import put
 from support.definitions import DRIVER, DRIVERS, FeatureWorld, definitions
 
@@ -127,6 +126,21 @@ def test_a_urn_that_may_not_be_written_is_left_out_by_name(start: Start, denied:
         assert (again["exit_code"], again["proposals_sent"]) == (4, 1)
 
 
+@pytest.mark.parametrize("denied", ["f000", "f041"])
+def test_a_urn_that_may_not_be_read_is_refused_alone(start: Start, denied: str) -> None:
+    bad = f"urn:li:mlFeature:(rides.wide,{denied})"
+    with start(denies_reads=bad.__eq__) as world:
+        world.define(60)
+        report = world.ingest()
+        assert report["exit_code"] == 4
+        counts = report["entities"]["mlFeature"]
+        assert (counts["created"], counts["rejected"]) == (59, 1)
+        assert report["rejected_examples"][0]["reference"] == bad
+        assert "lacks View Entity Page" in report["rejected_examples"][0]["reason"]
+        assert {letter["urn"] for letter in world.letters()} == {bad}
+        assert world.gms.store.exists([bad]) == set()
+
+
 def test_a_key_that_may_not_be_written_says_nothing_of_other_keys(start: Start) -> None:
     with start(forbids=DRIVER.__eq__) as world:
         world.features.write(definitions())
@@ -171,12 +185,11 @@ def test_an_aspect_that_is_too_large_is_sent_once(start: Start) -> None:
 # --- conflicts and batches ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", get_args(RefusalForm))
 def test_a_conflict_behind_a_stale_replica_is_merged_once_it_has_caught_up(
-    start: Start, monkeypatch: pytest.MonkeyPatch, form: RefusalForm
+    start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = "Expected version 1, actual version 2, msg=Expected version 3, actual version 4"
-    with start(refusal_form=form, replica_s=math.inf) as world:
+    with start(replica_s=math.inf) as world:
         world.define(3, description=words)
         world.ingest()
         world.gms.catch_up()

@@ -2,20 +2,18 @@
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import requests
 
 from mlcat_ingest.testing.gms import V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
-from mlcat_ingest.testing.gms.profile import RefusalForm
 from support.fakes import group_urn, model_urn
 from support.recorded_requests import proposal
 
@@ -70,49 +68,6 @@ def found(gms: RunningGms) -> list[str]:
 
 
 # --- refusals -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("form", "words"),
-    [
-        ("item", r"ValidationExceptionCollection\{EntityAspect:\(.*recordTemplate=\{.*"),
-        ("subtype", r"Failed to validate MCP due to: .*subType=PRECONDITION, msg=SENTENCE\)\]\}"),
-        ("precondition", r".*Exceptions: \[PRECONDITION SENTENCE\]\}"),
-        ("sentence", "SENTENCE"),
-    ],
-)
-def test_a_conflict_in_each_form(start: Start, form: RefusalForm, words: str) -> None:
-    gms = start(refusal_form=form)
-    text = f"{MISLEADING}. " * 100
-    assert write(gms, properties(expected="-1", description=text)).ok
-    answer = write(gms, properties(B), properties(A, "7", description=text))
-    assert answer.status_code == 422
-    message = answer.json()["message"]
-    assert re.fullmatch(words.replace("SENTENCE", "Expected version 7, actual version 1"), message)
-    if form == "item":
-        # The aspect, with the words of a conflict in its text, stands before the sentence.
-        assert message.index(MISLEADING) < message.index("msg=Expected version 7, actual version 1")
-        assert message.index("msg=") > 3_000
-    assert stored(gms, B) == {}
-
-
-@pytest.mark.parametrize("form", get_args(RefusalForm))
-def test_every_validators_refusal_has_the_form(start: Start, form: RefusalForm) -> None:
-    gms = start(refusal_form=form)
-    version = {"versionSet": "urn:li:versionSet:(s,dataset)", "version": {"versionTag": "1"}}
-    answer = write(gms, proposal(A, "versionProperties", {**version, "sortId": "1"}))
-    assert answer.status_code == 422
-    message = answer.json()["message"]
-    assert "Version Set specified entity type" in message
-    assert message.startswith("Version Set") == (form == "sentence")
-
-
-def test_a_conflict_on_openapi_is_a_400(start: Start) -> None:
-    gms = start()
-    body = [{"urn": A, "mlModelProperties": {"value": {}, "headers": {"If-Version-Match": "3"}}}]
-    answer = requests.post(f"{gms.url}/openapi/v3/entity/mlModel", json=body, timeout=30)
-    assert answer.status_code == 400
-    assert "Expected version 3, actual version -1" in answer.json()["message"]
 
 
 def test_an_aspect_that_is_too_large_is_a_400(start: Start) -> None:
@@ -358,10 +313,16 @@ def test_aspects_written_once_may_have_no_version(start: Start) -> None:
     assert version() == "2"
 
 
-def test_what_the_token_may_not_view_is_not_found(start: Start) -> None:
-    gms = start(hides=lambda urn: urn == B)
+def test_what_the_token_may_not_view_is_listed_and_not_read(start: Start) -> None:
+    gms = start(denies_reads=B.__eq__)
     assert write(gms, properties(A), properties(B)).ok
-    assert found(gms) == [A]
+    assert sorted(found(gms)) == [A, B]
+    url = f"{gms.url}/openapi/v3/entity/mlModel/batchGet"
+    asked = [{"urn": one, "mlModelProperties": {}} for one in (A, B)]
+    assert requests.post(url, json=asked[:1], timeout=30).ok
+    refused = requests.post(url, json=asked, timeout=30)
+    assert refused.status_code == 403
+    assert B not in refused.text
 
 
 def test_garbage_is_collected(start: Start) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.testing.gms import V1_0, V1_6, V1_7, GmsProfile
-from mlcat_ingest.testing.gms.profile import RefusalForm
 from support.catalog_store import put
 from support.gms_worlds import NAMING, Past, World, differences, gms_world, plain_world
 
@@ -87,10 +86,7 @@ def test_the_main_job(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
     }
 
 
-@pytest.mark.parametrize("form", get_args(RefusalForm))
-def test_somebody_writes_between_our_read_and_our_write(
-    tmp_path: Path, past: Past, form: RefusalForm
-) -> None:
+def test_somebody_writes_between_our_read_and_our_write(tmp_path: Path, past: Past) -> None:
     def story(world: World) -> None:
         succeed(world.ingest("first"))
         for name in ("b", "long"):
@@ -101,7 +97,7 @@ def test_somebody_writes_between_our_read_and_our_write(
             assert properties["customProperties"]["reviewed"] == "yes"
             assert world.aspect(urn, "globalTags") == {"tags": [{"tag": f"urn:li:tag:{name}"}]}
 
-    tell(tmp_path, past, story, replace(V1_6, refusal_form=form))
+    tell(tmp_path, past, story, V1_6)
 
 
 @pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
@@ -143,16 +139,6 @@ def test_removal_behind_superseded_versions(
         *("retired_1", "retired_2", "retired_3", "retired_4"),
         "scorer_1",
     }
-
-
-def test_removal_of_what_the_token_may_not_view(tmp_path: Path, past: Past) -> None:
-    def story(world: World) -> None:
-        succeed(world.ingest("first"))
-        succeed(world.ingest("less", "--full", more="limits: {max_removed_ratio: 1.0}\n"))
-
-    hidden = NAMING.model(past.runs["b"]).urn
-    held = tell(tmp_path, past, story, replace(V1_6, hides=lambda urn: urn == hidden))
-    assert held[hidden]["status"] == {"removed": True}
 
 
 def test_what_comes_back_after_garbage_was_collected(tmp_path: Path, past: Past) -> None:

@@ -64,7 +64,7 @@ def refusal_of(error: Exception, path: str) -> ErrorAnswer | None:
         if isinstance(error, TooManyRequestsError):
             headers["Retry-After"] = str(error.retry_after_s)
         title = next((title for kind, title in _TITLES.items() if isinstance(error, kind)), None)
-        return refusal(status, _message_of(error), path, title=title, headers=headers)
+        return refusal(status, message_of(error), path, title=title, headers=headers)
     # A JSON text or a URN that cannot be used is always the client's.
     return refusal(400, str(error), path) if isinstance(error, SkippableError) else None
 
@@ -104,7 +104,7 @@ def _status_of(error: CatalogError, path: str) -> int:
     return error.http_status
 
 
-def _message_of(error: CatalogError) -> str:
+def message_of(error: CatalogError) -> str:
     """Return the sentence of an error; of a rule about an aspect, in the form of DataHub 1.7.
 
     Source: ValidationExceptionCollection and AspectValidationException of DataHub.

@@ -1,4 +1,4 @@
-"""Refusals and faults of GMS: statuses, bodies, forms of a validator's refusal, faults to come."""
+"""Refusals and faults of GMS: statuses, bodies, faults to come."""
 
 import json
 import re
@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 from starlette.responses import Response
 
-from mlcat_ingest.catalog.web.refusals import refusal
-from mlcat_ingest.testing.gms.profile import RefusalForm
-from mlcat_ingest.testing.gms.requests import SeenRequest, value_of
+from mlcat_ingest.catalog.errors import AspectRefusedError
+from mlcat_ingest.catalog.web.refusals import message_of, refusal
+from mlcat_ingest.testing.gms.requests import SeenRequest
 
 COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed field."
 """The sentence of VersionPropertiesValidator.java."""
@@ -32,6 +32,11 @@ def answer(
     return json_response(refused.body, status, refused.headers)
 
 
+def refused(error: AspectRefusedError, path: str) -> Response:
+    """Return a validator's refusal, as the embedded catalog words it."""
+    return answer(422, message_of(error), path)
+
+
 def json_response(
     body: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -45,6 +50,11 @@ def forbidden(urns: Sequence[str], path: str) -> Response:
     return answer(403, f"User {_ACTOR} is unauthorized to modify entity: {named}", path)
 
 
+def forbidden_read(path: str) -> Response:
+    """Return the refusal of a whole read, which names no URN. Source: AuthUtil.java."""
+    return answer(403, f"{_ACTOR} is unauthorized to READ entities.", path)
+
+
 def too_large(proposal: Mapping[str, Any], size: int, limit: int, path: str) -> Response:
     """Return the refusal of an aspect that is too large. Source: AspectSizeExceededException."""
     return answer(
@@ -53,49 +63,6 @@ def too_large(proposal: Mapping[str, Any], size: int, limit: int, path: str) -> 
         f"for urn={proposal.get('entityUrn')}, aspect={proposal.get('aspectName')}",
         path,
     )
-
-
-def validation(form: RefusalForm, proposal: Mapping[str, Any], sentence: str) -> str:
-    """Return the message of a validator's refusal of `proposal`, in one of the forms."""
-    urn, aspect = proposal.get("entityUrn"), proposal.get("aspectName")
-    head = f"ValidationExceptionCollection{{EntityAspect:({urn},{aspect}) Exceptions: ["
-    if form == "item":
-        item = (
-            f"ChangeItemImpl{{changeType={proposal.get('changeType', 'UPSERT')}, urn={urn}, "
-            f"aspectName='{aspect}', recordTemplate={_data_map(value_of(proposal))}, "
-            f"systemMetadata={_data_map(proposal.get('systemMetadata') or {})}}}"
-        )
-        return (
-            f"{head}AspectValidationException(item={item}, changeType=UPSERT, entityUrn={urn}, "
-            f"aspectName={aspect}, subType=VALIDATION, msg={sentence})]}}"
-        )
-    if form == "subtype":
-        kind = "PRECONDITION" if sentence.startswith("Expected version") else "VALIDATION"
-        exception = f"AspectValidationException(subType={kind}, msg={sentence})"
-        return f"Failed to validate MCP due to: {head}{exception}]}}"
-    if form == "precondition":
-        return f"{head}PRECONDITION {sentence}]}}"
-    return sentence
-
-
-def reword(form: RefusalForm, message: str, proposals: Sequence[Mapping[str, Any]]) -> str:
-    """Return a validator's refusal of one of `proposals` in another form, others as they are."""
-    named = _NAMED.search(message)
-    if named is None:
-        return message
-    key = (named[1], named[2])
-    item = next(p for p in proposals if (p.get("entityUrn"), p.get("aspectName")) == key)
-    sentence = found[1] if (found := _LAST.search(message)) is not None else message
-    return validation(form, item, sentence)
-
-
-def _data_map(value: Any) -> str:
-    """Return a value as the server's records write themselves: `{name=x, tags=[a, b]}`."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}={_data_map(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_data_map, value)) + "]"
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 Fault = Literal["unavailable", "limited", "versions"]

@@ -12,18 +12,6 @@ from urllib.parse import quote_plus
 from mlcat_ingest.metadata.urn import KINDS, UrnPart
 from mlcat_ingest.testing.gms.releases import server_release
 
-RefusalForm = Literal["item", "subtype", "precondition", "sentence"]
-"""How a validator's refusal is worded.
-
-- `item`: v0.14 to v1.6. The whole item, its aspect included, precedes the validator's sentence.
-- `subtype`: v1.7. The kind of the refusal precedes the sentence.
-- `precondition`: the kind of the refusal and the sentence, without names.
-- `sentence`: the validator's own sentence alone.
-
-Source: AspectResource.java, ValidationExceptionCollection.java, AspectValidationException.java,
-ChangeItemImpl.java.
-"""
-
 _V1_6: Final = server_release("v1.6.0")
 
 
@@ -37,13 +25,9 @@ class GmsProfile:
 
     Attributes:
         version: what `/config` names; None for a server that names no version.
-        refusal_form: the words of a validator's refusal, see `RefusalForm`. On `/aspects` its
-            status is 422, on OpenAPI paths 400. Source: AspectResource.java.
         lacks: aspects and fields that the server does not know, as `mlModel.container` or
             `mlModel.mlModelProperties.trainingJobs`, fields at any depth. They are acknowledged
             and not stored. By release they are in `releases.json`. Source:
-            IgnoreUnknownMutator.java.
-        drops_unknown: the same holds for aspects and fields that no release knows. Source:
             IgnoreUnknownMutator.java.
         checks_versions: the version that a proposal names is compared with the stored one; before
             v0.14 it is not. Source: ConditionalWriteValidator.java.
@@ -65,8 +49,8 @@ class GmsProfile:
             with `Retry-After` from v1.7, 500 before. Source: AspectResource.java.
         forbids: the URNs for which the token has no privilege. One of them in a request refuses
             all of it with a 403 that names them. Source: AspectResource.java, AuthUtil.java.
-        hides: the URNs that the token may not view: searches leave them out. Source:
-            `VIEW_AUTHORIZATION_ENABLED` in application.yaml.
+        denies_reads: the URNs that the token may not view. One of them in a read refuses all of it
+            with a 403 that names none; searches list them. Source: AuthUtil.java.
         forbids_run_reports: run reports need the privilege Manage Metadata Ingestion, which the
             token lacks. Source: AuthUtil.java.
         kept_versions: how many versions of an aspect can be read. Source: retention.yaml.
@@ -84,9 +68,7 @@ class GmsProfile:
     """
 
     version: str | None = "v1.6.0"
-    refusal_form: RefusalForm = "item"
     lacks: frozenset[str] = _V1_6.lacks
-    drops_unknown: bool = True
     checks_versions: bool = True
     drops_invalid_urns: bool = True
     strict_urns: bool = True
@@ -96,7 +78,7 @@ class GmsProfile:
     replica_s: float = 0
     unavailable_status: Literal[500, 503] = 500
     forbids: Callable[[str], bool] = _no_urn
-    hides: Callable[[str], bool] = _no_urn
+    denies_reads: Callable[[str], bool] = _no_urn
     forbids_run_reports: bool = False
     kept_versions: int = 20
     keeps_deleted_versions: bool = False
@@ -117,8 +99,8 @@ def _of_release(profile: GmsProfile, version: str) -> GmsProfile:
     return replace(profile, version=version, lacks=known.lacks, environments=known.environments)
 
 
-V1_7: Final = replace(_of_release(V1_6, "v1.7.0"), refusal_form="subtype", unavailable_status=503)
-"""The next one: other words, and 503 for exhausted retries."""
+V1_7: Final = replace(_of_release(V1_6, "v1.7.0"), unavailable_status=503)
+"""The next one: 503 for exhausted retries."""
 
 V1_0: Final = _of_release(V1_6, "v1.0.0")
 """The smallest server that is supported."""

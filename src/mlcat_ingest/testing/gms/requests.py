@@ -36,6 +36,13 @@ class SeenRequest:
         content = self.json()[_ACTIONS[self.query["action"]]]
         return content if isinstance(content, list) else [content]
 
+    @property
+    def read_urns(self) -> Sequence[str]:
+        """Return the URNs whose aspects a read asks for, in its path or in the list of a batch."""
+        if self.method == "POST":
+            return [str(one.get("urn")) for one in self.json()]
+        return [part for part in self.path.split("/") if part.startswith("urn:li:")]
+
 
 def path_in(path: str) -> str:
     """Return `path` without a gateway's prefix and without a slash at the end."""

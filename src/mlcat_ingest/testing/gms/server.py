@@ -2,9 +2,9 @@
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,16 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mlcat_ingest.catalog.errors import ComputedFieldError
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.server.serve import listen, make_server
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.refusals import is_openapi
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
-from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.testing.gms import faults
 from mlcat_ingest.testing.gms.faults import Events
 from mlcat_ingest.testing.gms.profile import V1_6, GmsProfile, is_valid
@@ -39,16 +37,12 @@ from mlcat_ingest.testing.gms.requests import (
 from mlcat_ingest.testing.gms.store import (
     LaggingCopy,
     LimitedStore,
-    NewVersions,
     asks_index,
-    competing_versions,
-    mark_all_latest,
     reads_aspects,
     relationship_page,
 )
 
 _RUN_REPORTS = frozenset({"dataHubIngestionSource", "dataHubExecutionRequest"})
-_VALIDATED = frozenset({400, 412, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +51,6 @@ class _Forward:
 
     app: ASGIApp
     body: bytes
-    proposals: Sequence[Mapping[str, Any]] = ()
-    competing: NewVersions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +82,13 @@ class GmsApp:
         reply = await run_in_threadpool(self._route, seen)
         if isinstance(reply, _Forward):
             answer = await _whole_answer(reply.app, scope, reply.body)
-            reply = await run_in_threadpool(self._rewrite, seen, reply, answer)
+            reply = await run_in_threadpool(self._rewrite, seen, answer)
         await reply(scope, receive, send)
 
     def _route(self, request: SeenRequest) -> Response | _Forward:
-        if (fault := self.events.fault(request)) is not None:
+        fault = self.events.fault(request) or self._refusal_of_read(request)
+        if fault is not None:
             return fault
-        if request.path == "/test" and not self.profile.evaluates:
-            return faults.answer(404, "No root resource defined for path '/test'", request.path)
         if request.is_write:
             return self._route_write(request)
         if self.profile.scrolls_relationships:
@@ -111,6 +102,13 @@ class GmsApp:
             app = self.copies["replica"].app()
         return _Forward(app, request.body)
 
+    def _refusal_of_read(self, request: SeenRequest) -> Response | None:
+        if request.path == "/test" and not self.profile.evaluates:
+            return faults.answer(404, "No root resource defined for path '/test'", request.path)
+        if reads_aspects(request) and any(map(self.profile.denies_reads, request.read_urns)):
+            return faults.forbidden_read(request.path)
+        return None
+
     def _route_write(self, request: SeenRequest) -> Response | _Forward:
         profile = self.profile
         refused = [urn for urn in named_urns(request.proposals) if self._is_forbidden(urn)]
@@ -122,15 +120,14 @@ class GmsApp:
                 return faults.too_large(proposal, size, profile.aspect_bytes, request.path)
         versioned = [one for one in request.proposals if one["aspectName"] == VERSION_PROPERTIES]
         if versioned and self.events.refuses_versions():
-            form, sentence = profile.refusal_form, faults.COMPUTED_FIELD
-            message = faults.validation(form, versioned[0], sentence)
-            return faults.answer(422, message, request.path)
+            urn = str(versioned[0]["entityUrn"])
+            error = ComputedFieldError(urn, VERSION_PROPERTIES, faults.COMPUTED_FIELD)
+            return faults.refused(error, request.path)
         parts = (self._stored_part(proposal) for proposal in request.proposals)
         stored = [part for part in parts if part is not None]
         if not stored:
             return Response(b'{"value":"success"}', media_type="application/json")
-        body = with_proposals(request, stored)
-        return _Forward(self.app, body, stored, competing_versions(self.store, stored))
+        return _Forward(self.app, with_proposals(request, stored))
 
     def _is_forbidden(self, urn: str) -> bool:
         is_report = urn.split(":")[2:3][0] in _RUN_REPORTS if urn.count(":") > 2 else False
@@ -146,24 +143,11 @@ class GmsApp:
             return None
         if not self.profile.checks_versions:
             proposal = {key: one for key, one in proposal.items() if key != "headers"}
-        known = _known_fields(proposal) if self.profile.drops_unknown else None
-        if known is not None and not known:
-            return None
         value = value_of(proposal)
         stored = known_part(value, name, lacks)
-        if known is not None and isinstance(stored, dict):
-            stored = {key: one for key, one in stored.items() if key in known}
         return proposal if stored == value else with_value(proposal, stored)
 
-    def _rewrite(self, request: SeenRequest, sent: _Forward, reply: Response) -> Response:
-        if sent.proposals and reply.status_code in _VALIDATED:
-            message = _body(reply)["message"]
-            message = faults.reword(self.profile.refusal_form, message, sent.proposals)
-            return faults.answer(422, message, request.path)
-        if reply.status_code == 200:
-            mark_all_latest(self.store, sent.competing)
-        if is_openapi(request.path) and reply.status_code == 412:
-            return faults.answer(400, _body(reply)["message"], request.path)
+    def _rewrite(self, request: SeenRequest, reply: Response) -> Response:
         if request.path == "/config" and self.profile.version is not None:
             body = _body(reply)
             body["versions"] = {"acryldata/datahub": {"version": self.profile.version}}
@@ -173,17 +157,6 @@ class GmsApp:
         if is_unnumbered and reply.status_code == 200:
             return faults.json_response(_without_first_version(_body(reply)))
         return reply
-
-
-def _known_fields(proposal: Mapping[str, Any]) -> Collection[str] | None:
-    """Return the fields of an aspect, none for one that no release has; None where any will do."""
-    entity_type, name = proposal["entityType"], proposal.get("aspectName")
-    if name is None or entity_type not in ENTITIES:
-        return None
-    if not allows(entity_type, name):
-        return ()
-    spec = ASPECTS.get(name)
-    return None if spec is None or spec.type is None else fields(spec.type).keys()
 
 
 def _without_first_version(read: Any) -> Any:

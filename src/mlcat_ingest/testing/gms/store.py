@@ -1,17 +1,10 @@
-"""The catalog's store with a server's limits, copies of it that lag behind, and version sets.
-
-Of several versions of one set in one request, each new one becomes the latest of its set: the
-server compares each with the database before the request, not with the others.
-Source: VersionPropertiesSideEffect.java of the DataHub server.
-"""
+"""The catalog's store with a server's limits, and copies of it that lag behind."""
 
 import re
 import sqlite3
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -19,18 +12,13 @@ from typing import Any, Final
 from starlette.types import ASGIApp
 
 from mlcat_ingest.catalog.errors import CatalogError
-from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage, Write
+from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.metadata.aspects.common import (
-    IS_LATEST,
-    VERSION_PROPERTIES,
-    VERSION_SET_PROPERTIES,
-)
 from mlcat_ingest.testing.gms.profile import GmsProfile
-from mlcat_ingest.testing.gms.requests import SeenRequest, value_of
+from mlcat_ingest.testing.gms.requests import SeenRequest
 
 _GRAPHQL: Final = frozenset({"/api/graphql", "/api/v2/graphql"})
 _SEARCH_FIELDS: Final = re.compile(
@@ -68,19 +56,14 @@ class LimitedStore(Store):
         return aspect if latest.version - version < self.profile.kept_versions else None
 
     def search(self, request: SearchRequest) -> SearchPage:
-        """Return a page of hits, without entities that the token may not view.
-
-        A search for a custom property that is too long to be indexed has none.
-        """
+        """Return a page of hits, none for a custom property that is too long to be indexed."""
         longest = self.profile.searched_characters
         for criterion in (one for alternative in request.any_of for one in alternative):
             if criterion.field == "customProperties" and any(
                 len(value) > longest for value in criterion.values
             ):
                 return SearchPage(total=0, hits=())
-        page = super().search(request)
-        hits = tuple(hit for hit in page.hits if not self.profile.hides(hit.urn))
-        return replace(page, hits=hits)
+        return super().search(request)
 
     def related_entities(
         self,
@@ -186,44 +169,3 @@ def reads_aspects(request: SeenRequest) -> bool:
     """Return whether a request reads aspects of entities that it names."""
     is_read = request.method == "GET" or request.path.endswith("/batchGet")
     return is_read and _READ_PATHS.fullmatch(request.path) is not None
-
-
-NewVersions = Mapping[str, Sequence[str]]
-"""URNs, in the order of the request, by version set."""
-
-
-def competing_versions(store: Store, proposals: Sequence[Mapping[str, Any]]) -> NewVersions:
-    """Return the sets of which several of `proposals` are newer than the latest of `store`."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for proposal in proposals:
-        if proposal.get("aspectName") == VERSION_PROPERTIES and proposal["changeType"] != "PATCH":
-            urn, version = str(proposal["entityUrn"]), value_of(proposal)
-            if _is_newer(store, urn, version):
-                found[version["versionSet"]].append(urn)
-    return {version_set: urns for version_set, urns in found.items() if len(urns) > 1}
-
-
-def mark_all_latest(store: Store, versions: NewVersions) -> None:
-    """Mark each of `versions`, which are stored, as the latest; the set names the last one."""
-    for version_set, urns in versions.items():
-        held = store.get_many([version_set, *urns], [VERSION_PROPERTIES, VERSION_SET_PROPERTIES])
-        latest = {**held[version_set][VERSION_SET_PROPERTIES].value, "latest": urns[-1]}
-        writes = [Write(version_set, VERSION_SET_PROPERTIES, latest, "RESTATE")]
-        for urn in urns:
-            value = {**held[urn][VERSION_PROPERTIES].value, IS_LATEST: True}
-            writes.append(Write(urn, VERSION_PROPERTIES, value, "RESTATE"))
-        store.write(writes)
-
-
-def _is_newer(store: Store, urn: str, version: Mapping[str, Any]) -> bool:
-    """Return whether a version sorts behind the latest of its set, or is the first."""
-    latest = _stored_value(store, version["versionSet"], VERSION_SET_PROPERTIES).get("latest")
-    if latest is None:
-        return True
-    former = _stored_value(store, latest, VERSION_PROPERTIES)
-    return latest != urn and bool(former) and version["sortId"] > former["sortId"]
-
-
-def _stored_value(store: Store, urn: str, aspect: str) -> Mapping[str, Any]:
-    stored = store.get_many([urn], [aspect]).get(urn, {}).get(aspect)
-    return {} if stored is None else stored.value
