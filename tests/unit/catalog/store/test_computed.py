@@ -1,0 +1,84 @@
+"""What the catalog computes of owners and domains."""
+
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.catalog.errors import ComputedFieldError
+from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.store.store import Store
+from support.catalog_store import model
+
+M = model("m")
+A, B = "urn:li:corpuser:a", "urn:li:corpuser:b"
+DATA, CUSTOM = "urn:li:ownershipType:__system__dataowner", "urn:li:ownershipType:x"
+STALE = {DATA: [A]}
+
+
+def owner(urn: str, **more: str) -> dict[str, str]:
+    return {"owner": urn, "type": "DATAOWNER", **more}
+
+
+def write(store: Store, aspect: str, value: dict[str, Any]) -> int:
+    return store.write([Write(M, aspect, value)])[0].version
+
+
+def stored(store: Store, aspect: str) -> Any:
+    return store.get_many([M], [aspect])[M][aspect].value
+
+
+@pytest.mark.parametrize(
+    ("sent", "types"),
+    [
+        ({"owners": [owner(A), owner(B)]}, {DATA: [A, B]}),
+        ({"owners": [owner(A), owner(A)]}, {DATA: [A]}),
+        ({"owners": [owner(A, type="CUSTOM", typeUrn=CUSTOM), owner(B)]}, {CUSTOM: [A], DATA: [B]}),
+        ({"owners": [owner(B)], "ownerTypes": STALE}, {DATA: [B]}),
+        ({"owners": [], "ownerTypes": STALE}, STALE),
+        ({"owners": []}, None),
+    ],
+)
+def test_owners_are_listed_by_their_type(
+    store: Store, sent: dict[str, Any], types: dict[str, list[str]] | None
+) -> None:
+    write(store, "ownership", sent)
+    assert stored(store, "ownership").get("ownerTypes") == types
+
+
+def test_a_write_without_what_is_computed_changes_nothing(store: Store) -> None:
+    for aspect, value in (
+        ("ownership", {"owners": [owner(A)]}),
+        ("domains", {"domains": ["urn:li:domain:a"]}),
+    ):
+        assert [write(store, aspect, value) for _ in range(2)] == [1, 1]
+
+
+def domains(*names: str, associations: tuple[str, ...] | None = None) -> dict[str, Any]:
+    value: dict[str, Any] = {"domains": [f"urn:li:domain:{name}" for name in names]}
+    if associations is not None:
+        entries = [{"domain": f"urn:li:domain:{name}"} for name in associations]
+        value["domainAssociations"] = entries
+    return value
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (domains("a", "b"), "ab"),
+        (domains(), ""),
+        (domains("b", associations=("a",)), "b"),  # the list changed
+        (domains("a", associations=("b",)), "b"),  # the associations changed
+        (domains(associations=("c",)), "c"),
+    ],
+)
+def test_the_list_of_domains_that_changed_decides(
+    store: Store, sent: dict[str, Any], kept: str
+) -> None:
+    write(store, "domains", domains("a"))
+    write(store, "domains", sent)
+    assert stored(store, "domains") == domains(*kept, associations=tuple(kept))
+
+
+def test_both_lists_of_domains_cannot_change_at_once(store: Store) -> None:
+    with pytest.raises(ComputedFieldError, match="cannot be changed together"):
+        write(store, "domains", domains("a", associations=("b",)))
