@@ -182,6 +182,8 @@ def test_no_proposal_makes_the_service_fail(
         ("GET", "/entitiesV2/x", 400),
         ("GET", "/entitiesV2/urn%3Ali%3Anothing%3Ax", 404),
         ("GET", "/entitiesV2", 400),
+        ("GET", "/entitiesV2/urn%3Ali%3AmlFeature%3A%28a%29", 400),
+        ("GET", "/entitiesV2/urn%3Ali%3AmlFeature%3A%28a%2C%29", 400),
         ("GET", "/entitiesV2?ids=List(x,urn%3Ali%3Atag%3Aa)", 400),
         ("GET", "/entitiesV2?ids=List(urn%3Ali%3Atag%3Aa,urn%3Ali%3Anothing%3Ax)", 404),
         ("POST", "/entities?action=exists", 400),

@@ -259,6 +259,9 @@ def test_entities_show_their_aspects_with_versions_and_stamps(catalog: RunningCa
     found = requests.get(both, timeout=30).json()["results"]
     assert found[MODEL]["aspects"]["status"] == some["aspects"]["status"]
     assert list(found[tag]["aspects"]) == ["tagKey"]
+    refused = MODEL.replace("PROD", "NOWHERE")
+    made_up = requests.get(f"{catalog.url}/entitiesV2/{encoded(refused)}", timeout=30).json()
+    assert made_up["aspects"]["mlModelKey"]["value"]["origin"] == "NOWHERE"
 
 
 def test_many_entities_are_read_at_once(catalog: RunningCatalog) -> None:

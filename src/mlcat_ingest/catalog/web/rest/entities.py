@@ -6,6 +6,7 @@ Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -53,8 +54,15 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     make_write,
 )
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.registry import ENTITY_TYPES, allows, key_aspect, key_aspect_name
-from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.registry import (
+    ASPECTS,
+    ENTITY_TYPES,
+    allows,
+    key_aspect,
+    key_aspect_name,
+)
+from mlcat_ingest.metadata.shapes import fields
+from mlcat_ingest.metadata.urn import check, entity_type_of, raw_parts
 
 _PAGE: Final[Mapping[str, Schema]] = {"start": WHOLE, "count": WHOLE}
 _SEARCH: Final = record(
@@ -127,7 +135,7 @@ class Entities(Resource):
             key = key_aspect_name(entity_type)
             if key not in aspects:
                 made_up = {"time": now_ms(), "actor": SYSTEM_ACTOR}
-                aspects[key] = _bare_envelope(key, key_aspect(urn)[1], made_up)
+                aspects[key] = _bare_envelope(key, _key_of(urn, key), made_up)
             yield {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
     @action(
@@ -274,6 +282,17 @@ class Entities(Resource):
         ]
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
+
+
+def _key_of(urn: str, name: str) -> Mapping[str, str]:
+    """Return the key aspect of a URN, of one that breaks a rule of its kind too."""
+    with suppress(InvalidUrnError):
+        return key_aspect(urn)[1]
+    parts = raw_parts(urn)
+    names = fields(ASPECTS[name].type) if name in ASPECTS else ()
+    if len(parts) != len(names) or not all(parts):
+        check(urn)
+    return dict(zip(names, parts, strict=True))
 
 
 def _envelope(name: str, stored: AspectVersion) -> dict[str, Any]:
