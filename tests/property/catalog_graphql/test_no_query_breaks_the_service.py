@@ -96,7 +96,7 @@ def odd_writes() -> Iterator[Write]:
     open_aspects = {name for name, spec in ASPECTS.items() if spec.type is None}
     for kind in KINDS.values():
         known = ENTITIES.get(kind.entity_type)
-        carried = known.aspects if known is not None else {kind.properties or "anyInfo"}
+        carried = known.aspects if known is not None else {*filter(None, [kind.properties])}
         for name in sorted((carried & open_aspects) if known is not None else carried):
             if name in ASPECTS and ASPECTS[name].timeseries:
                 continue
