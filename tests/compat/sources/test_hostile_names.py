@@ -186,8 +186,10 @@ def of_a_run(graph: DataHubGraph, urn: str, name: str, run_id: str) -> None:
     results = graph.get_aspect(urn, models.TestResultsClass)
     assert results is not None
     assert [one.test for one in results.passing] == [f"urn:li:test:{TEST}"]
-    found = graph.get_entity_as_mcps(urn, [models.MLModelPropertiesClass.ASPECT_NAME])
-    assert [one.systemMetadata and one.systemMetadata.runId for one in found] == [run_id]
+    aspect = models.MLModelPropertiesClass.ASPECT_NAME
+    [written] = (one for one in graph.get_entity_as_mcps(urn, [aspect]) if one.aspectName == aspect)
+    assert written.systemMetadata is not None
+    assert written.systemMetadata.runId == run_id
 
 
 def of_a_version(graph: DataHubGraph, urn: str, name: str) -> None:

@@ -23,6 +23,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     Base,
     RememberedBase,
     applied_key,
+    decode,
     encode,
     read_bases,
     remember_nothing,
@@ -343,12 +344,13 @@ class _Merge:
         for name, applied in self._ours.items():
             if name not in self._entity.aspects:
                 self._applied[name] = applied
-        before = self._stored.get(self._main_aspect)
+        key, before = applied_key(writer), self._stored.get(self._main_aspect)
         came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects
-        changes = before is None or value is not before.value or self._bases.ours != self._applied
-        if not (changes or came_back):
+        is_stored = before is not None and value is before.value
+        # A base that is only remembered, or not readable, is written again.
+        if is_stored and not came_back and decode(self._properties.get(key)) == self._applied:
             return value
-        custom = {**custom_properties(value), applied_key(writer): encode(self._applied)}
+        custom = {**custom_properties(value), key: encode(self._applied)}
         if came_back:
             # Or what people put on it from now on would stay behind with the next renaming.
             del custom[RENAMED_TO]

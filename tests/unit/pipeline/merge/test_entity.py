@@ -7,7 +7,7 @@ import pytest
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
-from mlcat_ingest.pipeline.merge.applied import decode, fingerprint, text_of_keys
+from mlcat_ingest.pipeline.merge.applied import decode, encode, fingerprint, text_of_keys
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity, with_applied_of
 from mlcat_ingest.pipeline.merge.provenance import refuse_second_store, with_all_sources
@@ -55,6 +55,20 @@ def test_a_base_of_the_first_format_holds_and_is_replaced_with_the_next_change()
         Entity(URN, renamed), stored(**held, globalTags={"tags": []}), RULES
     ).proposals
     assert proposal.aspect["customProperties"]["mlcat.applied.prod"].startswith("2")
+
+
+@pytest.mark.parametrize("text", [None, "1 {", "3"])
+def test_a_remembered_base_goes_back_to_an_entity_that_is_equal_in_all_else(
+    text: str | None,
+) -> None:
+    custom = {} if text is None else {"mlcat.applied.prod": text}
+    held = {HOME: {"groups": [A], "customProperties": {"reviewed": "yes", **custom}}}
+    base = encode({HOME: {"groups": text_of_keys((A,))}})
+    entity = Entity(URN, {HOME: {"groups": [A]}})
+    merged = merge_entity(entity, stored(**held), RULES, lambda _: base)
+    assert not merged.no_base
+    [proposal] = merged.proposals
+    assert proposal.aspect["customProperties"] == {"reviewed": "yes", "mlcat.applied.prod": base}
 
 
 def test_empty_aspects_are_not_written_for_what_has_none() -> None:
