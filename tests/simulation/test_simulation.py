@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.state.unacknowledged import UnacknowledgedWrites
 from mlcat_ingest.pipeline.write import conflicts, delivery
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery
-from mlcat_ingest.pipeline.write.version_sets import VersionSets
+from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from simulation.history import FailedSeedError, run_seed, simulation
 
 SEEDS = 15
@@ -123,7 +123,7 @@ def refused_counts_as_written(patch: Patch) -> None:
 
 
 def version_sets_not_settled(patch: Patch) -> None:
-    patch.setattr(VersionSets, "settle", lambda _: None)
+    patch.setattr(LatestVersions, "settle", lambda _: None)
 
 
 def writes_under_way_are_forgotten(patch: Patch) -> None:

@@ -46,7 +46,6 @@ from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.pipeline.write.delivery import Delivery, DeliveryTarget
 from mlcat_ingest.pipeline.write.merger import Merger, NewEntityLimit
 from mlcat_ingest.pipeline.write.read_back import leave_out
-from mlcat_ingest.pipeline.write.version_sets import VersionSets
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.rules import by_aspect
@@ -144,11 +143,6 @@ class PipelineRun:
             self._cancellation,
             complete=options.quality_gate is not None,
         )
-        self._version_sets = VersionSets(
-            sink,
-            lambda merge: delivery(sink, merge, self._tally, self._cancellation),
-            self._tally,
-        )
         self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
         self._ending = Ending(
             sources,
@@ -178,11 +172,14 @@ class PipelineRun:
         self, options: RunOptions, delivery: MakeDelivery
     ) -> tuple[DeliveryTarget, BatchWriter, Merger, Removal]:
         """Return the stages from an entity to the catalog."""
-        recipe = options.recipe
+        recipe, tracker = options.recipe, self._state.tracker
         rules = MergeRules(recipe.name, by_aspect(recipe.merge))
-        tracker = self._state.tracker
         merge = partial(merge_entity, rules=rules, remembered=tracker.bases.get)
-        last = delivery(self._sink, merge, self._tally, self._cancellation)
+
+        def deliver(merge: Merge) -> DeliveryTarget:
+            return delivery(self._sink, merge, self._tally, self._cancellation)
+
+        last = deliver(merge)
         writer = BatchWriter(
             last,
             self._in_flight,
@@ -201,16 +198,13 @@ class PipelineRun:
             self._tally,
             merge,
             self._deferred.partition,
-            self._version_sets.watch,
-        )
-        copies = delivery(
-            self._sink, partial(merge_entity, rules=UNION), self._tally, self._cancellation
+            deliver,
         )
         removal = Removal(
             self._sink,
             tracker,
             self._deferred,
-            GroupCopier(self._sink, copies),
+            GroupCopier(self._sink, deliver(partial(merge_entity, rules=UNION))),
             self._keys,
             self._tally.note,
             writer=recipe.name,
@@ -325,14 +319,12 @@ class PipelineRun:
         self._drain()
         try:
             # What some shards lack may be in others.
-            if pages.error is None and isinstance(self._scope, Shards):
-                self._version_sets.settle()
-            elif pages.error is None:
+            if pages.error is None and not isinstance(self._scope, Shards):
                 parts = self._state.partition_passes()[read_before:]
                 gone = self._removal.after(source, parts)
                 self._dispatch(self._chunker.chunks(gone))
                 self._drain()
-                self._version_sets.settle()
+                self._merger.latest.settle()
                 # A pass after the checkpoint would not read the entities without a result.
                 self._evaluator.flush()
                 # Units were evaluated by those who wrote them.
@@ -347,7 +339,6 @@ class PipelineRun:
             return error
         finally:
             self._deferred.restart()
-            self._version_sets.clear()
         return pages.error
 
     def _finish(self, finished: Finished) -> None:

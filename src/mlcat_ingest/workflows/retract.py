@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.pipeline.write.conflicts import read_stored
 from mlcat_ingest.pipeline.write.delivery import Delivery
-from mlcat_ingest.pipeline.write.version_sets import VersionSets
+from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
 from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
 
@@ -191,7 +191,7 @@ class Retraction(Closing):
         """
         tally = Tally(self._name, self._mask)
         planned = PlannedDelivery(self._store)
-        sets = VersionSets(PlannedCatalog(self._sink, self._store), lambda _: planned, tally)
+        sets = LatestVersions(PlannedCatalog(self._sink, self._store), lambda _: planned, tally)
         urns = UrnList()
         try:
             list_ours(urns, self._state, self._sink, self._sources, self._name)
@@ -218,7 +218,7 @@ class Retraction(Closing):
         letters = DeadLetters(self._dead_letters, self._mask)
         tally = Tally(self._name, self._mask, letters)
         delivery = Delivery(self._sink, self._merge, tally, Cancellation())
-        sets = VersionSets(
+        sets = LatestVersions(
             self._sink, lambda merge: Delivery(self._sink, merge, tally, Cancellation()), tally
         )
         error: BaseException | None = None

@@ -107,11 +107,6 @@ RememberedBase = Callable[[str], str | None]
 """Returns the base of an entity, by URN, as the state of its writer has it; None for no base."""
 
 
-def remember_nothing(urn: str) -> None:
-    """Return that there is no base: the `RememberedBase` of a writer without state."""
-    del urn
-
-
 def read_bases(
     properties: Mapping[str, object],
     writer: str | None,
@@ -123,7 +118,7 @@ def read_bases(
     """
     bases = bases_by_writer(properties)
     ours = None if writer is None else bases.pop(writer, None)
-    if ours is None and writer is not None:
+    if ours is None:
         ours = decode(remembered())
     return Bases(ours, _concatenate(bases.values()))
 

@@ -48,8 +48,7 @@ def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
         if entry is None:
             continue
         if field in unowned:
-            if field not in COMPUTED.get(name, ()):
-                value[field] = entry
+            value[field] = entry
             continue
         value[field], text = first_field(name, field, entry)
         if text:

@@ -1,14 +1,12 @@
 """The three-way merge of one entity: its aspects, the base beside them, and the proposals."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
-from mlcat_ingest.metadata.aspects.common import IS_LATEST, STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import (
-    IF_VERSION_MATCH,
-    NOT_STORED,
     Aspect,
     Entity,
     Note,
@@ -26,7 +24,6 @@ from mlcat_ingest.pipeline.merge.applied import (
     decode,
     encode,
     read_bases,
-    remember_nothing,
     with_applied,
 )
 from mlcat_ingest.pipeline.merge.aspects import (
@@ -36,6 +33,7 @@ from mlcat_ingest.pipeline.merge.aspects import (
     says_nothing,
 )
 from mlcat_ingest.pipeline.merge.limits import with_short_text, without_surplus
+from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
     custom_properties,
@@ -45,13 +43,9 @@ from mlcat_ingest.pipeline.merge.provenance import (
 from mlcat_ingest.pipeline.merge.rules import (
     MergeRules,
     properties_aspect,
-    same_json,
-    without_computed,
 )
 
 Outcome = Literal["created", "updated", "removed", "unchanged"]
-
-_IF_ABSENT: Final = {IF_VERSION_MATCH: NOT_STORED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,7 @@ def merge_entity(
     entity: Entity,
     stored: StoredEntity | None,
     rules: MergeRules,
-    remembered: RememberedBase = remember_nothing,
+    remembered: RememberedBase = NOTHING.get,
 ) -> MergedEntity:
     """Return what to write so that the catalog holds `entity` beside what others put there.
 
@@ -126,35 +120,6 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
             yield propose(entity.urn, name, None, value)
 
 
-def condition(before: StoredAspect | None) -> Mapping[str, str]:
-    """Return the header that keeps a write from going over anybody else's.
-
-    DataHub takes an aspect without a version, which v0.13 or older wrote, for version 1.
-
-    Source: `ConditionalWriteValidator` of DataHub.
-    """
-    if before is None:
-        return _IF_ABSENT
-    return {IF_VERSION_MATCH: before.version or "1"}
-
-
-def propose(urn: str, name: str, before: StoredAspect | None, value: Aspect | None) -> Proposal:
-    """Return the proposal that makes `value` of a stored aspect; None deletes it.
-
-    A key aspect has no condition: no server checks one, and it never changes. Computed fields are
-    not sent. A stored version is patched: its `isLatest` depends on the other
-    versions, so to replace the aspect without it would drop it (VersionPropertiesValidator.java).
-    """
-    header = None if name in KEY_ASPECTS else condition(before)
-    if value is None:
-        return Proposal(urn, name, {}, "DELETE", header)
-    stored = NOTHING if before is None else before.value
-    if name != VERSION_PROPERTIES or IS_LATEST not in stored:
-        return Proposal(urn, name, without_computed(name, value), headers=header)
-    whole = {**value, IS_LATEST: stored[IS_LATEST]}
-    return Proposal(urn, name, whole, "PATCH", header, tuple(_operations(stored, whole)))
-
-
 def write_again(one: MergedEntity) -> MergedEntity:
     """Return `one` with proposals for all that was read of it, equal values too.
 
@@ -166,32 +131,12 @@ def write_again(one: MergedEntity) -> MergedEntity:
     proposed = {each.aspect_name for each in one.proposals} | KEY_ASPECTS
     key = Proposal(one.urn, *key_aspect(one.urn))
     equal = (
-        _propose_equal(one.urn, name, before)
+        propose_equal(one.urn, name, before)
         for name, before in one.stored.items()
         if name not in proposed
     )
     outcome: Outcome = "updated" if one.outcome == "unchanged" else one.outcome
     return replace(one, outcome=outcome, proposals=(key, *equal, *one.proposals), is_rewrite=True)
-
-
-def _propose_equal(urn: str, name: str, before: StoredAspect) -> Proposal:
-    whole = propose(urn, name, before, before.value)
-    if whole.change_type != "PATCH":
-        return whole
-    return replace(whole, patch=tuple(_operations(NOTHING, without_computed(name, before.value))))
-
-
-def _operations(before: Aspect, after: Aspect) -> Iterator[Mapping[str, object]]:
-    """Yield the operations of a JSON patch that make `after` of `before`, field by field."""
-    for field in sorted(before.keys() - after.keys()):
-        yield {"op": "remove", "path": _pointer(field)}
-    for field, value in after.items():
-        if field not in before or not same_json(before[field], value):
-            yield {"op": "add", "path": _pointer(field), "value": value}
-
-
-def _pointer(field: str) -> str:
-    return "/" + field.replace("~", "~0").replace("/", "~1")
 
 
 def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
@@ -208,18 +153,16 @@ def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
     return {**stored, main_aspect: StoredAspect({**now.value, CUSTOM: custom}, now.version)}
 
 
-def base_written(one: MergedEntity) -> str | None:
-    """Return the base that the proposals of an entity write, None where they write none."""
-    key = applied_key(one.writer or "")
-    texts = (custom_properties(each.aspect).get(key) for each in one.proposals)
-    return next((text for text in texts if isinstance(text, str)), None)
-
-
-def base_held(one: MergedEntity) -> str | None:
-    """Return the base that an entity had when it was read, None where it had none."""
-    key = applied_key(one.writer or "")
-    texts = (custom_properties(each.value).get(key) for each in one.stored.values())
-    return next((text for text in texts if isinstance(text, str)), None)
+def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
+    """Return the base of each entity, as text, that has one once it is written."""
+    bases: dict[str, str] = {}
+    for one in written:
+        key = applied_key(one.writer or "")
+        aspects = [each.value for each in one.stored.values()]
+        aspects += [each.aspect for each in one.proposals]
+        texts = (custom_properties(each).get(key) for each in aspects)
+        bases.update((one.urn, text) for text in texts if isinstance(text, str))
+    return bases
 
 
 class _Merge:

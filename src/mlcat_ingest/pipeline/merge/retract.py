@@ -26,10 +26,10 @@ from mlcat_ingest.pipeline.merge.applied import (
     applied_key,
     encode,
     read_bases,
-    remember_nothing,
 )
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, propose
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
+from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
 from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_aspect, same_json
 
@@ -38,7 +38,7 @@ OF_THE_SERVICE: Final = frozenset(
 )
 """Aspects that say nothing of their own about an entity, or that the service makes by itself."""
 
-_STAMPS: Final = frozenset({"auditStamp", "lastModified", "created"})
+_STAMPS: Final = frozenset({"lastModified", "created"})
 
 
 def whole_entity(urn: str) -> Entity:
@@ -55,7 +55,7 @@ def retract_entity(
     stored: StoredEntity | None,
     *,
     writer: str,
-    remembered: RememberedBase = remember_nothing,
+    remembered: RememberedBase = NOTHING.get,
 ) -> MergedEntity:
     """Return what to write so that nothing of `writer` is left in the aspects `entity` names.
 

@@ -50,14 +50,10 @@ UNION: Final = MergeRules(writer=None)
 """The rules of nobody in particular: nothing is taken away, and no base is kept."""
 
 
-COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items() if spec.computed}
+COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items()}
 """Aspect to the fields that the service computes: they are never sent, and never compared."""
 
-UNOWNED: Final = {
-    name: spec.computed | spec.unowned
-    for name, spec in ASPECTS.items()
-    if spec.computed or spec.unowned
-}
+UNOWNED: Final = {name: spec.computed | spec.unowned for name, spec in ASPECTS.items()}
 """Aspect to the fields that nobody owns: what is stored there stays, and the service's part of
 them is computed anew."""
 

@@ -8,7 +8,7 @@ from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, base_written
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.report.tally import Tally
@@ -132,13 +132,7 @@ class BatchWriter:
         writes.end([one.merged.urn for one in delivered if not one.may_be_stored])
         self._tally.entities_written(delivered)
         refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
-        self._tracker.bases.save(
-            {
-                one.merged.urn: text
-                for one in delivered
-                if not one.refusals and (text := base_written(one.merged)) is not None
-            }
-        )
+        self._tracker.bases.save(bases_of(one.merged for one in delivered if not one.refusals))
         self._tracker.acknowledge(urns, refused)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
         results.save({}, removed)

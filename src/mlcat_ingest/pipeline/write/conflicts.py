@@ -22,7 +22,8 @@ from mlcat_ingest.metadata.proposal import (
 from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, propose, with_applied_of
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
+from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.tally import Tally
 

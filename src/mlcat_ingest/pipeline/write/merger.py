@@ -10,12 +10,14 @@ from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, base_held, write_again
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of, write_again
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
+from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec
 
 
@@ -58,12 +60,12 @@ class Merger:
         tally: Tally,
         merge: Merge,
         defer: Callable[[Sequence[MergedEntity]], tuple[Sequence[MergedEntity], Sequence[str]]],
-        watch: Callable[[Sequence[MergedEntity]], None],
+        deliver: Callable[[Merge], DeliveryTarget],
     ) -> None:
         """Read from `sink`, merge by `merge`, and hand changed entities to `writer`.
 
         `defer` parts merged entities into those to write, and the URNs of deferred removals;
-        `watch` gets the former.
+        `deliver` returns what moves the latest versions among the former.
         """
         self._sink = sink
         self._writer = writer
@@ -74,7 +76,7 @@ class Merger:
         self._tally = tally
         self._merge_one = merge
         self._defer = defer
-        self._watch = watch
+        self.latest = LatestVersions(sink, deliver, tally)
 
     def merge(self, entity_type: str, entities: Mapping[str, Entity]) -> None:
         """Merge `entities` of one type, by URN, with what is stored.
@@ -98,14 +100,13 @@ class Merger:
             every = [write_again(one) if one.urn in earlier else one for one in every]
         merged, deferred = self._defer(every)
         self._in_flight.release(deferred)
-        self._watch(merged)
+        self.latest.watch(merged)
         changed = [one for one in merged if one.proposals]
         self._limit.admit(sum(one.outcome == "created" for one in changed))
         self._tally.entities_merged(entity_type, merged)
         unchanged = [one.urn for one in merged if not one.proposals]
         if self._tracker.bases.is_new:
-            held = {one.urn: base_held(one) for one in merged if not one.proposals}
-            self._tracker.bases.save({urn: text for urn, text in held.items() if text is not None})
+            self._tracker.bases.save(bases_of(one for one in merged if not one.proposals))
         self._tracker.acknowledge(unchanged, {})
         self._in_flight.release(unchanged)
         self._writer.add(changed)

@@ -26,7 +26,8 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, propose
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
@@ -49,7 +50,7 @@ _NO_VERSION = _Version("", "")
 
 @dataclass(slots=True)
 class _VersionSet:
-    """What a pass saw of a version set.
+    """A version set as a pass saw it.
 
     `best` is its live version with the greatest sort id. The `marked` ones were stored and not said
     to be another than the latest. It `moved` if a version came, left, or changed its order.
@@ -67,7 +68,7 @@ class _VersionSet:
         return not self.moved and self.marked == {self.best.urn}
 
 
-class VersionSets:
+class LatestVersions:
     """Watches the versions that a pass merges, and moves `latest` where it is not the best.
 
     Safe to use from several threads, but for `settle`.
@@ -120,11 +121,6 @@ class VersionSets:
         properties = stored_properties(one.urn, one.stored) or NOTHING
         version_set.groups.update(properties.get("groups") or ())
 
-    def clear(self) -> None:
-        """Delete all notes."""
-        with self._lock:
-            self._sets = {}
-
     def settle(self) -> None:
         """Move `latest` of the sets that need it; all that was noted is written.
 
@@ -133,7 +129,7 @@ class VersionSets:
         write for each version that is entered, for a batch of sets.
         """
         sets = iter([(urn, one) for urn, one in self._sets.items() if not one.is_consistent])
-        self.clear()
+        self._sets = {}
         while some := dict(islice(sets, MAX_REQUEST_ITEMS)):
             self._settle(some)
 
@@ -154,8 +150,10 @@ class VersionSets:
                 sort_id = "" if former is None else str(former.value["sortId"])
                 walks[urn] = _steps(now, sort_id, live, sets[urn].new)
         self._walk(walks, latest)
-        left = {name for steps in walks.values() for name in steps[:-1]}
-        self._delivery.expect_computed([_left(n, stored[n]) for n in sorted(left) if n in stored])
+        entered = {name for steps in walks.values() for name in steps[:-1]}
+        self._delivery.expect_computed(
+            [_without_latest(urn, stored[urn]) for urn in sorted(entered & stored.keys())]
+        )
 
     def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
         by_type: dict[str, dict[str, None]] = {}
@@ -257,7 +255,7 @@ def _steps(latest: str, former: str, live: Iterable[_Version], new: set[str]) ->
     return [*wrong, best.urn]
 
 
-def _left(urn: str, stored: StoredEntity) -> MergedEntity:
+def _without_latest(urn: str, stored: StoredEntity) -> MergedEntity:
     """Return what the service computes of a version that `latest` leaves."""
     value = {**stored[VERSION_PROPERTIES].value, IS_LATEST: False}
     entity = Entity(urn, {})

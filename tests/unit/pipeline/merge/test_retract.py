@@ -172,3 +172,21 @@ def test_every_aspect_that_can_be_read_in_a_batch_is_named() -> None:
     )
     assert whole_entity("urn:li:unheardOf:x").aspects == {}
     assert "operation" not in whole_entity("urn:li:dataset:(urn:li:dataPlatform:x,a,PROD)").aspects
+
+
+def test_a_base_that_somebody_dropped_is_the_remembered_one() -> None:
+    shelf = ingested(globalTags={"tags": [{"tag": "t"}]})
+    text = shelf.field("customProperties")["mlcat.applied.prod"]
+    shelf.put(HOME, {"name": "theirs", "customProperties": {"their": "key"}})
+    assert retract(shelf).proposals == ()
+    asked: list[str] = []
+
+    def remembered(urn: str) -> str:
+        asked.append(urn)
+        return str(text)
+
+    entity = whole_entity(shelf.urn)
+    shelf.write(retract_entity(entity, shelf.stored(), writer=WRITER, remembered=remembered))
+    assert shelf.aspects["globalTags"] == {"tags": []}
+    assert shelf.aspects[HOME] == {"name": "theirs", "customProperties": {"their": "key"}}
+    assert asked == [shelf.urn]

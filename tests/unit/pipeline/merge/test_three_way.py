@@ -8,11 +8,11 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, write_again
-from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity, write_again
+from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.recipe.rules import Policy
 from support.fakes import group_urn, model_urn
-from support.merging import HOME, Shelf
+from support.merging import HOME, RULES, Shelf
 
 A, B, C, D = map(group_urn, "abcd")
 OTHER = MergeRules("other")
@@ -534,3 +534,56 @@ def test_an_entity_that_was_removed_before_is_not_removed_once_more() -> None:
 def test_an_entity_that_is_not_there_is_not_written_again() -> None:
     one = MergedEntity(Entity(model_urn("a"), {}), {}, "unchanged")
     assert write_again(one) is one
+
+
+def test_a_base_that_somebody_dropped_is_the_remembered_one() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "globalTags": {"tags": [{"tag": "ours"}]}})
+    text = shelf.field("customProperties")["mlcat.applied.prod"]
+    shelf.edit("globalTags", tags=[{"tag": "ours"}, {"tag": "theirs"}])
+    shelf.put(HOME, {"name": "theirs"})
+    nothing = Entity(shelf.urn, {HOME: {}, "globalTags": {"tags": []}})
+    remembered = {shelf.urn: text}.get
+    merged = shelf.write(merge_entity(nothing, shelf.stored(), RULES, remembered))
+    assert shelf.aspects["globalTags"] == {"tags": [{"tag": "theirs"}]}
+    assert not merged.no_base
+    assert shelf.base() == {}
+
+
+def test_a_new_entity_is_not_looked_up_in_the_state() -> None:
+    def remembered(urn: str) -> str:
+        raise AssertionError(urn)
+
+    entity = Entity(model_urn("r1"), {HOME: {"name": "a"}})
+    assert merge_entity(entity, None, RULES, remembered).outcome == "created"
+    first = merge_entity(entity, None, RULES)
+    stored = {one.aspect_name: StoredAspect(one.aspect, "1") for one in first.proposals}
+    assert merge_entity(entity, stored, RULES, remembered).outcome == "unchanged"
+
+
+def test_the_bases_of_entities_are_those_that_they_end_with() -> None:
+    shelf = Shelf()
+    created = shelf.ingest({HOME: {"name": "a"}, "globalTags": {"tags": [{"tag": "t"}]}})
+    text = shelf.field("customProperties")["mlcat.applied.prod"]
+    unchanged = shelf.ingest({HOME: {"name": "a"}})
+    assert bases_of([created]) == bases_of([unchanged]) == {shelf.urn: text}
+    updated = shelf.ingest({HOME: {"name": "a"}, "globalTags": {"tags": []}})
+    assert bases_of([updated]) == {shelf.urn: shelf.field("customProperties")["mlcat.applied.prod"]}
+    assert bases_of([updated]) != {shelf.urn: text}
+    unreadable = {**shelf.stored(), HOME: StoredAspect({"customProperties": {"mlcat.applied.": 1}})}
+    nobody = merge_entity(Entity(shelf.urn, {HOME: {}}), unreadable, UNION)
+    assert bases_of([nobody]) == {}
+
+
+def test_a_key_aspect_has_no_condition() -> None:
+    shelf = Shelf()
+    shelf.ingest({HOME: {}, "mlModelKey": {"name": "r1", "origin": "PROD"}})
+    merged = merge_entity(
+        Entity(shelf.urn, {"mlModelKey": {"origin": "DEV"}, HOME: {"name": "x"}}),
+        shelf.stored(),
+        RULES,
+    )
+    assert [(one.aspect_name, one.headers) for one in merged.proposals] == [
+        ("mlModelKey", None),
+        (HOME, {"If-Version-Match": "1"}),
+    ]
