@@ -13,7 +13,7 @@ from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.core.text import truncation
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY
 from mlcat_ingest.sources.mlflow.config import RunsConfig
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -91,6 +91,8 @@ class EntityComparison:
             self.report("missing", kind, self._aspect, name, None)
         elif self._is_removed:
             self.report("missing", kind, f"{STATUS}.removed", "false", "true")
+        elif SOURCE_KEY in self.custom and kind != "process instance":
+            self._result.searchable += 1
         return self._is_there and not self._is_removed
 
     def is_hidden(self, kind: Kind) -> bool:

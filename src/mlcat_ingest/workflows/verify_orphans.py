@@ -117,6 +117,7 @@ class OrphanSearch:
         self._result = result
         self._listing = listing
         self._source = source
+        self._found = 0
 
     def look(self, open_again: Callable[[], Reader]) -> None:
         """Add the orphans to the result; each is asked for in MLflow once more before.
@@ -129,14 +130,19 @@ class OrphanSearch:
         """
         unlisted = self._unlisted_urns()
         first = next(unlisted, None)
-        if first is None:
-            return
+        if first is not None:
+            self._ask_again(open_again, (first, *unlisted))
+        self._result.found = self._found
+
+    def _ask_again(
+        self, open_again: Callable[[], Reader], unlisted: Iterable[Sequence[str]]
+    ) -> None:
         with closing(open_again()) as reader:
             here = reader
             if self._listing.workspace != reader.workspace:
                 here = reader.in_workspace(self._listing.workspace)
             self._listing.list_again(here)
-            for urns in (first, *unlisted):
+            for urns in unlisted:
                 self._judge(here, urns)
 
     def _unlisted_urns(self) -> Iterator[list[str]]:
@@ -144,7 +150,9 @@ class OrphanSearch:
         for entity_type in _PROPERTIES:
             batch: list[str] = []
             for page in self._catalog.search.entities_of_source(entity_type, self._source).pages:
-                batch += [urn for urn in page if urn not in self._listing]
+                some = [urn for urn in page if urn not in self._listing]
+                self._found += len(page) - len(some)
+                batch += some
                 while len(batch) >= MAX_REQUEST_ITEMS:
                     yield batch[:MAX_REQUEST_ITEMS]
                     batch = batch[MAX_REQUEST_ITEMS:]

@@ -106,6 +106,10 @@ class VerifyResult:
     counts: Counter[tuple[Outcome, Kind]] = field(default_factory=Counter)
     kept: dict[tuple[Outcome, Kind], list[Discrepancy]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    searchable: int = 0
+    """Live entities that were read by name, and that a search for orphans should find, too."""
+    found: int | None = None
+    """How many of them it found; None if there was no search."""
 
     def add(self, discrepancy: Discrepancy) -> None:
         """Count a discrepancy, and keep it where there is room."""
@@ -123,6 +127,11 @@ class VerifyResult:
     def total(self, outcome: Outcome) -> int:
         """Return how many discrepancies came out so."""
         return sum(count for place, count in self.counts.items() if place[0] == outcome)
+
+    @property
+    def index_is_behind(self) -> bool:
+        """True if a search does not find all that the catalog holds: there may be more orphans."""
+        return self.found is not None and self.found < self.searchable
 
     @property
     def discrepancies(self) -> int:
@@ -144,11 +153,17 @@ class VerifyResult:
             for kind, nouns in _NOUNS.items()
             if kind != "run" and self.compared[kind]
         ]
-        counts = ", ".join(f"{self.total(outcome):,} {outcome}" for outcome in OUTCOMES)
+        counts = ", ".join(map(self._count, OUTCOMES))
         text = f"{', '.join(compared)}: {counts}"
         if self.left_out:
             text = f"{text}; left out: {', '.join(self._left_out_texts())}"
         return text
+
+    def _count(self, outcome: Outcome) -> str:
+        if outcome == "orphaned" and self.index_is_behind:
+            lag = f"{self.found:,} of {self.searchable:,}"
+            return f"orphaned: not known, the search index is behind: {lag}"
+        return f"{self.total(outcome):,} {outcome}"
 
     def _left_out_texts(self) -> Iterator[str]:
         for reason, count in sorted(self.left_out.items()):
@@ -171,6 +186,7 @@ class VerifyResult:
             "recipe": self.recipe,
             "compared": dict(self.compared),
             **{outcome: self.total(outcome) for outcome in OUTCOMES},
+            "index_is_behind": self.index_is_behind,
             "left_out": [
                 {"count": count, "what": f"{reason.noun} {reason.why}".rstrip()}
                 for reason, count in sorted(self.left_out.items())

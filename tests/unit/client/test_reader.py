@@ -309,7 +309,7 @@ def test_an_entity_that_may_not_be_read_stands_alone(
     assert len(service.asked) <= 17
 
 
-def test_a_token_that_may_read_nothing_is_told_so_soon(
+def test_a_token_that_may_read_nothing_is_reported_soon(
     service: FakeService, client: CatalogClient
 ) -> None:
     urns = [model_urn(str(n)) for n in range(200)]

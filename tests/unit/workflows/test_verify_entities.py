@@ -11,6 +11,7 @@ from mlcat_ingest.sources.mlflow.values.joined import LIMITS, JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import Experiment, Metric, Run
 from mlcat_ingest.workflows.verify_entities import EntityComparison
 from mlcat_ingest.workflows.verify_result import KEPT, SHOWN, Discrepancy, VerifyResult
+from support.fakes import model_urn
 from support.mlflow_records import a_scope
 
 MODEL = "mlModelProperties"
@@ -106,3 +107,26 @@ def test_what_is_kept_and_shown_is_bounded() -> None:
     data = result.data()
     assert (len(data["discrepancies"]), data["discrepancies_not_shown"]) == (KEPT, 5)
     assert max(len(one["expected"]) for one in data["discrepancies"]) < 250
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "0 orphaned"),
+        (1, "0 orphaned"),
+        (0, "orphaned: not known, the search index is behind: 0 of 1"),
+    ],
+)
+def test_orphans_are_not_known_while_a_search_finds_less_than_there_is(
+    found: int | None, words: str
+) -> None:
+    result = VerifyResult("night")
+    properties = {"customProperties": {"mlcat.source": "here"}}
+    stored = {MODEL: StoredAspect(properties)}
+    assert EntityComparison(result, model_urn("a"), MODEL, stored).is_live("run", "a")
+    removed = {**stored, "status": StoredAspect({"removed": True})}
+    EntityComparison(result, model_urn("b"), MODEL, removed).is_live("run", "b")
+    result.found = found
+    summary = next(result.lines())
+    assert summary.endswith(f", 0 dangling, {words}")
+    assert result.data()["index_is_behind"] == (found == 0)
