@@ -139,7 +139,10 @@ PROPOSALS: Final = (
     patch(
         MODEL,
         "mlModelProperties",
-        [{"op": "replace", "path": "/customProperties/mlflow.user", "value": "bob"}],
+        {
+            "forceGenericPatch": True,
+            "patch": [{"op": "replace", "path": "/customProperties/mlflow.user", "value": "bob"}],
+        },
     ),
     proposal(
         JOB,

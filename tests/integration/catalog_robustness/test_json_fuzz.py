@@ -48,8 +48,8 @@ class Line:
         answer = self.connection.getresponse()
         content = answer.read()
         assert answer.status < 500, content
-        if not content and answer.status == 200:
-            return 200, None
+        if not content and answer.status in {200, 404}:
+            return answer.status, None
         assert answer.headers["Content-Type"] == "application/json"
         value = json.loads(content)
         if answer.status >= 400:
