@@ -1,7 +1,7 @@
 """The three-way merge of one entity: its aspects, the base beside them, and the proposals."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
@@ -12,7 +12,6 @@ from mlcat_ingest.metadata.proposal import (
     Note,
     Proposal,
 )
-from mlcat_ingest.metadata.registry import KEY_ASPECTS, key_aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
@@ -33,7 +32,7 @@ from mlcat_ingest.pipeline.merge.aspects import (
     says_nothing,
 )
 from mlcat_ingest.pipeline.merge.limits import with_short_text, without_surplus
-from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
+from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
     custom_properties,
@@ -118,25 +117,6 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
         value = first_aspect(name, fresh).value
         if value is not None:
             yield propose(entity.urn, name, None, value)
-
-
-def write_again(one: MergedEntity) -> MergedEntity:
-    """Return `one` with proposals for all that was read of it, equal values too.
-
-    A service that was killed between its database and its search index finds an entity only once
-    each aspect was written again, the key aspect included (EntityServiceImpl.java).
-    """
-    if not one.stored:
-        return one
-    proposed = {each.aspect_name for each in one.proposals} | KEY_ASPECTS
-    key = Proposal(one.urn, *key_aspect(one.urn))
-    equal = (
-        propose_equal(one.urn, name, before)
-        for name, before in one.stored.items()
-        if name not in proposed
-    )
-    outcome: Outcome = "updated" if one.outcome == "unchanged" else one.outcome
-    return replace(one, outcome=outcome, proposals=(key, *equal, *one.proposals), is_rewrite=True)
 
 
 def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:

@@ -19,11 +19,11 @@ from mlcat_ingest.metadata.proposal import (
     Entity,
     Proposal,
 )
-from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect_name
+from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
-from mlcat_ingest.pipeline.merge.proposals import propose
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
+from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.tally import Tally
 
@@ -54,6 +54,25 @@ def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
         # Whether an entity is there at all shows in the aspect that every entity has.
         names.add(key_aspect_name(entity_type))
     return sorted(names)
+
+
+def write_again(one: MergedEntity) -> MergedEntity:
+    """Return `one` with proposals for all that was read of it, equal values too.
+
+    A service that was killed between its database and its search index finds an entity only once
+    each aspect was written again, the key aspect included (EntityServiceImpl.java).
+    """
+    if not one.stored:
+        return one
+    proposed = {each.aspect_name for each in one.proposals} | KEY_ASPECTS
+    key = Proposal(one.urn, *key_aspect(one.urn))
+    equal = (
+        propose_equal(one.urn, name, before)
+        for name, before in one.stored.items()
+        if name not in proposed
+    )
+    outcome: Outcome = "updated" if one.outcome == "unchanged" else one.outcome
+    return replace(one, outcome=outcome, proposals=(key, *equal, *one.proposals), is_rewrite=True)
 
 
 MAX_VERSIONS: Final = 20

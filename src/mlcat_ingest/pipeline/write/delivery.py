@@ -18,11 +18,11 @@ from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectT
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.flow.queues import Cancellation
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, write_again
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored
+from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored, write_again
 from mlcat_ingest.pipeline.write.read_back import ReadBack
 
 ROUNDS: Final = 8

@@ -10,12 +10,12 @@ from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of, write_again
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.batches import BatchWriter
-from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.pipeline.write.conflicts import read_stored, write_again
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec

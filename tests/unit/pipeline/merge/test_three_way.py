@@ -8,8 +8,9 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity, write_again
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
+from mlcat_ingest.pipeline.write.conflicts import write_again
 from mlcat_ingest.recipe.rules import Policy
 from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
