@@ -28,7 +28,7 @@ from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
 GMS = os.environ.get("MLCAT_LIVE_GMS", "")
 TOKEN = os.environ.get("MLCAT_LIVE_TOKEN", "")
 LIMITED = os.environ.get("MLCAT_LIVE_TOKEN_LIMITED", "")
-"""A token whose user may edit all entities, view models, and do nothing else."""
+"""A token whose user may edit all entities, view all but groups of models, and delete nothing."""
 
 PATIENCE_S: Final = 60
 """How long a search is repeated; the index of a server follows within seconds."""
@@ -366,16 +366,24 @@ def test_retract_after_another_tool_wiped_what_we_remember(live: LiveWorld) -> N
 
 
 @needs_limited
-def test_retract_with_a_token_that_may_not_delete(live: LiveWorld) -> None:
+def test_retract_with_a_token_that_may_not_delete(
+    live: LiveWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
     live.ingest()
-    assert call(["retract", live.recipe(token=LIMITED), "--yes", "-q"]) == 4
-    assert {live.run(name) for name in live.runs} <= live.removed()
+    # Each of our entities has an aspect that goes, so that nothing is retracted.
+    assert call(["retract", live.recipe(token=LIMITED), "--yes", "-q"]) == 1
+    assert "lacks Delete on this entity" in capsys.readouterr().err
+    assert live.removed() == set()
+    assert live.retract() == 0
+    assert live.removed() == {*live.urns}
 
 
 @needs_limited
 def test_entities_that_the_token_may_not_read(live: LiveWorld) -> None:
     report = live.ingest(token=LIMITED, expected=4)
     assert report["entities"]["mlModel"]["created"] == 6
-    assert report["rejected"] > 0
-    assert {one["urn"] for one in report["rejected_examples"]} <= {*live.groups}
+    assert report["rejected"] == 3
+    examples = report["rejected_examples"]
+    assert {one["reference"] for one in examples} == {*live.groups}
+    assert all("lacks View Entity Page" in one["reason"] for one in examples)
     assert all(live.read(urn, "mlModelProperties") for urn in live.models)

@@ -117,7 +117,7 @@ class Reads(Protocol):
     ) -> Mapping[str, StoredEntity]:
         """Return the stored `aspects` of each of `urns`; URNs that have none are left out.
 
-        Those that the token may not read, but for others, are `DeniedEntity`.
+        Those that the token may not read are `DeniedEntity`.
 
         Cost: one request for a batch of URNs of one entity type.
         """

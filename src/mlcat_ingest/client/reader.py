@@ -12,11 +12,11 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import AspectWrite, DeniedEntity, StoredAspect, StoredEntity
+from mlcat_ingest.client.base import AspectWrite, DeniedEntity, StoredAspect
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError, ProtocolMismatchError
+from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -80,7 +80,7 @@ class AspectReader:
     ) -> dict[str, dict[str, StoredAspect]]:
         """Return the stored `aspects` by URN; URNs that have none of them are left out.
 
-        An entity that the token may not read is a `DeniedEntity`, if it may read any.
+        An entity that the token may not read is a `DeniedEntity`.
 
         Raises:
             InvalidUrnError: one of `urns` is not a URN.
@@ -102,7 +102,9 @@ class AspectReader:
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
                 found.update(self._read_chunk(entity_type, chunk, wanted))
         return {
-            urn: stored for urn, stored in found.items() if stored or self._is_denied(urn, stored)
+            urn: stored
+            for urn, stored in found.items()
+            if stored or isinstance(stored, DeniedEntity)
         }
 
     def read_versions(self, urn: str, versions: Mapping[str, int]) -> dict[str, AspectWrite]:
@@ -182,19 +184,6 @@ class AspectReader:
             )
         return self._one_by_one(urns, aspects)
 
-    def _is_denied(self, urn: str, stored: StoredEntity) -> bool:
-        """Return whether an entity may not be read; raise where nothing may be."""
-        if not isinstance(stored, DeniedEntity):
-            return False
-        if not self._has_read:
-            raise NotAuthorizedError(
-                f"the catalog service refused reading {urn} with {stored.reason}",
-                hint=LACKS_PERMISSION,
-                context={"status": HTTPStatus.FORBIDDEN, "urn": urn},
-            )
-        log.warning("%s cannot be read: %s", urn, stored.reason)
-        return True
-
     def _denies_read(self, reply: Reply) -> bool:
         """Return whether the token may not read some of a request, but perhaps the others.
 
@@ -210,7 +199,9 @@ class AspectReader:
         self, reply: Reply, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
         if len(urns) == 1:
-            return [(urns[0], DeniedEntity(f"{reply.status} {self._connection.message(reply)}"))]
+            reason = f"{reply.status} {self._connection.message(reply)}"
+            log.warning("%s cannot be read: %s", urns[0], reason)
+            return [(urns[0], DeniedEntity(reason))]
         middle = len(urns) // 2
         return [
             *self._read_chunk(entity_type, urns[:middle], aspects),

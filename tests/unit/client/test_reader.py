@@ -122,7 +122,6 @@ def test_what_is_no_urn_is_refused_before_asking(
     ("answer", "kind"),
     [
         (Answer(400, {"error": "bad urn"}), CatalogRequestError),
-        (Answer(403, {"error": "no"}), NotAuthorizedError),
         (Answer(500, {"error": "oops"}), CatalogUnavailableError),
         (Answer(200, {"entities": []}), ProtocolMismatchError),
         (Answer(200, ["urn"]), ProtocolMismatchError),
