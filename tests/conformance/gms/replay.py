@@ -27,9 +27,6 @@ import requests
 
 FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "RRUNR"
-UNFINISHED: Final = "to be mended"
-"""The reasons of lines for differences that are none on purpose begin so."""
-
 VOLATILE: Final = frozenset(
     {
         "telemetryQueueSpanId",
