@@ -6,8 +6,9 @@ that may pass later.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +32,6 @@ _BUSY_TIMEOUT_MS = 5000
 _SQLITE_PRAGMAS = (
     f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}",
     "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
 )
 
@@ -56,11 +56,12 @@ def database_url(where: str | Path) -> URL:
     return url
 
 
-def open_engine(where: str | Path) -> Engine:
+def open_engine(where: str | Path, *, durable: bool = True) -> Engine:
     """Return an engine for the database at `where`; SQLite files are made where they are missing.
 
-    SQLite connections use WAL and `synchronous=FULL`, so what was committed survives the loss of
-    power, and enforce foreign keys. A file that cannot be opened is noticed at first use.
+    SQLite connections use WAL and enforce foreign keys. What was committed survives a kill, and
+    where it is `durable` the loss of power too (`synchronous=FULL`, one fsync a commit). A file
+    that cannot be opened is noticed at first use.
 
     Raises:
         RecipeError: `where` is not an address of a database that can be used.
@@ -75,15 +76,16 @@ def open_engine(where: str | Path) -> Engine:
         shown = url.render_as_string(hide_password=True)
         raise RecipeError(f"cannot use the database {shown}: {error}") from error
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_sqlite)
+        pragmas = (*_SQLITE_PRAGMAS, f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+        event.listen(engine, "connect", partial(_prepare_sqlite, pragmas))
         event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
+def _prepare_sqlite(pragmas: Sequence[str], dbapi_connection: Any, _record: object) -> None:
     # The driver's own implicit BEGIN would take the write lock too late; we begin ourselves.
     dbapi_connection.isolation_level = None
-    for pragma in _SQLITE_PRAGMAS:
+    for pragma in pragmas:
         dbapi_connection.execute(pragma).close()
 
 

@@ -29,8 +29,11 @@ def test_a_driver_that_is_missing_is_reported_with_the_extra_that_brings_it(
         open_engine("mysql+nodriver_of_this_name://h/db")
 
 
-def test_sqlite_is_opened_to_be_durable_and_strict(tmp_path: Path) -> None:
-    engine = open_engine(tmp_path / "x.db")
+@pytest.mark.parametrize(("durable", "synchronous"), [(True, 2), (False, 1)])
+def test_sqlite_is_opened_to_be_durable_and_strict(
+    tmp_path: Path, synchronous: int, *, durable: bool
+) -> None:
+    engine = open_engine(tmp_path / "x.db", durable=durable)
     with engine.connect() as connection:
         found = {
             name: connection.scalar(text(f"PRAGMA {name}"))
@@ -39,7 +42,7 @@ def test_sqlite_is_opened_to_be_durable_and_strict(tmp_path: Path) -> None:
     engine.dispose()
     assert found == {
         "journal_mode": "wal",
-        "synchronous": 2,
+        "synchronous": synchronous,
         "busy_timeout": 5000,
         "foreign_keys": 1,
     }

@@ -126,7 +126,8 @@ def open_state(url: str) -> Engine:
                 f"the folder {path.parent} for the state cannot be created: {error.strerror}",
                 hint=_OTHER_DATABASE,
             ) from error
-    engine = open_engine(address.render_as_string(hide_password=False))
+    # Losing the last commits with the power costs a run time, and an fsync a batch costs each run.
+    engine = open_engine(address.render_as_string(hide_password=False), durable=False)
     with ExitStack() as unless_open, translate_errors(url):
         unless_open.callback(engine.dispose)
         migrate(engine, tables.COMPONENT, tables.MIGRATIONS)
