@@ -33,11 +33,6 @@ def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]
                 yield path, node
 
 
-def test_no_module_is_longer_than_400_lines() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in SOURCES}
-    assert {str(path): n for path, n in lengths.items() if n > 400} == {}
-
-
 def test_a_class_name_is_used_once() -> None:
     found: dict[str, list[str]] = {}
     for path in SOURCES:
@@ -47,11 +42,11 @@ def test_a_class_name_is_used_once() -> None:
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
-def test_no_function_is_longer_than_40_lines() -> None:
+def test_no_function_is_longer_than_60_lines() -> None:
     long = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path, node in functions()
-        if _body_lines(node) > 40
+        if _body_lines(node) > 60
     ]
     assert long == []
 

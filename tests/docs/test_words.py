@@ -19,15 +19,6 @@ RETIRED_COLUMN = "\n".join(re.findall(r"(?m)^\|([^|]*)\|", RETIRED))
 RETIRED_NAMES = set(re.findall(r"`(\w+)`", RETIRED_COLUMN))
 RETIRED_PHRASES = re.findall(r'"([^"]+)"', RETIRED_COLUMN)
 
-BARE = re.findall(
-    r"\w+",
-    """it its them they this that these those one ones other others such same who what which whose
-    where anything everything something nothing none nobody anybody somebody ours theirs mine
-    told said found brought asked gone kept lost given known taken met seen sent made left held
-    written built done drawn fallen got had heard hidden laid led meant paid shown spent stood""",
-)
-"""Pronouns and irregular participles."""
-
 SOUGHT = re.findall(
     r"\w[\w ]*",
     """aspect, at least once, backup, base, cancellation, catalog, checkpoint, conflict,
@@ -37,10 +28,6 @@ SOUGHT = re.findall(
     upgrade, urn""",
 )
 """Terms that users look for in the pages."""
-
-SCOPES_AND_ENDS = {"Everything", "Finished", "Unlisted"}
-"""Values that authors of sources know: what to read, and what came of a partition."""
-EDS_THAT_ARE_NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "seed"}
 
 
 def words_in(identifier: str) -> list[str]:
@@ -124,36 +111,6 @@ def test_a_search_of_the_pages_finds_a_term_of_the_field(term: str) -> None:
     assert any(term in " ".join(page.read_text().lower().split()) for page in explained)
 
 
-def test_no_function_or_class_is_named_by_a_bare_participle_or_pronoun() -> None:
-    found = {
-        f"{name}:{node.lineno} {node.name}"
-        for name, path in modules(PACKAGE)
-        for node in nodes(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
-        and node.name not in SCOPES_AND_ENDS
-        and len(words := words_in(node.name)) == 1
-        and is_bare(words[0])
-    }
-    assert found == set()
-
-
-def is_bare(word: str) -> bool:
-    participle = word.endswith("ed") and word not in EDS_THAT_ARE_NO_PARTICIPLES
-    return participle or word in BARE
-
-
-def test_no_sentence_of_a_docstring_opens_with_a_relative_clause() -> None:
-    opening = re.compile(r"(?:^|(?<=[.;:] ))(?:What|Whatever|Who|Whoever|Whose|Whom|Where|Which)\b")
-    found = {
-        f"{name}: {text[:80]}"
-        for name, path in modules(PACKAGE)
-        for text in docstrings(path)
-        if opening.search(text)
-    }
-    assert found == set()
-
-
 @pytest.mark.parametrize(
     ("term", "place"), re.findall(r"(?m)^\| ([\w -]+) \|.*\| `([\w./]+)` \|$", TERMS)
 )
@@ -202,10 +159,3 @@ def names_defined_by(node: ast.stmt) -> set[str]:
             return {name}
         case _:
             return set()
-
-
-def test_one_runs_way_is_short_enough_to_read() -> None:
-    section = CONTRIBUTING.split("## One run's way through the code")[1].split("\n## ")[0]
-    way = [PACKAGE / path for path in re.findall(r"`([\w/]+\.py)`", section)]
-    assert 8 <= len(way) <= 12
-    assert sum(len(path.read_text().splitlines()) for path in way) < 2_500

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 FENCED = re.compile(r"(?ms)^( *)```.*?^\1```$")
 COMMENT = re.compile(r"(?s)<!--.*?-->")
 END_OF_SENTENCE = re.compile(r"(?<=[.?!])[)\"*_]*\s+(?=[\"(*_]*[A-Z`\d])")
-RELATIVE_CLAUSE = re.compile(r"(?:What|Whatever|Who|Whoever|Whom|Whose|Where|Which)\b")
 
 
 def sentences(markdown: str) -> Iterator[str]:
@@ -52,13 +51,3 @@ def cells(row: str) -> Iterator[str]:
     for cell in re.split(r"(?<!\\)\|", row.strip().strip("|")):
         if re.search(r"\w", cell):
             yield cell.strip()
-
-
-def words(sentence: str) -> int:
-    """Count words; a piece of code, whatever is in it, is one."""
-    return len(re.findall(r"[^\s]*\w[^\s]*", re.sub(r"`[^`]*`", "code", sentence)))
-
-
-def opens_with_relative_clause(sentence: str) -> bool:
-    """Tell a sentence that opens with What, Who, Where or Which from a question."""
-    return RELATIVE_CLAUSE.match(sentence.lstrip('*_"(')) is not None and "?" not in sentence
