@@ -23,6 +23,7 @@ from typing import Any, Final
 from greenlet import getcurrent, greenlet
 from sqlalchemy import Connection, Engine
 
+from mlcat_ingest.pipeline.write import delivery
 from mlcat_ingest.sql.engine import open_engine, write_transaction
 
 MAX_STEPS: Final = 60_000
@@ -266,10 +267,10 @@ def _transaction(engine: Engine) -> Iterator[Connection]:
 _first_engine: Engine | None = None
 
 
-def _open_engine(where: str | Path) -> Engine:
+def _open_engine(where: str | Path, *, durable: bool = True) -> Engine:
     """Return an engine that shares the statements that an earlier one has compiled."""
     global _first_engine  # noqa: PLW0603 - one for all seeds
-    engine = open_engine(where)
+    engine = open_engine(where, durable=durable)
     if _first_engine is None:
         _first_engine = engine
     engine.dialect = _first_engine.dialect
@@ -293,6 +294,7 @@ _INSTEAD: Final[dict[int, object]] = {
         sleep=_sleep,
     ),
     id(random): _like(random, uniform=_uniform),
+    id(delivery._RANDOM): _like(random, uniform=_uniform),
     id(secrets): _like(secrets, token_hex=lambda count: current().chance.randbytes(count).hex()),
     id(futures.wait): _wait,
     id(write_transaction): _transaction,
