@@ -95,19 +95,6 @@ class Evaluation:
     lacks_call: bool = False
 
 
-class DeniedEntity(dict[str, StoredAspect]):
-    """A stored entity that the token may not read, so that it has no aspects here.
-
-    Attributes:
-        reason: the status and the words of the service.
-    """
-
-    def __init__(self, reason: str) -> None:
-        """Keep why nothing is known of it."""
-        super().__init__()
-        self.reason = reason
-
-
 class Reads(Protocol):
     """Reads stored aspects."""
 
@@ -116,8 +103,6 @@ class Reads(Protocol):
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
         """Return the stored `aspects` of each of `urns`; URNs that have none are left out.
-
-        Those that the token may not read are `DeniedEntity`.
 
         Cost: one request for a batch of URNs of one entity type.
         """

@@ -8,11 +8,10 @@ DataHub.
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import AspectWrite, DeniedEntity, StoredAspect
+from mlcat_ingest.client.base import AspectWrite, StoredAspect
 from mlcat_ingest.client.connection import Connection
 from mlcat_ingest.client.responses import NO_SUCH_CALL
 from mlcat_ingest.core.text import plural
@@ -27,9 +26,6 @@ log = logging.getLogger(__name__)
 
 _MAX_EDGES: Final = 1_000
 
-_DENIALS: Final = 16
-"""Requests denied in a row, before any was granted, after which nothing may be read at all."""
-
 _NO_RUN: Final = "no-run-id-provided"
 """The run id of a write that named none."""
 
@@ -41,8 +37,6 @@ class AspectReader:
         """Keep the connection; whether the service reads in batches is found out by trying."""
         self._connection = connection
         self._batch_get = True
-        self._has_read = False
-        self._read_denials = 0
 
     @property
     def reads_in_batches(self) -> bool:
@@ -80,8 +74,6 @@ class AspectReader:
     ) -> dict[str, dict[str, StoredAspect]]:
         """Return the stored `aspects` by URN; URNs that have none of them are left out.
 
-        An entity that the token may not read is a `DeniedEntity`.
-
         Raises:
             InvalidUrnError: one of `urns` is not a URN.
             CatalogRequestError, CatalogUnavailableError, AuthenticationError,
@@ -101,11 +93,7 @@ class AspectReader:
         for entity_type, members in by_type.items():
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
                 found.update(self._read_chunk(entity_type, chunk, wanted))
-        return {
-            urn: stored
-            for urn, stored in found.items()
-            if stored or isinstance(stored, DeniedEntity)
-        }
+        return {urn: stored for urn, stored in found.items() if stored}
 
     def read_versions(self, urn: str, versions: Mapping[str, int]) -> dict[str, AspectWrite]:
         """Return aspects of an entity in the `versions` named, 0 for the latest.
@@ -171,8 +159,6 @@ class AspectReader:
         if self._batch_get:
             wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
             reply = self._batch_read(entity_type, [{"urn": urn, **wanted} for urn in urns])
-            if self._denies_read(reply):
-                return self._read_halves(reply, entity_type, urns, aspects)
             if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
                 return [
                     (urn, _stored_aspects(entity, aspects, reply))
@@ -183,30 +169,6 @@ class AspectReader:
                 "the service has no batch read (%d); reading entities one by one", reply.status
             )
         return self._one_by_one(urns, aspects)
-
-    def _denies_read(self, reply: Reply) -> bool:
-        """Return whether the token may not read some of a request, but perhaps the others.
-
-        DataHub denies all of it, and names none.
-        """
-        if reply.status != HTTPStatus.FORBIDDEN:
-            self._has_read |= reply.ok
-            return False
-        self._read_denials += not self._has_read
-        return self._read_denials <= _DENIALS
-
-    def _read_halves(
-        self, reply: Reply, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
-    ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
-        if len(urns) == 1:
-            reason = f"{reply.status} {self._connection.message(reply)}"
-            log.warning("%s cannot be read: %s", urns[0], reason)
-            return [(urns[0], DeniedEntity(reason))]
-        middle = len(urns) // 2
-        return [
-            *self._read_chunk(entity_type, urns[:middle], aspects),
-            *self._read_chunk(entity_type, urns[middle:], aspects),
-        ]
 
     def _batch_read(self, entity_type: str, items: Sequence[Mapping[str, Any]]) -> Reply:
         kind = quote(entity_type, safe="")

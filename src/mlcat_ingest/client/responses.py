@@ -181,7 +181,7 @@ def refusal(reply: Reply, message: str, *, what: str, urn: str | None = None) ->
     """
     about = f" of {urn}" if urn else ""
     sentence = f"{reply.peer} at {reply.url} refused {what}{about} with {reply.status}: {message}"
-    context = {"status": reply.status, "urn": urn}
+    context = {"status": reply.status, "urn": urn, "reason": f"{reply.status} {message}"}
     if reply.status == 403:
         return NotAuthorizedError(sentence, hint=LACKS_PERMISSION, context=context)
     if reply.status >= 500:

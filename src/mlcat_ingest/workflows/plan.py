@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mlcat_ingest.client.base import Catalog, DeniedEntity, Searches, StoredAspect, StoredEntity
+from mlcat_ingest.client.base import Catalog, Searches, StoredAspect, StoredEntity
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.resources import Closing
@@ -106,11 +106,7 @@ class PlanStore:
                     version = entity[name].version if name in entity else None
                     entity[name] = StoredAspect(value, version)
             overlaid[urn] = {name: aspect for name, aspect in entity.items() if name in aspects}
-        return {
-            urn: entity
-            for urn, entity in overlaid.items()
-            if entity or isinstance(entity, DeniedEntity)
-        }
+        return {urn: entity for urn, entity in overlaid.items() if entity}
 
     def _after(self, urn: str) -> dict[str, Aspect | None] | None:
         with self._lock:

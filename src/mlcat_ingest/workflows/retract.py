@@ -22,7 +22,7 @@ from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
 from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
-from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
@@ -152,6 +152,7 @@ class Retraction(Closing):
         self._name = name
         self._sources = sources
         self._sink = sink
+        self._reads = PermittedReads(sink)
         self._state = StateSession(state_url, StateOptions(name), StatePolicy.EXISTING, mask)
         self._dead_letters = dead_letters
         self._mask = mask
@@ -242,9 +243,13 @@ class Retraction(Closing):
     def _read(self, urns: Iterable[str], tally: Tally) -> Iterator[MergedEntity]:
         """Yield those of some entities of one type that hold something of ours."""
         entities = [whole_entity(urn) for urn in urns]
-        stored = read_stored(self._sink, entities)
-        merged = [self._merge(one, stored.get(one.urn)) for one in entities]
-        tally.entities_merged(entity_type_of(entities[0].urn), merged)
+        stored, denied = self._reads.read(entities)
+        refused = {one.merged.urn for one in denied}
+        permitted = (one for one in entities if one.urn not in refused)
+        merged = [self._merge(one, stored.get(one.urn)) for one in permitted]
+        unread = [one.merged for one in denied]
+        tally.entities_merged(entity_type_of(entities[0].urn), [*merged, *unread])
+        tally.entities_written(denied)
         yield from (one for one in merged if one.proposals)
 
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:

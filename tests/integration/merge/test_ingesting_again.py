@@ -198,14 +198,23 @@ def test_a_version_that_is_gone_is_removed_and_a_run_comes_back(world: World) ->
     assert world.aspects(second)["status"] == {"removed": False}
 
 
-def test_an_upsert_that_wipes_our_base_costs_one_union_and_is_counted(world: World) -> None:
+@pytest.mark.parametrize("forgets", [False, True])
+def test_an_upsert_that_wipes_our_base_costs_one_union_only_without_state(
+    world: World, *, forgets: bool
+) -> None:
     first, _ = a_registered_pair(world)
     world.ingest()
-    world.emit(first, **{HOME: {"groups": [THEIRS], "customProperties": {"theirs": "x"}}})
+    ours = world.aspects(first)[HOME]["customProperties"]
+    kept = {key: value for key, value in ours.items() if key == "team"}
+    theirs = {"groups": [THEIRS], "customProperties": {**kept, "theirs": "x"}}
+    world.emit(first, **{HOME: theirs})
     world.api("runs/delete-tag", run_id=first, key="team")
+    if forgets:
+        world.forget()
     report = world.ingest("--full")
-    assert report["without_base"] == 1
+    assert report["without_base"] == forgets
     after = world.aspects(first)
+    assert ("team" in after[HOME]["customProperties"]) == (forgets and bool(kept))
     assert after[HOME]["groups"][0] == THEIRS
     assert OURS in after[HOME]["groups"]
     assert after[HOME]["customProperties"]["theirs"] == "x"

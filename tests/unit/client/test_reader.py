@@ -1,10 +1,9 @@
 import threading
-from collections.abc import Callable
 from urllib.parse import unquote
 
 import pytest
 
-from mlcat_ingest.client.base import AspectWrite, DeniedEntity, StoredAspect
+from mlcat_ingest.client.base import AspectWrite, StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.errors import (
     CatalogRequestError,
@@ -275,45 +274,3 @@ def test_a_service_without_a_batch_read_keeps_no_versions_for_us(
     before = len(service.asked)
     assert client.read_versions(model_urn("m"), {"status": 1}) == {}
     assert len(service.asked) == before
-
-
-# --- entities that the token may not read ---------------------------------------------------------
-
-
-def denying(*denied: str) -> Callable[[Asked], Answer]:
-    """Answer as DataHub, which denies all of a request and names none."""
-
-    def answer(asked: Asked) -> Answer:
-        urns = [one["urn"] for one in asked.json()]
-        if set(urns).isdisjoint(denied):
-            status = {"status": {"value": {"removed": False}}}
-            return Answer(body=[{"urn": urn, **status} for urn in urns])
-        return Answer(403, {"error": "urn:li:corpuser:ann is unauthorized to READ entities."})
-
-    return answer
-
-
-@pytest.mark.parametrize("at", [0, 117, 199])
-def test_an_entity_that_may_not_be_read_stands_alone(
-    service: FakeService, client: CatalogClient, at: int
-) -> None:
-    urns = [model_urn(str(n)) for n in range(200)]
-    service.on("POST", MODELS, denying(urns[at]))
-    found = client.read_many(urns, ["status"])
-    assert found.keys() == set(urns)
-    denied = found[urns[at]]
-    assert isinstance(denied, DeniedEntity)
-    assert denied.reason == "403 urn:li:corpuser:ann lacks View Entity Page on this entity"
-    assert [urn for urn in urns if not found[urn]] == [urns[at]]
-    assert len(service.asked) <= 17
-
-
-def test_a_token_that_may_read_nothing_is_reported_soon(
-    service: FakeService, client: CatalogClient
-) -> None:
-    urns = [model_urn(str(n)) for n in range(200)]
-    service.on("POST", MODELS, denying(*urns))
-    for some in (urns, urns[:1], urns):
-        with pytest.raises(NotAuthorizedError, match="lacks View Entity Page"):
-            client.read_many(some, ["status"])
-    assert len(service.asked) <= 20

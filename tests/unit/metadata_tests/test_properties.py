@@ -65,7 +65,6 @@ def test_paths(store: Store, path: str, expected: list[Any]) -> None:
         model("m"),
         mlModelProperties={
             "description": "good",
-            "externalUrl": None,
             "version": {"versionTag": "3"},
             "trainingMetrics": [
                 {"name": "accuracy", "value": "0.91", "createdAt": 7},

@@ -16,7 +16,6 @@ from mlcat_ingest.pipeline.report.summaries import (
     PassSummary,
 )
 from mlcat_ingest.pipeline.report.verdict import Verdict
-from mlcat_ingest.recipe.values import file_stem
 
 if TYPE_CHECKING:
     from mlcat_ingest.client import behaviour
@@ -268,6 +267,8 @@ COUNTERS: Final[Mapping[str, Counter]] = {
 
 def new_run_id(name: str, started_at_ms: int) -> str:
     """Return the identifier of a run of the recipe `name`, in the form of DataHub's."""
+    from mlcat_ingest.recipe.values import file_stem  # the command line imports this module
+
     started = datetime.fromtimestamp(started_at_ms / 1000, UTC)
     # Two hosts may begin a run of one name in the same second.
     return f"{file_stem(name)}-{started:%Y_%m_%d-%H_%M_%S}-{secrets.token_hex(3)}"

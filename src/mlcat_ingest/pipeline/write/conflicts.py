@@ -4,13 +4,15 @@ A write names the version that it was merged with. If a server does not check th
 entity is read after the write, and what it went over is taken from the version history.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
-from mlcat_ingest.errors import AspectChangedError
+from mlcat_ingest.errors import AspectChangedError, NotAuthorizedError
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,
@@ -25,7 +27,10 @@ from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.tally import Tally
+
+log = logging.getLogger(__name__)
 
 
 def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
@@ -41,6 +46,59 @@ def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEn
         urns = [one.urn for one in some]
         stored.update(sink.read_many(urns, _aspects_to_read(entity_type, some)))
     return stored
+
+
+_DENIALS: Final = 16
+"""Reads denied in a row, before any was granted, after which nothing may be read at all."""
+
+
+class PermittedReads:
+    """Reads of stored entities, apart from those that the token may not read.
+
+    DataHub denies all of a read in which one entity may not be read, and does not name it.
+    Safe for several threads.
+    """
+
+    def __init__(self, sink: Catalog) -> None:
+        """Read from `sink`."""
+        self._sink = sink
+        self._denials = 0
+        self._granted = False
+
+    def read(
+        self, entities: Sequence[Entity]
+    ) -> tuple[dict[str, StoredEntity], list[DeliveryOutcome]]:
+        """Return what the catalog holds of `entities`, and the refusals of those it denies.
+
+        Raises:
+            NotAuthorizedError: none of many reads was granted.
+
+        Cost: one request for a batch of entities of a type; two for each halving of a denied one.
+        """
+        try:
+            stored = read_stored(self._sink, entities)
+        except NotAuthorizedError as error:
+            self._denials += not self._granted
+            if self._denials > _DENIALS:
+                raise
+            if len(entities) == 1:
+                log.warning("%s cannot be read: %s", entities[0].urn, error)
+                return {}, [_denied_read(entities[0], str(error.context.get("reason", error)))]
+        else:
+            self._granted = True
+            return stored, []
+        middle = len(entities) // 2
+        first, first_denied = self.read(entities[:middle])
+        second, second_denied = self.read(entities[middle:])
+        return first | second, first_denied + second_denied
+
+
+def _denied_read(entity: Entity, reason: str) -> DeliveryOutcome:
+    refusals = [
+        Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
+        for name, aspect in entity.aspects.items()
+    ]
+    return DeliveryOutcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
 
 
 def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:

@@ -2,20 +2,19 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
 
-from mlcat_ingest.client.base import Catalog, DeniedEntity
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.batches import BatchWriter
-from mlcat_ingest.pipeline.write.conflicts import read_stored, write_again
+from mlcat_ingest.pipeline.write.conflicts import PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec
@@ -67,7 +66,7 @@ class Merger:
         `defer` parts merged entities into those to write, and the URNs of deferred removals;
         `deliver` returns what moves the latest versions among the former.
         """
-        self._sink = sink
+        self._reads = PermittedReads(sink)
         self._writer = writer
         self._evaluator = evaluator
         self._tracker = tracker
@@ -86,14 +85,14 @@ class Merger:
 
         Cost: one read request, and the write and evaluation requests that it fills.
         """
-        stored = read_stored(self._sink, entities.values())
-        denied = {urn: one for urn, one in stored.items() if isinstance(one, DeniedEntity)}
+        stored, denied = self._reads.read([*entities.values()])
         if denied:
-            self._refuse(entity_type, entities, denied)
+            self._refuse(entity_type, denied)
+        refused = {one.merged.urn for one in denied}
         every = [
             self._merge_one(one, stored.get(urn))
             for urn, one in entities.items()
-            if urn not in denied
+            if urn not in refused
         ]
         earlier = self._tracker.writes.earlier
         if earlier:
@@ -114,20 +113,10 @@ class Merger:
             [one.urn for one in merged if not one.proposals and not one.is_removed]
         )
 
-    def _refuse(
-        self, entity_type: str, entities: Mapping[str, Entity], denied: Mapping[str, DeniedEntity]
-    ) -> None:
+    def _refuse(self, entity_type: str, denied: Sequence[DeliveryOutcome]) -> None:
         """Count entities as refused that the token may not read: a merge needs what is stored."""
-        refused = [_denied_outcome(entities[urn], one.reason) for urn, one in denied.items()]
-        self._tally.entities_merged(entity_type, [one.merged for one in refused])
-        self._tally.entities_written(refused)
-        self._tracker.acknowledge(denied, {urn: one.reason for urn, one in denied.items()})
-        self._in_flight.release(list(denied))
-
-
-def _denied_outcome(entity: Entity, reason: str) -> DeliveryOutcome:
-    refusals = [
-        Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
-        for name, aspect in entity.aspects.items()
-    ]
-    return DeliveryOutcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
+        reasons = {one.merged.urn: str(one.refusals[0]) for one in denied}
+        self._tally.entities_merged(entity_type, [one.merged for one in denied])
+        self._tally.entities_written(denied)
+        self._tracker.acknowledge(reasons, reasons)
+        self._in_flight.release(list(reasons))

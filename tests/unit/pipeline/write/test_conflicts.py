@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.errors import AspectRejectedError, NotAuthorizedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
@@ -17,7 +17,7 @@ from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored
+from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, PermittedReads, read_stored
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -430,3 +430,35 @@ def test_twenty_versions_of_an_aspect_are_read_at_most() -> None:
     assert deliver(sink, model("h")).unverified == 1
     assert sum(looked) == 20
     assert sink.stored[URN][HOME]["description"] == "29"
+
+
+class Denying(Sink):
+    """Denies a read of any of its `denied` URNs, as DataHub does: all of it, naming none."""
+
+    def __init__(self, denied: Collection[str]) -> None:
+        super().__init__()
+        self.denied = frozenset(denied)
+        self.reads = 0
+
+    def read_many(self, urns: Sequence[str], aspects: Collection[str]) -> Any:
+        self.reads += 1
+        if self.denied.intersection(urns):
+            raise NotAuthorizedError("refused", context={"reason": "403 no"})
+        return super().read_many(urns, aspects)
+
+
+def test_entities_that_may_not_be_read_are_found_by_halving() -> None:
+    entities = [Entity(model_urn(str(n)), {"status": {"removed": False}}) for n in range(200)]
+    sink = Denying([entities[117].urn])
+    _, denied = PermittedReads(sink).read(entities)
+    assert [one.merged.urn for one in denied] == [entities[117].urn]
+    assert denied[0].refusals[0].reason == "403 no"
+    assert sink.reads <= 17
+
+
+def test_a_token_that_may_read_nothing_ends_soon() -> None:
+    entities = [Entity(model_urn(str(n)), {"status": {"removed": False}}) for n in range(200)]
+    sink = Denying([one.urn for one in entities])
+    with pytest.raises(NotAuthorizedError):
+        PermittedReads(sink).read(entities)
+    assert sink.reads <= 17

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.base import DeniedEntity
-from mlcat_ingest.errors import LimitError
+from mlcat_ingest.errors import LimitError, NotAuthorizedError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
@@ -117,8 +116,9 @@ def test_an_entity_that_may_not_be_read_is_refused_and_comes_again(tmp_path: Pat
 
     class Denying(FakeSink):
         def read_many(self, urns: Sequence[str], aspects: Collection[str]) -> Any:
-            found = dict(super().read_many(urns, aspects))
-            return found | {urn: DeniedEntity(reason) for urn in denied.intersection(urns)}
+            if denied.intersection(urns):
+                raise NotAuthorizedError("not allowed", context={"reason": reason})
+            return super().read_many(urns, aspects)
 
     sink = Denying(place="fake://catalog")
     for created in (2, 1):
