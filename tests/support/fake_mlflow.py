@@ -24,6 +24,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
+    PARENT_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -61,6 +62,7 @@ class FakeReader(RequestSide):
     closed: int = 0
     now_ms: int = 0
     id: str = "0123456789ab"
+    lists_parents: bool = False
     """Whether it can tell all parents at once, as the reader of a database does."""
 
     @property
@@ -126,6 +128,13 @@ class FakeReader(RequestSide):
             and (not only.deleted or run.lifecycle_stage == "deleted")
         ]
         return self._pages("runs", found[: only.limit])
+
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> set[str] | None:
+        if not self.lists_parents:
+            return None
+        found = FakeReader(self.stores, self.workspace, 10**9)
+        pages = found.runs(experiment_ids, only=replace(only, limit=None))
+        return {run.tags[PARENT_TAG] for page in pages for run in page if PARENT_TAG in run.tags}
 
     def has_run(self, experiment_id: str, at: int) -> bool:
         self.calls.append((self.workspace, f"has_run {experiment_id} {at}"))

@@ -330,6 +330,7 @@ class Recipe:
     """Another server that the recipe reads after the first one."""
     workspace: str = "default"
     """Where on the server everything is; the default workspace is empty then."""
+    lists_parents: bool = False
     page: int = 50
 
     def ingest(self, *, full: bool = False) -> Report:
@@ -359,7 +360,9 @@ class Recipe:
         return Plan(run.execute(), spool)
 
     def _sources(self) -> list[MlflowSource]:
-        reader = _reader(self.server, self.workspace, page=self.page)
+        reader = _reader(
+            self.server, self.workspace, page=self.page, lists_parents=self.lists_parents
+        )
         sources = [a_source(reader, **self.config)]
         if self.beside is not None:
             sources.append(a_source(_reader(self.beside, id="another"), instance="b"))

@@ -115,7 +115,8 @@ def compare(history: Steps, config: dict[str, Any], workspace: str) -> None:
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         url = f"sqlite:///{folder}/state.db"
         changed = Recipe(server, url, config=config, workspace=workspace, page=3)
-        everything = Recipe(server, config=config, workspace=workspace)
+        # This one is told all parents at once, as from a database.
+        everything = Recipe(server, config=config, workspace=workspace, lists_parents=True)
         for step in [[], *history]:
             for change, at in step:
                 if config != ABANDONING or change not in LEFT_ALONE:

@@ -206,6 +206,10 @@ class ApiReader(ABC):
         every = (one for page in self.experiments() for one in page)
         return next((one.created_at_ms for one in every if one.experiment_id == "0"), None)
 
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> None:
+        """Return None: MLflow lists runs with all that they hold, or not at all."""
+        del experiment_ids, only
+
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:

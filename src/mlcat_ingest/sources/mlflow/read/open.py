@@ -37,6 +37,7 @@ class SplitReader:
         self.experiments = tracking.experiments
         self.logged_models = tracking.logged_models
         self.has_run = tracking.has_run
+        self.parents = tracking.parents
         self.text_of = tracking.text_of
         self.clock_ms = tracking.clock_ms
         self.registered_models = registry.registered_models

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
@@ -157,6 +157,14 @@ class Reader(RequestSide, ReadsFiles, Protocol):
 
         Cost: one request a page; two more pages may be asked for ahead. Memory for the pages
         under way.
+        """
+        ...
+
+    def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str] | None:
+        """Return the ids that the runs of some experiments name as their parents.
+
+        Runs count that `only` lets through, whatever its `select` and `limit`. None where only a
+        listing of all runs can tell.
         """
         ...
 

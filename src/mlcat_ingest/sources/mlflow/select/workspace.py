@@ -275,6 +275,10 @@ class WorkspaceReading:
         if self._selection.collapses:
             families = families_of(self._reader.runs(list(self._experiments), only=only))
             self._parents.settle(families.parents)
+        elif self._changes is None:
+            parents = self._reader.parents(self._experiment_ids, only=only)
+            if parents is not None:
+                self._parents.settle(parents)
         return families.children
 
     def _runs_by_id(self, only: RunFilter) -> Iterator[list[Run]]:

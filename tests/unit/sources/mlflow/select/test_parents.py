@@ -1,4 +1,4 @@
-"""Parents of runs: told by their children, at the cost of few requests."""
+"""Parents of runs: both readers tell the same of them, at the cost of few requests."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +29,11 @@ def a_family(children: int = 5) -> FakeStore:
     return FakeStore([an_experiment()], [*runs, a_run("alone")])
 
 
+@pytest.fixture(params=[False, True], ids=["rest", "database"])
+def lists_parents(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 def runs_read(reader: FakeReader, request: ReadRequest = ALL, **config: Any) -> list[JoinedRun]:
     found = read_all(a_source(reader, **config), request)
     return [one for one in found if isinstance(one, JoinedRun)]
@@ -39,8 +44,8 @@ def flags(runs: list[JoinedRun]) -> dict[str, bool | None]:
     return {one.run_id: one.has_children for one in runs}
 
 
-def test_a_run_with_children_is_a_parent_and_its_children_name_it() -> None:
-    reader = FakeReader({"default": a_family()}, page=2)
+def test_a_run_with_children_is_a_parent_and_its_children_name_it(*, lists_parents: bool) -> None:
+    reader = FakeReader({"default": a_family()}, page=2, lists_parents=lists_parents)
     found = runs_read(reader)
     assert [one for one, flag in flags(found).items() if flag] == ["top"]
     named = {one.run_id: one.parent_name for one in found}
@@ -53,6 +58,8 @@ def test_only_a_parent_that_came_before_its_children_is_read_again() -> None:
         found = runs_read(FakeReader({"default": store}, page=page))
         assert [one.run_id for one in found].count("top") == times
         assert flags(found)["top"] is True
+    known = FakeReader({"default": store}, page=1, lists_parents=True)
+    assert len(runs_read(known)) == len(store.runs)
 
 
 def test_a_parent_that_is_read_again_is_whole() -> None:
@@ -83,12 +90,11 @@ def test_names_of_parents_that_are_not_held_are_asked_for_once_for_a_page(
     runs = [a_run(f"top{n}", name=f"sweep {n}") for n in range(4)]
     runs += [a_run(f"alone{n}") for n in range(16)]
     runs += [child(f"c{n}", f"top{n % 4}") for n in range(8)]
-    reader = FakeReader({"default": FakeStore([an_experiment()], runs)}, page=4)
+    reader = FakeReader({"default": FakeStore([an_experiment()], runs)}, page=4, lists_parents=True)
     found = {one.run_id: one.parent_name for one in runs_read(reader)}
     assert [found[f"c{n}"] for n in range(8)] == [f"sweep {n % 4}" for n in range(8)]
     named = [only.run_ids for only in reader.filters if only.run_ids]
-    # The second time since they turned out to be parents.
-    assert named == [("top0", "top1", "top2", "top3")] * 2
+    assert named == [("top0", "top1", "top2", "top3")]
 
 
 def test_a_parent_that_is_gone_or_named_by_nonsense_has_no_name() -> None:
@@ -100,8 +106,8 @@ def test_a_parent_that_is_gone_or_named_by_nonsense_has_no_name() -> None:
 
 
 @pytest.mark.parametrize("children", ["skip", "collapse"])
-def test_a_parent_of_left_out_children_is_a_parent(children: str) -> None:
-    reader = FakeReader({"default": a_family()}, page=2)
+def test_a_parent_of_left_out_children_is_a_parent(children: str, *, lists_parents: bool) -> None:
+    reader = FakeReader({"default": a_family()}, page=2, lists_parents=lists_parents)
     found = runs_read(reader, runs={"children": children})
     assert flags(found) == {"top": True, "alone": False}
 
@@ -130,8 +136,8 @@ def test_where_some_children_are_not_listed_every_run_may_have_some() -> None:
     assert found == {"top": None}
 
 
-def test_shards_find_the_parents_too() -> None:
-    reader = FakeReader({"default": a_family()}, page=1)
+def test_shards_find_the_parents_too(*, lists_parents: bool) -> None:
+    reader = FakeReader({"default": a_family()}, page=1, lists_parents=lists_parents)
     [shard] = a_source(reader).shards()
     found = runs_read(reader, ReadRequest(Shards([shard.key])))
     assert [one for one, flag in flags(found).items() if flag] == ["top"]
@@ -175,6 +181,21 @@ def custom_of(recipe: Recipe, at: int) -> Mapping[str, str]:
     return found
 
 
+def test_both_readers_end_in_the_same_catalog(server: Server, tmp_path: Path) -> None:
+    for name in ("rest", "database"):
+        (tmp_path / name).mkdir()
+    rest = recipe(server, tmp_path / "rest")
+    database = recipe(server, tmp_path / "database", lists_parents=True)
+    for change in ("none", "end", "start_child", "wait", "delete", "start_child", "restore"):
+        if change != "none":
+            getattr(server, change)(4 if change == "start_child" else 1)
+        for full in (False, True):
+            rest.ingest(full=full)
+            database.ingest(full=full)
+            assert rest.sink.stored == database.sink.stored
+    assert len(kinds(rest)) == 2
+
+
 def test_the_next_pass_knows_the_parents_at_once(server: Server, tmp_path: Path) -> None:
     changed = recipe(server, tmp_path)
     first = changed.ingest()
@@ -213,9 +234,9 @@ def test_a_renamed_parent_reaches_its_children_with_the_next_full_pass(
 
 
 def test_a_run_whose_children_are_gone_for_good_is_no_parent(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, *, lists_parents: bool
 ) -> None:
-    changed = recipe(server, tmp_path)
+    changed = recipe(server, tmp_path, lists_parents=lists_parents)
     changed.ingest()
     for at in (1, 2, 3):
         server.delete(at)
@@ -228,8 +249,10 @@ def test_a_run_whose_children_are_gone_for_good_is_no_parent(
     assert changed.ingest(full=True).proposals_sent == 0
 
 
-def test_a_parent_in_the_trash_is_one_when_it_comes_back(server: Server, tmp_path: Path) -> None:
-    changed = recipe(server, tmp_path)
+def test_a_parent_in_the_trash_is_one_when_it_comes_back(
+    server: Server, tmp_path: Path, *, lists_parents: bool
+) -> None:
+    changed = recipe(server, tmp_path, lists_parents=lists_parents)
     server.delete(0)
     changed.ingest()
     server.restore(0)
