@@ -438,10 +438,10 @@ class Denying(Sink):
     def __init__(self, denied: Collection[str]) -> None:
         super().__init__()
         self.denied = frozenset(denied)
-        self.asked = 0
+        self.calls_made = 0
 
     def read_many(self, urns: Sequence[str], aspects: Collection[str]) -> Any:
-        self.asked += 1
+        self.calls_made += 1
         if self.denied.intersection(urns):
             raise NotAuthorizedError("refused", context={"reason": "403 no"})
         return super().read_many(urns, aspects)
@@ -453,7 +453,7 @@ def test_entities_that_may_not_be_read_are_found_by_halving() -> None:
     _, denied = PermittedReads(sink).read(entities)
     assert [one.merged.urn for one in denied] == [entities[117].urn]
     assert denied[0].refusals[0].reason == "403 no"
-    assert sink.asked <= 17
+    assert sink.calls_made <= 17
 
 
 def test_a_token_that_may_read_nothing_ends_soon() -> None:
@@ -461,4 +461,4 @@ def test_a_token_that_may_read_nothing_ends_soon() -> None:
     sink = Denying([one.urn for one in entities])
     with pytest.raises(NotAuthorizedError):
         PermittedReads(sink).read(entities)
-    assert sink.asked <= 17
+    assert sink.calls_made <= 17
