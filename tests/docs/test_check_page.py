@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlcat_ingest.client.connection import SMALLEST_RELEASE
-from mlcat_ingest.client.probes import PROBES, UNTRIED
+from mlcat_ingest.client.behaviour import SMALLEST_RELEASE
 from mlcat_ingest.sources.mlflow.values.releases import TESTED
 
 ROOT = Path(__file__).parents[2]
@@ -85,14 +84,3 @@ def test_the_smallest_release_of_datahub_is_named() -> None:
     assert f"`catalog version` | DataHub is v{major}.{minor}.0 or later" in PAGE
     readme = (ROOT / "README.md").read_text()
     assert f"smallest DataHub server that is supported is GMS v{major}.{minor}.0" in readme
-
-
-def test_the_page_has_the_facts_that_are_probed_and_those_that_are_not() -> None:
-    rows = [row for row in PAGE.splitlines() if re.match(r"\| G\d+ \|", row)]
-    tried = [
-        f"| {one.fact} | {one.name} | {one.expected} | {one.embedded or 'the same'} "
-        f"| {one.consequence} |"
-        for one in PROBES
-    ]
-    untried = [f"| {fact} | {name} | {why} |" for (fact, name), why in UNTRIED.items()]
-    assert rows == tried + untried

@@ -6,19 +6,17 @@ the catalog cannot do it.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
-from mlcat_ingest.core.findings import Finding, ProbeResult
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,
     NotAuthorizedError,
     ProtocolMismatchError,
-    RecipeError,
 )
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -250,12 +248,10 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
     """A catalog. Nothing is contacted before `open`; safe to use from several threads after it.
 
     Attributes:
-        probed: the behaviour that a probe of this version found; set before anything is read.
         system_metadata: sent with each proposal, where the catalog keeps such; says which run wrote
             it.
     """
 
-    probed: ProbedBehaviour = UNPROBED
     system_metadata: Mapping[str, Any] | None = None
 
     @property
@@ -288,11 +284,6 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
         return 0
 
     @property
-    def version(self) -> str | None:
-        """The version that the catalog names once it is open, None where it names none."""
-        return None
-
-    @property
     def enforces_conditions(self) -> bool | None:
         """Whether it refuses a write that names another version than is stored; None: not known."""
         return None
@@ -318,20 +309,6 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
 
         With `write` an entity of the check's own is written and deleted again.
         """
-
-    def probe(self) -> Generator[ProbeResult | Finding]:
-        """Return a generator of the facts that runs rely on, each tried on probe entities.
-
-        These are deleted again, also where it is closed early. Nothing is contacted before the
-        first row.
-
-        Raises:
-            RecipeError: the catalog is no service.
-        """
-        raise RecipeError(
-            "--probe tries a catalog service, and the recipe's sink is none",
-            hint="use a sink of the type rest or embedded",
-        )
 
     @abstractmethod
     def close(self, *, complete: bool = True) -> None:

@@ -1,127 +1,106 @@
-"""The behaviour of a catalog service as a probe found it: the facts by which a client decides.
+"""The behaviour of DataHub's releases: one table of the facts by which a client decides.
 
-Facts that no probe tried, or that it could not tell, are None here: they are found out by trying.
+`/config` names the release, unless the recipe does. Facts that the release does not decide are
+learned from the server's answers, such as privileges and the evaluation of metadata tests.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Final
 
-from mlcat_ingest.core.findings import ProbeResult
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH
+from mlcat_ingest.metadata.urn import FABRICS
 
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
-class ProbeAnswer(StrEnum):
-    """The ways in which a service answers a trial."""
+SMALLEST_RELEASE: Final = (1, 0)
+"""The oldest supported release of DataHub: older ones acknowledge some aspects of models, and drop
+them. Source: entity-registry.yml and MLModelProperties.pdl of v0.15 and v1.0."""
 
-    TAKEN = "taken"
-    REFUSED = "refused"
-    CONFLICT = "refused as a conflict"
-    DROPPED = "acknowledged, not stored"
-    STORED = "stored"
-    THERE = "there"
-    MISSING = "no such call"
-    FOUND = "found"
-    NOT_FOUND = "not found"
-    KEPT = "kept"
-    DELETED = "deleted"
-    HIDDEN = "hidden, and readable"
-    SHOWN = "shown"
-    NUMBERED = "1"
-    UNNUMBERED = "none, or another"
-    OF_ITS_RELEASE = "as in its release"
-    NOT_OF_ITS_RELEASE = "not as in its release"
-    ONE_LATEST = "one is the latest"
-    BOTH_LATEST = "each is the latest"
-    NO_LATEST = "none is the latest"
-    LATEST_UNLESS_ASKED = "the latest, all if asked"
-    ALL_VERSIONS = "all versions"
+_CONDITIONS_SINCE: Final = (0, 14)
+"""The first release of DataHub that enforces conditions. Source: `ConditionalWriteValidator`."""
 
+ENVIRONMENTS_SINCE: Final = {
+    "SANDBOX": (0, 15),
+    **dict.fromkeys(("PRD", "TST", "SIT", "SBX"), (1, 2)),
+    "CERT": (1, 7),
+}
+"""Releases of DataHub by the environments that they added. Source: `FabricType.pdl`."""
 
-class ProbedFact(NamedTuple):
-    """The number and the name of a fact."""
-
-    number: str
-    name: str
-
-
-CONDITIONS: Final = ProbedFact("G1", "failed If-Version-Match")
-MODEL_ASPECTS: Final = ProbedFact("G5", "aspects of models")
-OTHER_ASPECTS: Final = ProbedFact("G5", "aspects of groups and feature tables")
-EVALUATION: Final = ProbedFact("G6", "evaluation of metadata tests")
+STORED_SINCE: Final = {
+    f"mlModelGroup: {ML_MODEL_GROUP_PROPERTIES}.externalUrl": (1, 1),
+    **dict.fromkeys(
+        (f"{kind}: {SUB_TYPES}" for kind in ("mlModel", "mlModelGroup", "mlFeatureTable")), (1, 1)
+    ),
+}
+"""First releases that store a part of what runs write, of those that a supported one drops, named
+as the report names what is dropped. Source: `docs/reference/compatibility.md`."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeRow:
-    """The answer of a service to one trial, as it is kept between runs.
+class Capabilities:
+    """A service as it describes itself: `datahub_version` is None for all but DataHub."""
 
-    `lacks` names aspects and fields that were acknowledged and not stored, each with its entity
-    type: `mlModel.container`, `mlModelGroup.mlModelGroupProperties.externalUrl`.
-    """
-
-    fact: str
-    name: str
-    outcome: str
-    observed: str
-    lacks: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, result: ProbeResult) -> Self:
-        """Return the row of a result."""
-        return cls(result.fact, result.name, result.outcome, result.observed, result.lacks)
-
-
-@dataclass(frozen=True, slots=True)
-class ProbedBehaviour:
-    """The answers of one version of a service to a probe."""
-
-    version: str
-    """Version of the service."""
-    probed_at_ms: int
-    """Time of the probe, in epoch milliseconds UTC."""
-    evaluates: bool | None = None
-    """Whether it has an endpoint that evaluates metadata tests; null if that is not known."""
-    lacks: tuple[str, ...] = ()
-    """Aspects and fields that it acknowledges and does not store."""
-
-    @classmethod
-    def of(cls, version: str, probed_at_ms: int, rows: Iterable[ProbeRow]) -> Self:
-        """Return the behaviour that `rows` show."""
-        by_fact = {ProbedFact(row.fact, row.name): row for row in rows}
-        evaluation: dict[str, bool] = {ProbeAnswer.THERE: True, ProbeAnswer.MISSING: False}
-        aspects = (by_fact.get(MODEL_ASPECTS), by_fact.get(OTHER_ASPECTS))
-        return cls(
-            version,
-            probed_at_ms,
-            _answer(by_fact, EVALUATION, evaluation),
-            tuple(one for row in aspects if row is not None for one in row.lacks),
-        )
+    datahub: bool
+    datahub_version: str | None
 
     @property
-    def at(self) -> str:
-        """The time of the probe, as words for the user."""
-        return f"{datetime.fromtimestamp(self.probed_at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    def release(self) -> tuple[int, int] | None:
+        """The release of DataHub, None where the version is not known."""
+        found = _VERSION.match(self.datahub_version or "")
+        return None if found is None else (int(found[1]), int(found[2]))
 
     @property
-    def decisions(self) -> tuple[str, ...]:
-        """The decisions that rest on the probe, as words for the user."""
-        return tuple(
-            text
-            for holds, text in (
-                (self.evaluates is False, "`evaluate.where: auto` evaluates in the client"),
-                (bool(self.lacks), f"not sent: {', '.join(self.lacks)}"),
-            )
-            if holds
+    def is_supported(self) -> bool:
+        """False for a release that is known to be older than the smallest supported one."""
+        return self.release is None or self.release >= SMALLEST_RELEASE
+
+    @property
+    def enforces_conditions(self) -> bool | None:
+        """Whether it compares the version that a write names, None where that is not known."""
+        return None if self.release is None else self.release >= _CONDITIONS_SINCE
+
+    @property
+    def environments(self) -> frozenset[str]:
+        """The environments that entities may have; all where the version is not known."""
+        release = self.release
+        if release is None:
+            return FABRICS
+        return FABRICS - {env for env, since in ENVIRONMENTS_SINCE.items() if release < since}
+
+    @property
+    def dropped(self) -> list[str]:
+        """Parts of what runs write that the release drops, as the report names them."""
+        release = self.release
+        if release is None:
+            return []
+        return [one for one, since in STORED_SINCE.items() if release < since]
+
+    @property
+    def behaviour(self) -> str:
+        """The row of a known release, as words for the user."""
+        missing = sorted(FABRICS - self.environments)
+        facts = [
+            f"{'enforces' if self.enforces_conditions else 'ignores'} {IF_VERSION_MATCH}",
+            f"has no environment {', '.join(missing)}" if missing else "has all environments",
+            f"acknowledges and drops {' and '.join(self.dropped)}"
+            if self.dropped
+            else "stores all aspects that runs write",
+        ]
+        return f"{self.describe()} {'; '.join(facts)}"
+
+    def upgrade_message(self) -> str:
+        """Return the sentence for the user about a release that is not supported."""
+        smallest = ".".join(map(str, SMALLEST_RELEASE))
+        return (
+            f"{self.describe()} is older than v{smallest}.0, the oldest supported release: "
+            "it acknowledges some aspects of models but drops them"
         )
 
-
-def _answer(
-    rows: Mapping[ProbedFact, ProbeRow], fact: ProbedFact, meanings: Mapping[str, bool]
-) -> bool | None:
-    row = rows.get(fact)
-    return None if row is None else meanings.get(row.observed)
-
-
-UNPROBED: Final = ProbedBehaviour("", 0)
-"""The behaviour of a catalog that nobody probed."""
+    def describe(self) -> str:
+        """Return a name for the service in a line for the user."""
+        if not self.datahub:
+            return "the catalog"
+        return f"DataHub {self.datahub_version}" if self.datahub_version else "DataHub"

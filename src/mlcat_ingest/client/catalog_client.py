@@ -3,19 +3,19 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Searches, StoredAspect
-from mlcat_ingest.client.connection import Capabilities, Connection, read_capabilities
+from mlcat_ingest.client.behaviour import Capabilities
+from mlcat_ingest.client.connection import Connection, read_capabilities
 from mlcat_ingest.client.emitter import Emitter
 from mlcat_ingest.client.evaluate import ServiceEvaluator
 from mlcat_ingest.client.reader import AspectReader
 from mlcat_ingest.client.responses import NO_SUCH_CALL, one_line, wrong_address
 from mlcat_ingest.client.search import Search
-from mlcat_ingest.core.findings import Finding, ProbeResult
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import (
@@ -70,8 +70,11 @@ class CatalogClient(AspectReader, Emitter, Closing):
         options: HttpOptions | None = None,
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
+        server_version: str | None = None,
     ) -> None:
         """Resolve the address and the token; `connection`, if given, has them and the options.
+
+        `server_version` is DataHub's version, in place of what the service says.
 
         Raises:
             RecipeError: there is no usable address or token.
@@ -82,6 +85,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         AspectReader.__init__(self, connection)
         Emitter.__init__(self, connection, max_proposals=max_proposals, max_bytes=max_bytes)
         self._lock = threading.Lock()
+        self._server_version = server_version
         self._capabilities: Capabilities | None = None
         self._search = Search(self.graphql, self.incoming)
         self._evaluator = ServiceEvaluator(connection, self)
@@ -129,11 +133,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
         return self._connection.requests_made
 
     @property
-    def version(self) -> str | None:
-        """The version of DataHub once it is connected, None for a service that names none."""
-        return None if self._capabilities is None else self._capabilities.datahub_version
-
-    @property
     def enforces_conditions(self) -> bool | None:
         """Whether conditions are enforced, as the version says; None where it says nothing."""
         return None if self._capabilities is None else self._capabilities.enforces_conditions
@@ -147,7 +146,10 @@ class CatalogClient(AspectReader, Emitter, Closing):
         """Return what the service is and can do; asked once. See `read_capabilities`."""
         with self._lock:
             if self._capabilities is None:
-                self._capabilities = read_capabilities(self._connection)
+                found = read_capabilities(self._connection)
+                if self._server_version is not None:
+                    found = Capabilities(datahub=True, datahub_version=self._server_version)
+                self._capabilities = found
             return self._capabilities
 
     def open(self, *, read_only: bool = False) -> str:
@@ -283,15 +285,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
     def wait(self, task: str, *, timeout_s: float = 300.0, poll_s: float = 1.0) -> TaskStatus:
         """Return the status of `task` once it has ended; see `wait_for_task`."""
         return wait_for_task(lambda: self.task_status(task), timeout_s=timeout_s, poll_s=poll_s)
-
-    def probe(self) -> Generator[ProbeResult | Finding]:
-        """Return a generator of the facts that runs rely on, tried on probe entities.
-
-        See `probes.run_probes`.
-        """
-        from mlcat_ingest.client.probes import run_probes  # it writes with a client of this class
-
-        return run_probes(self._connection)
 
     def close(self, *, complete: bool = True) -> None:
         """Close all connections; safe to call twice."""

@@ -264,10 +264,6 @@ class FallbackEvaluator(Evaluates):
         self._client = client
         self._lacks_call: str | None = None
 
-    def use_client(self, reason: str) -> None:
-        """Evaluate in the client from the beginning, since the service lacks the call."""
-        self._lacks_call = reason
-
     @property
     def uses_client(self) -> bool:
         """True once it is known that the service lacks the call."""

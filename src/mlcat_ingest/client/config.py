@@ -66,6 +66,10 @@ class RestSinkConfig(ConnectionConfig):
     """Maximum number of proposals in a request."""
     batch_bytes: int = Field(default=MAX_REQUEST_BYTES, ge=65_536, le=64 * 1024 * 1024)
     """Maximum size of a request body in bytes."""
+    server_version: Annotated[
+        Annotated[str, Field(pattern=r"^v?[0-9]+\.[0-9]+")] | None, BeforeValidator(none_if_empty)
+    ] = None
+    """Version of DataHub's server, such as `"v1.6.0"`, in place of the version that it reports."""
 
 
 class FileSinkConfig(RecipeModel):

@@ -1,12 +1,12 @@
 """One catalog service over HTTP: requests with the token on, refusals as errors without it."""
 
-import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from mlcat_ingest.client.auth import Credentials
+from mlcat_ingest.client.behaviour import Capabilities
 from mlcat_ingest.client.responses import ADDRESS_HINT, refusal, server_message, wrong_address
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.errors import (
@@ -15,9 +15,6 @@ from mlcat_ingest.errors import (
     MlcatError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.metadata.aspects.common import SUB_TYPES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
-from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure, is_unavailable
 from mlcat_ingest.net.session import HttpOptions
 
@@ -161,86 +158,7 @@ class Connection:
             self._opened.close()
 
 
-SMALLEST_RELEASE: Final = (1, 0)
-"""The oldest supported release of DataHub: older ones acknowledge some aspects of models, and drop
-them. Source: entity-registry.yml and MLModelProperties.pdl of v0.15 and v1.0."""
-
-_DATAHUB = "acryldata/datahub"
-
-_VERSION = re.compile(r"v?(\d+)\.(\d+)")
-
-_CONDITIONS_SINCE: Final = (0, 14)
-"""The first release of DataHub that enforces conditions. Source: `ConditionalWriteValidator`."""
-
-ENVIRONMENTS_SINCE: Final = {
-    "SANDBOX": (0, 15),
-    **dict.fromkeys(("PRD", "TST", "SIT", "SBX"), (1, 2)),
-    "CERT": (1, 7),
-}
-"""Releases of DataHub by the environments that they added. Source: `FabricType.pdl`."""
-
-STORED_SINCE: Final = {
-    f"mlModelGroup: {ML_MODEL_GROUP_PROPERTIES}.externalUrl": (1, 1),
-    **dict.fromkeys(
-        (f"{kind}: {SUB_TYPES}" for kind in ("mlModel", "mlModelGroup", "mlFeatureTable")), (1, 1)
-    ),
-}
-"""First releases that store a part of what runs write, of those that a supported one drops, named
-as the report names what is dropped. Source: `docs/reference/compatibility.md`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """The answer of ``/config``: `datahub_version` is None for every service but DataHub."""
-
-    datahub: bool
-    datahub_version: str | None
-
-    @property
-    def release(self) -> tuple[int, int] | None:
-        """The release of DataHub, None where the version is not known."""
-        found = _VERSION.match(self.datahub_version or "")
-        return None if found is None else (int(found[1]), int(found[2]))
-
-    @property
-    def is_supported(self) -> bool:
-        """False for a release that is known to be older than the smallest supported one."""
-        return self.release is None or self.release >= SMALLEST_RELEASE
-
-    @property
-    def enforces_conditions(self) -> bool | None:
-        """Whether it compares the version that a write names, None where that is not known."""
-        return None if self.release is None else self.release >= _CONDITIONS_SINCE
-
-    @property
-    def environments(self) -> frozenset[str]:
-        """The environments that entities may have; all where the version is not known."""
-        release = self.release
-        if release is None:
-            return FABRICS
-        return FABRICS - {env for env, since in ENVIRONMENTS_SINCE.items() if release < since}
-
-    @property
-    def dropped(self) -> list[str]:
-        """Parts of what runs write that the release drops, as the report names them."""
-        release = self.release
-        if release is None:
-            return []
-        return [one for one, since in STORED_SINCE.items() if release < since]
-
-    def upgrade_message(self) -> str:
-        """Return the sentence for the user about a release that is not supported."""
-        smallest = ".".join(map(str, SMALLEST_RELEASE))
-        return (
-            f"{self.describe()} is older than v{smallest}.0, the oldest supported release: "
-            "it acknowledges some aspects of models but drops them"
-        )
-
-    def describe(self) -> str:
-        """Return a name for the service in a line for the user."""
-        if not self.datahub:
-            return "the catalog"
-        return f"DataHub {self.datahub_version}" if self.datahub_version else "DataHub"
+_DATAHUB: Final = "acryldata/datahub"
 
 
 def read_capabilities(connection: Connection) -> Capabilities:

@@ -26,7 +26,7 @@ from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.connection import PEER, Connection
-from mlcat_ingest.client.rest import probe_writes
+from mlcat_ingest.client.rest import check_writes
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
@@ -113,7 +113,7 @@ class EmbeddedCatalog(CatalogClient, Catalog):
             yield Finding("embedded catalog", "failed", error.message, error.hint)
             return
         if write:
-            yield from probe_writes(self)
+            yield from check_writes(self)
 
     def close(self, *, complete: bool = True) -> None:
         """Close connections and end the child, if it is ours; safe to call twice."""

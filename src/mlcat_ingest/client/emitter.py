@@ -165,17 +165,6 @@ class Emitter:
             rejected.extend(self._send(batch))
         return rejected
 
-    def send(self, proposals: Sequence[Proposal]) -> Reply:
-        """Return the reply to one request with all of `proposals`, taken or refused.
-
-        Raises:
-            CodecError, InvalidUrnError: one cannot be sent at all.
-            CatalogUnavailableError, AuthenticationError, ProtocolMismatchError: as named.
-
-        Cost: one request.
-        """
-        return self._connection.write("POST", _MANY, _HEAD + self._encode_all(proposals) + _TAIL)
-
     def _encode_all(self, proposals: Sequence[Proposal]) -> bytes:
         # Copied: what orjson returns takes several times its length for as long as it is kept.
         data = bytearray()

@@ -1,9 +1,10 @@
 """The REST catalog that a recipe names, ours or DataHub's, and the doctor's checks of it.
 
-The checks: the service is reached, lets us in, and permits what a run needs. A probe entity can be
+The checks: the service is reached, lets us in, and permits what a run needs. A test entity can be
 written, read back and deleted for good.
 """
 
+import secrets
 from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
@@ -11,22 +12,18 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.behaviour import Capabilities
 from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.connection import PEER, Capabilities, Connection
+from mlcat_ingest.client.connection import PEER, Connection
 from mlcat_ingest.client.evaluate import NO_RESULTS
-from mlcat_ingest.client.probe_entities import (
-    PROBE_ASPECT,
-    delete_probe,
-    probe_properties,
-    probe_urn,
-)
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PROBE_KEY
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Aspect, Proposal
+from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.http_options import http_options
@@ -41,6 +38,7 @@ class RestCatalog(CatalogClient, Catalog):
             connection=Connection(partial(_settings, config)),
             max_proposals=config.batch_size,
             max_bytes=config.batch_bytes,
+            server_version=config.server_version,
         )
         self._config = config
 
@@ -66,10 +64,11 @@ def _options(config: RestSinkConfig) -> HttpOptions:
     )
 
 
-_PROBE: Final = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,mlcat-ingest-check,PROD)"
+_NAME: Final = "mlcat-ingest-check"
+_NO_ENTITY: Final = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME},PROD)"
 """An entity that nobody has: reading and evaluating it shows what is permitted."""
 
-_NO_TEST: Final = "urn:li:test:mlcat-ingest-check"
+_NO_TEST: Final = f"urn:li:test:{_NAME}"
 """A metadata test that nobody has."""
 
 _NOBODY: Final = "mlcat-ingest:check:nobody"
@@ -101,27 +100,35 @@ def findings(client: CatalogClient, *, write: bool) -> Iterator[Finding]:
     yield from _search_findings(client)
     evaluates = yield from _evaluation_findings(client)
     if write:
-        yield from probe_writes(client, results=not evaluates)
+        yield from check_writes(client, results=not evaluates)
 
 
 def _version_findings(service: Capabilities) -> Iterator[Finding]:
-    if service.datahub and service.datahub_version is None:
-        yield Finding("catalog version", "warning", "this DataHub does not report its version")
-    if not service.is_supported:
+    what = "catalog version"
+    if service.release is None:
+        if service.datahub:
+            yield Finding(
+                what,
+                "warning",
+                f"{service.describe()} does not report its release",
+                "set `server_version` of the sink",
+            )
+    elif not service.is_supported:
         hint = "upgrade DataHub to v1.5 or later, best v1.7"
-        yield Finding("catalog version", "failed", service.upgrade_message(), hint)
+        yield Finding(what, "failed", service.upgrade_message(), hint)
     elif service.dropped:
-        detail = f"{service.describe()} acknowledges and drops {' and '.join(service.dropped)}"
         hint = (
             "upgrade DataHub to v1.1 or later; a run that writes these aspects exits with status 4"
         )
-        yield Finding("catalog version", "warning", detail, hint)
+        yield Finding(what, "warning", service.behaviour, hint)
+    else:
+        yield Finding(what, "ok", service.behaviour)
 
 
 def _read_findings(client: CatalogClient) -> Iterator[Finding]:
     what = "catalog permission: read aspects"
     try:
-        client.read_many([_PROBE], [STATUS])
+        client.read_many([_NO_ENTITY], [STATUS])
     except MlcatError as error:
         yield _finding_of(what, error)
         return
@@ -152,7 +159,7 @@ def _evaluation_findings(client: CatalogClient) -> Generator[Finding, None, bool
     """Yield who can evaluate metadata tests; return False where only the client can."""
     what = "catalog permission: evaluate metadata tests"
     try:
-        service = client.evaluator.evaluate_batch([_PROBE])
+        service = client.evaluator.evaluate_batch([_NO_ENTITY])
     except MlcatError as error:
         yield _finding_of(what, error, "warning")
         return True
@@ -192,17 +199,18 @@ def _finding_of(
 _WRITE: Final = "catalog permission: write"
 _CONDITION: Final = "catalog conditional writes"
 _RESULTS: Final = "catalog permission: write test results"
+_DELETION: Final = "catalog permission: delete"
 
 
-def probe_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Finding]:
+def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Finding]:
     """Yield what writing to the catalog shows; the entity is deleted again, whatever comes.
 
     With `results` also whether results of metadata tests may be written.
 
     Cost: six requests, one more with `results`.
     """
-    urn = probe_urn()
-    written = _write_probe(client, urn, "1")
+    urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME}-{secrets.token_hex(8)},PROD)"
+    written = _write_entity(client, urn, "1")
     if written is not None and not _may_be_written(written):
         yield _finding_of(_WRITE, written)
         return
@@ -219,17 +227,17 @@ def probe_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Fi
             if results:
                 yield _write_results(client, urn)
     finally:
-        gone = delete_probe(client, urn)
+        gone = _delete_entity(client, urn)
     yield gone
 
 
-def _write_probe(
+def _write_entity(
     client: CatalogClient, urn: str, text: str, headers: Mapping[str, str] | None = None
 ) -> MlcatError | None:
-    """Write the probe; return what refused that, or kept it from being known."""
+    """Write the test entity; return what refused that, or kept it from being known."""
     try:
         refused = client.write(
-            [Proposal(urn, PROBE_ASPECT, probe_properties(text), headers=headers)]
+            [Proposal(urn, ML_MODEL_PROPERTIES, _properties(text), headers=headers)]
         )
     except MlcatError as error:
         return error
@@ -246,22 +254,23 @@ def _may_be_written(error: MlcatError) -> bool:
 def _read_back(client: CatalogClient, urn: str) -> Finding:
     what = "catalog read after write"
     try:
-        stored = client.read_many([urn], [PROBE_ASPECT]).get(urn, {}).get(PROBE_ASPECT)
+        entity = client.read_many([urn], [ML_MODEL_PROPERTIES]).get(urn, {})
     except MlcatError as error:
         return _finding_of(what, error)
+    stored = entity.get(ML_MODEL_PROPERTIES)
     found = {} if stored is None else stored.value.get("customProperties", {})
-    if found.get(PROBE_KEY) == "1":
+    if found.get(CHECK_KEY) == "1":
         return Finding(what, "ok", "acknowledged writes are readable")
     return Finding(
         what,
         "failed",
-        "the probe was acknowledged but is missing",
+        "the test entity was acknowledged but is missing",
         "check whether a proxy or queue delays or redirects writes",
     )
 
 
 def _conditional_write(client: CatalogClient, urn: str) -> Finding:
-    refused = _write_probe(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
+    refused = _write_entity(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
     if refused is not None:
         if isinstance(refused, AspectRejectedError) and not _may_be_written(refused):
             return Finding(_CONDITION, "ok", f"{IF_VERSION_MATCH} is enforced")
@@ -282,3 +291,47 @@ def _write_results(client: CatalogClient, urn: str) -> Finding:
     if refused:
         return _finding_of(_RESULTS, refused[0], "warning")
     return Finding(_RESULTS, "ok", "a run can store its results")
+
+
+def _properties(text: str) -> Aspect:
+    return {
+        "name": "mlcat-ingest check",
+        "description": "A test entity of `mlcat-ingest check --write`; it can be deleted.",
+        "customProperties": {CHECK_KEY: text},
+    }
+
+
+def _delete_entity(client: CatalogClient, urn: str) -> Finding:
+    """Delete the test entity for good, or mark it as removed; return what came of it.
+
+    Cost: two requests.
+    """
+    try:
+        client.delete_entity(urn)
+    except MlcatError as error:
+        return _soft_delete(client, urn, error)
+    try:
+        left = client.read_many([urn], [ML_MODEL_PROPERTIES, STATUS])
+    except MlcatError as error:
+        # To mark it as removed would make it anew.
+        message = f"{urn} was deleted; reading it back failed: {error.message}"
+        return Finding(_DELETION, "warning", message, error.hint)
+    if urn in left:
+        return Finding(_DELETION, "failed", f"{urn} was deleted and still exists", _by_hand(urn))
+    return Finding(_DELETION, "ok", f"the test entity is hard-deleted: {urn}")
+
+
+def _soft_delete(client: CatalogClient, urn: str, cause: MlcatError) -> Finding:
+    """Return what is left of an entity that could not be deleted: marked as removed, at best."""
+    try:
+        refused = bool(client.write([Proposal(urn, STATUS, {"removed": True})]))
+    except MlcatError:
+        refused = True
+    if refused:
+        return Finding(_DELETION, "failed", f"{urn} remains: {cause.message}", _by_hand(urn))
+    message = f"{urn} is soft-deleted, not hard-deleted: {cause.message}"
+    return Finding(_DELETION, "warning", message, _by_hand(urn))
+
+
+def _by_hand(urn: str) -> str:
+    return f'delete it by hand: datahub delete --urn "{urn}" --hard'

@@ -39,7 +39,7 @@ PARENT_RUN: Final = "mlflow.parent_run"
 PARENT_RUN_NAME: Final = "mlflow.parent_run_name"
 """Custom property of a child run's model: the name of its parent."""
 
-PROBE_KEY: Final = "mlcat.probe"
+CHECK_KEY: Final = "mlcat.check"
 """Custom property of the entity that `check --write` writes and deletes."""
 
 ENTRY_PREFIXES: Final = (FEATURES_PREFIX, PRIMARY_KEYS)

@@ -55,7 +55,6 @@ class Ending:
                 error=error,
                 finished=finished,
                 gate=self.verdict,
-                probe=self.sink.probed,
             )
         )
 

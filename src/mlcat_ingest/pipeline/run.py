@@ -45,7 +45,6 @@ from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter
 from mlcat_ingest.pipeline.write.delivery import Delivery, DeliveryTarget
 from mlcat_ingest.pipeline.write.merger import Merger, NewEntityLimit
-from mlcat_ingest.pipeline.write.read_back import leave_out
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.rules import by_aspect
@@ -243,7 +242,6 @@ class PipelineRun:
 
     def _connect(self) -> None:
         self._ending.catalog = self._sink.open()
-        self._sink.probed = self._state.probed_behaviour(self._sink.version)
         self._sink.system_metadata = system_metadata(self._ending.report(finished=False))
         self._evaluator.open()
 
@@ -312,9 +310,7 @@ class PipelineRun:
             if isinstance(page, Finished):
                 self._finish(page)
                 continue
-            entities = leave_out(
-                self._mapper.entities(source, page), self._sink.probed.lacks, self._tally
-            )
+            entities = self._mapper.entities(source, page)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
         self._drain()
         try:

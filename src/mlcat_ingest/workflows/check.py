@@ -5,7 +5,7 @@ Each side is looked at by itself and within a bounded time.
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Literal, TypeVar
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.client.behaviour import ProbedBehaviour, ProbeRow
-from mlcat_ingest.core.findings import Finding, ProbeResult
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, RecipeError, SkippableError
@@ -31,7 +30,6 @@ from mlcat_ingest.pipeline.merge.provenance import (
 )
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.state import probes
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
 from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import Recipe
@@ -41,7 +39,6 @@ from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSink, Resolve
 PATIENCE_S: Final = 60.0
 """Seconds that one side has for all of its findings."""
 
-_BEHAVIOUR: Final = "catalog behaviour"
 _OVERLAP: Final = "overlap"
 _OVERLAPPING: Final = "overlapping URNs"
 _NO_SINK: Final = "none configured: a run writes to ./mlcat-catalog.db; with --no-input it fails"
@@ -83,7 +80,7 @@ def examine(
     """Yield the findings about each side of a recipe; an error of one side hides no other's.
 
     All sides are looked at at once. Nothing is changed, but that with `write` the catalog's own
-    probe entity is written and deleted.
+    test entity is written and deleted.
     """
     recipe = resolved.recipe
     yield SideFinding("recipe", Finding("recipe", "ok", f"{recipe.name}: valid"))
@@ -97,7 +94,7 @@ def examine(
     if sink is None:
         watches.append(_Watch("sink", [Finding("sink", "warning", _NO_SINK)], patience_s))
     else:
-        findings = _sink_findings(_cap(sink), recipe, write=write)
+        findings = _sink_findings(_cap(sink), write=write)
         watches.append(_Watch(f"sink {sink.type}", findings, patience_s))
         state = _Watch(_STATE, _state_findings(recipe, sink), patience_s)
     failed = False
@@ -109,64 +106,6 @@ def examine(
         yield from _overlaps(resolved, sink, patience_s, failed=failed)
     if state is not None:
         yield from (SideFinding(_STATE, finding) for finding in state.findings())
-
-
-def probe_catalog(resolved: ResolvedRecipe) -> Generator[ProbeResult | SideFinding]:
-    """Return a generator of the facts that runs rely on, each tried on the recipe's catalog.
-
-    Closed early, it deletes the probe entities all the same; see `Catalog.probe`.
-
-    Raises:
-        RecipeError: the recipe's sink is no catalog service.
-    """
-    sink = resolved.sink
-    if sink is None:
-        raise RecipeError("--probe tries a catalog service, and the recipe names no sink")
-    catalog = _cap(sink).build()
-    return _probe_results(f"sink {sink.type}", resolved.recipe, catalog, catalog.probe())
-
-
-def _probe_results(
-    side: str, recipe: Recipe, catalog: Catalog, results: Generator[ProbeResult | Finding]
-) -> Generator[ProbeResult | SideFinding]:
-    rows: list[ProbeRow] = []
-    with closing(catalog), closing(results):
-        if not catalog.exists():
-            finding = Finding(_BEHAVIOUR, "warning", "not tried: the first run creates the catalog")
-            yield SideFinding(side, finding)
-            return
-        try:
-            catalog.open()
-            for one in results:
-                if isinstance(one, ProbeResult):
-                    rows.append(ProbeRow.of(one))
-                    yield one
-                else:
-                    yield SideFinding(side, one)
-        except MlcatError as error:
-            yield SideFinding(side, Finding(_BEHAVIOUR, "failed", error.message, error.hint))
-            return
-        yield SideFinding(side, _keep_probe(recipe, catalog, rows))
-
-
-def _keep_probe(recipe: Recipe, catalog: Catalog, rows: Sequence[ProbeRow]) -> Finding:
-    """Keep the answers of a catalog for later runs of the recipe; return what rests on them."""
-    if any(row.outcome == "failed" for row in rows):
-        return Finding(
-            _BEHAVIOUR, "warning", "not stored for later runs: a fact could not be tested"
-        )
-    version = catalog.version
-    if version is None:
-        why = "the service reports no version, so an upgrade would not be noticed"
-        return Finding(_BEHAVIOUR, "ok", f"not stored for later runs: {why}")
-    now_ms = time.time_ns() // 1_000_000
-    try:
-        probes.save(recipe.state.url, recipe.name, catalog.address, version, now_ms, rows)
-    except MlcatError as error:
-        sentence = f"not stored for later runs: {error.message}"
-        return Finding(_BEHAVIOUR, "warning", sentence, error.hint)
-    decisions = "; ".join(ProbedBehaviour.of(version, now_ms, rows).decisions) or "none"
-    return Finding(_BEHAVIOUR, "ok", f"stored for later runs: {decisions}")
 
 
 def _overlaps(
@@ -199,26 +138,9 @@ def _source_findings(resolved: ResolvedSource) -> Iterator[Finding]:
         yield from source.check()
 
 
-def _sink_findings(resolved: ResolvedSink, recipe: Recipe, *, write: bool) -> Iterator[Finding]:
+def _sink_findings(resolved: ResolvedSink, *, write: bool) -> Iterator[Finding]:
     with closing(resolved.build()) as sink:
         yield from sink.check(write=write)
-        if sink.version is not None:
-            # A state that cannot be read has findings of its own.
-            with suppress(MlcatError):
-                yield from _kept_probe(recipe, sink.address, sink.version)
-
-
-def _kept_probe(recipe: Recipe, address: str, version: str) -> Iterator[Finding]:
-    """Yield what rests on an earlier probe of a service, nothing where none is kept."""
-    kept = probes.look_up(recipe.state.url, recipe.name, address)
-    if kept is None:
-        return
-    if kept.version == version:
-        decisions = "; ".join(kept.decisions) or "runs test the behaviour themselves"
-        yield Finding(_BEHAVIOUR, "ok", f"by the probe of {kept.at}: {decisions}")
-    else:
-        sentence = f"the probe of {kept.at} is outdated: it was of {kept.version}"
-        yield Finding(_BEHAVIOUR, "warning", sentence, "repeat it with --write --probe")
 
 
 def _overlap_findings(source: ResolvedSource, sink: ResolvedSink, recipe: str) -> Iterator[Finding]:

@@ -329,11 +329,6 @@ class PlannedCatalog(Catalog):
         """How many requests were sent so far, retries included."""
         return self._catalog.requests_made
 
-    @property
-    def version(self) -> str | None:
-        """The version that the catalog names."""
-        return self._catalog.version
-
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
         return self._catalog.pending_request()

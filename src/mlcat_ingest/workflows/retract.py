@@ -172,7 +172,6 @@ class Retraction(Closing):
             unless_open.callback(self.close)
             self._state.open(self._sink)
             self._catalog = self._sink.open(read_only=True)
-            self._sink.probed = self._state.probed_behaviour(self._sink.version)
             unless_open.pop_all()
         return self
 
@@ -255,7 +254,6 @@ class Retraction(Closing):
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
         standing = RunStatus(
             catalog=self._catalog,
-            probe=self._sink.probed,
             passes=(),
             source_requests=sum(source.requests_made() for source in self._sources),
             catalog_requests=self._sink.requests_made,

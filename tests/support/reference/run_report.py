@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from mlcat_ingest.client.behaviour import ProbedBehaviour
 from mlcat_ingest.pipeline.report import report
 from mlcat_ingest.pipeline.report.prometheus import LAST_SUCCESS, as_prometheus
 from mlcat_ingest.pipeline.report.render import as_data
@@ -30,7 +29,6 @@ FULL: Final = Report(
     started_at_ms=1,
     finished_at_ms=2,
     passes=(PassSummary("mlflow", full=True, why="first run", current_at_ms=1),),
-    probe=ProbedBehaviour("v1.7.0", 1, evaluates=True),
     entities={"mlModel": EntityCounts()},
     dropped={"mlModel: aspect": 1},
     dead_letter_file="dead.jsonl",

@@ -193,32 +193,3 @@ def test_warnings_of_a_library_do_not_stand_between_the_findings(
     found = invoke("check", str(recipe))
     assert "no credentials for search_experiments" in found.out
     assert found.err == ""
-
-
-def test_probing_without_writing_is_a_usage_error(invoke: Invoke) -> None:
-    result = invoke("check", "recipe.yml", "--probe")
-    assert (result.code, result.out) == (2, "")
-    assert "--probe writes probe entities to the catalog" in result.err
-    assert "add --write" in result.err
-
-
-@pytest.mark.parametrize("sink", [None, {"type": "file", "config": {"path": "out.jsonl"}}])
-def test_probing_needs_a_catalog_service(
-    invoke: Invoke, tmp_path: Path, sink: dict[str, Any] | None
-) -> None:
-    recipe = {"name": "r", "source": {"type": "mlflow"}, "sink": sink}
-    named = {key: value for key, value in recipe.items() if value is not None}
-    (tmp_path / "recipe.yml").write_text(json.dumps(named))
-    result = invoke("check", "recipe.yml", "--write", "--probe")
-    assert (result.code, result.out) == (2, "")
-    assert "--probe tries a catalog service" in result.err
-
-
-@pytest.mark.process
-def test_an_embedded_catalog_is_not_made_for_a_probe(invoke: Invoke, tmp_path: Path) -> None:
-    sink = {"type": "embedded", "config": {"db": "catalog.db"}}
-    recipe = {"name": "r", "source": {"type": "mlflow"}, "sink": sink}
-    (tmp_path / "recipe.yml").write_text(json.dumps(recipe))
-    result = invoke("check", "recipe.yml", "--write", "--probe")
-    assert "warning  catalog behaviour: not tried: the first run creates the catalog" in result.out
-    assert not (tmp_path / "catalog.db").exists()

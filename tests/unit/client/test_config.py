@@ -67,8 +67,8 @@ def test_tls() -> None:
 
 
 def test_empty_is_none() -> None:
-    config = rest(server="", token="")
-    assert (config.server, config.token) == (None, None)
+    config = rest(server="", token="", server_version="")
+    assert (config.server, config.token, config.server_version) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,7 @@ def test_empty_is_none() -> None:
             {"endpoint": "restli"},
             "endpoint: is not needed: the service reports its capabilities; delete it",
         ),
+        ({"server_version": "head"}, r"server_version: must match ^v?[0-9]+\.[0-9]+"),
         ({"max_attempts": 0}, "max_attempts: must be 1 or more"),
         ({"tokn": "x"}, "tokn: is not a known key; did you mean `token`?"),
     ],

@@ -2,15 +2,14 @@ import socket
 
 import pytest
 
+from mlcat_ingest.client.behaviour import Capabilities
 from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import Capabilities
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
     MlcatError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.metadata.urn import FABRICS
 from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import Answer, FakeService
 
@@ -48,40 +47,15 @@ def test_config_tells_the_service(
     assert [asked.path for asked in service.asked] == ["/config"]
 
 
-@pytest.mark.parametrize(
-    ("version", "supported"),
-    [
-        ("v0.15.0.1", False),
-        ("0.14.1", False),
-        ("v1.0.0rc2", True),
-        ("v1.0.0", True),
-        ("v1.10.0", True),
-        ("a4f6b1c", True),
-        (None, True),
-    ],
-)
-def test_releases_below_the_smallest_are_not_supported(
-    version: str | None, *, supported: bool
+@pytest.mark.parametrize("versions", [{}, {"acryldata/datahub": {"version": "v0.13.3"}}])
+def test_a_given_version_takes_the_place_of_the_reported_one(
+    service: FakeService, versions: object
 ) -> None:
-    reported = Capabilities(datahub=True, datahub_version=version)
-    assert reported.is_supported == supported
-
-
-@pytest.mark.parametrize(
-    ("version", "lacks"),
-    [
-        ("v0.14.1", {"SANDBOX", "PRD", "TST", "SIT", "SBX", "CERT"}),
-        ("v1.0.0", {"PRD", "TST", "SIT", "SBX", "CERT"}),
-        ("1.1.0.3rc2", {"PRD", "TST", "SIT", "SBX", "CERT"}),
-        ("v1.2.0", {"CERT"}),
-        ("v1.6.0", {"CERT"}),
-        ("v1.10.0", set()),
-        ("a4f6b1c", set()),
-        (None, set()),
-    ],
-)
-def test_environments_by_release(version: str | None, lacks: set[str]) -> None:
-    assert FABRICS - Capabilities(datahub=True, datahub_version=version).environments == lacks
+    service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
+    with CatalogClient(service.server, "", server_version="v1.6.0") as client:
+        assert client.enforces_conditions is None
+        assert client.connect() == Capabilities(datahub=True, datahub_version="v1.6.0")
+        assert client.enforces_conditions is True
 
 
 @pytest.mark.parametrize(

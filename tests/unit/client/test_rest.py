@@ -176,11 +176,31 @@ def test_check_tells_what_fails(service: FakeService) -> None:
     sink.close()
 
 
-def test_check_tells_what_datahub_it_is(service: FakeService) -> None:
-    versions = {"acryldata/datahub": {"version": "null"}}
+@pytest.mark.parametrize(
+    ("version", "outcome", "words"),
+    [
+        ("null", "warning", "DataHub does not report its release"),
+        ("a4f6b1c", "warning", "DataHub a4f6b1c does not report its release"),
+        ("v0.15.0", "failed", "older than v1.0.0"),
+        ("v1.0.0", "warning", "acknowledges and drops mlModelGroup"),
+        ("v1.6.0", "ok", "DataHub v1.6.0 enforces If-Version-Match"),
+    ],
+)
+def test_check_tells_what_datahub_it_is(
+    service: FakeService, version: str, outcome: str, words: str
+) -> None:
+    versions = {"acryldata/datahub": {"version": version}}
     service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
-    findings = checked(RestCatalog(config(service, token="")))
-    assert findings["version"].outcome == "warning"
+    found = checked(RestCatalog(config(service, token="")))["version"]
+    assert found.outcome == outcome
+    assert words in found.detail
+
+
+def test_the_recipe_may_name_the_version(service: FakeService) -> None:
+    versions = {"acryldata/datahub": {"version": "head"}}
+    service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
+    sink = RestCatalog(config(service, token="", server_version="v1.6.0"))
+    assert checked(sink)["version"].outcome == "ok"
 
 
 def test_nothing_is_contacted_or_resolved_before_open(

@@ -6,7 +6,6 @@ from typing import Final
 
 from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
 from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
-from mlcat_ingest.client.evaluate import NO_TESTS
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
@@ -68,8 +67,6 @@ class Evaluator:
 
         Cost: without files none, else one read and one write for a batch of tests.
         """
-        if self._sink.probed.evaluates is False:
-            self._fallback.use_client(f"{NO_TESTS} (by the probe of {self._sink.probed.at})")
         if self._over or not self._spec.test_files:
             return
         tests = read_test_files(self._spec.test_files)

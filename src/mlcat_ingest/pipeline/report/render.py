@@ -29,7 +29,6 @@ def as_text(report: Report, *, cause: bool = True) -> str:
         [
             _headline(report, cause=cause),
             *(f"  source       {one.source}: {one.why}" for one in report.passes),
-            *_probe(report),
             *_entities(report),
             *_counters(report),
             *_lineage(report),
@@ -75,7 +74,6 @@ def retraction_text(report: Report) -> str:
 
 def findings(report: Report) -> Iterator[str]:
     """Yield the lines on what was special about what was read and merged."""
-    yield from _probe(report)
     yield from _counters(report)
     yield from _notes(report)
     yield from _examples("not usable", report.failed_records, report.failed_examples)
@@ -116,13 +114,6 @@ def _headline(report: Report, *, cause: bool) -> str:
     if report.gate is not None and not report.gate.passed:
         return f"{report.name}: everything arrived {took}, but metadata tests did not pass"
     return f"{report.name}: everything arrived {took}"
-
-
-def _probe(report: Report) -> Iterator[str]:
-    if report.probe is not None:
-        found = report.probe
-        decisions = "; ".join(found.decisions)
-        yield f"  probe        of {found.at}, DataHub {found.version}: {decisions}"
 
 
 def _requests(report: Report) -> str:

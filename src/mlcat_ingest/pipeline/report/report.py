@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
+from typing import Final, TypedDict, TypeVar, Unpack
 
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
 from mlcat_ingest.pipeline.report.summaries import (
@@ -16,9 +16,6 @@ from mlcat_ingest.pipeline.report.summaries import (
     PassSummary,
 )
 from mlcat_ingest.pipeline.report.verdict import Verdict
-
-if TYPE_CHECKING:
-    from mlcat_ingest.client import behaviour
 
 _Numbers = TypeVar("_Numbers")
 
@@ -32,7 +29,7 @@ EXIT_USAGE: Final = 2
 EXIT_TESTS: Final = 3
 """Metadata tests of the quality gate did not pass (`--fail-on-tests`)."""
 EXIT_PARTIAL: Final = 4
-"""Some records were rejected or not stored, or `verify` or a probe found a difference."""
+"""Some records were rejected or not stored, or `verify` found a difference."""
 EXIT_PENDING: Final = 5
 """A plan found changes (`--exit-code`), or a removal that affects a model (`--impact`)."""
 EXIT_INTERRUPTED: Final = 130
@@ -128,8 +125,6 @@ class Report:
     """Address of the catalog."""
     passes: tuple[PassSummary, ...] = ()
     """Places that were read: a server or store, and its platform instance."""
-    probe: "behaviour.ProbedBehaviour | None" = None
-    """Results of `check --write --probe` that the run relied on."""
     records: int = counter(int, help_text="Records read from the sources.", airflow=True)
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
     """Counts of entities, by entity type."""

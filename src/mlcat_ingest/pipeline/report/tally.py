@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import EvaluatedBy, Evaluation
-from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
@@ -59,7 +58,6 @@ class RunStatus:
     error: BaseException | None
     finished: bool = True
     gate: Verdict | None = None
-    probe: ProbedBehaviour = UNPROBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +299,6 @@ class Tally:
                 finished_at_ms=_now_ms(),
                 catalog=self._clean(status.catalog),
                 passes=tuple(status.passes),
-                probe=status.probe if status.probe.decisions else None,
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),

@@ -38,7 +38,6 @@ from mlcat_ingest.pipeline.state.tables import (
     base,
     identity,
     part,
-    probe,
     record,
     tested,
     unacknowledged,
@@ -219,7 +218,7 @@ def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
             connection.execute(delete(table).where(table.c.part_id.in_(ids)))
         deleted = [
             connection.execute(delete(table).where(of_recipe(table.c))).rowcount
-            for table in (part, identity, tested, base, unacknowledged, probe)
+            for table in (part, identity, tested, base, unacknowledged)
         ]
     return any(deleted)
 
@@ -245,7 +244,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             return
         ids = select(part.c.id).where(part.c.recipe == recipe)
         with write_transaction(target) as connection:
-            for table in (part, identity, record, absent, base, unacknowledged, probe):
+            for table in (part, identity, record, absent, base, unacknowledged):
                 condition = (
                     table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
                 )

@@ -13,14 +13,13 @@ from typing import Final
 from sqlalchemy import Engine
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.client.behaviour import UNPROBED, ProbedBehaviour
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailableError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.summaries import PassSummary
-from mlcat_ingest.pipeline.state import partitions, probes, records
+from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import (
     file_of,
     held_state,
@@ -101,7 +100,6 @@ class StateSession:
         self._partitions: RememberedPartitions | None = None
         self._identities: Mapping[str, Mapping[str, str]] = {}
         self._known: list[PartitionRow] = []
-        self._probed: ProbedBehaviour | None = None
         self._sink = ""
         self.tracker = Tracker(mask)
 
@@ -133,7 +131,6 @@ class StateSession:
             if connection is not None:
                 recipe = self._options.recipe
                 self._identities = partitions.names(connection, recipe, self._sink)
-                self._probed = probes.read(connection, recipe, self._sink)
 
     def _remember(self, url: str, sink: Catalog) -> None:
         self._engine = engine = self._database(url)
@@ -144,8 +141,6 @@ class StateSession:
         self.tracker.start(engine, recipe, self._sink)
         with translate_errors(engine.url):
             known = partitions.partitions_of(engine, recipe)
-            with engine.connect() as connection:
-                self._probed = probes.read(connection, recipe, self._sink)
         self._known = [row for row in known if row.key.sink == self._sink]
 
     def _database(self, url: str) -> Engine | None:
@@ -188,21 +183,6 @@ class StateSession:
                     "with --accept-renaming",
                 )
         return NullState()
-
-    def probed_behaviour(self, version: str | None) -> ProbedBehaviour:
-        """Return what a probe found of the catalog, nothing if its `version` is another by now."""
-        kept = self._probed
-        if kept is None:
-            return UNPROBED
-        if kept.version != version:
-            log.info(
-                "the probe of %s is outdated: the catalog was DataHub %s, and is now %s",
-                kept.at,
-                kept.version,
-                f"DataHub {version}" if version else "of no known version",
-            )
-            return UNPROBED
-        return kept
 
     def partition_passes(self) -> Sequence[PartitionPass]:
         """Return the passes over the partitions that sources asked for so far, in that order."""

@@ -114,17 +114,6 @@ unacknowledged = Table(
     Column("urn", Text, primary_key=True),
 )
 
-# What `check --probe` found of a catalog at a version: `answers` is a JSON list of `ProbeRow`.
-probe = Table(
-    "state_probe",
-    _METADATA,
-    Column("recipe", Text, primary_key=True),
-    Column("sink", Text, primary_key=True),
-    Column("version", Text, nullable=False),
-    Column("probed_at_ms", BigInteger, nullable=False),
-    Column("answers", Text, nullable=False),
-)
-
 # Who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock behind it.
 holder = Table(
     "state_holder",
@@ -271,4 +260,5 @@ MIGRATIONS: Final = (
             )""",
         ),
     ),
+    Migration("no probes of a catalog", statements("DROP TABLE state_probe")),
 )

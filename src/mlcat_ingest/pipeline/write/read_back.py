@@ -9,14 +9,12 @@ Source: `IgnoreUnknownMutator.java`, `AspectsBatchImpl.java`.
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
-from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import KINDS, UrnPart, entity_type_of
 from mlcat_ingest.pipeline.flow.queues import Cancellation
@@ -167,33 +165,6 @@ class ReadBack:
         for entity_type, members in urns.items():
             stored.update(self._sink.read_many(list(members), aspects[entity_type]))
         return stored
-
-
-def leave_out(entities: Iterable[Entity], lacks: Collection[str], tally: Tally) -> Iterator[Entity]:
-    """Yield `entities` without the aspects and fields that `lacks` names, and count these.
-
-    They are those that a probe has shown not to be stored, as `ProbedBehaviour` names them: sent
-    and read back, each full pass would find them missing again.
-    """
-    for one in entities:
-        yield _without(one, lacks, tally) if lacks else one
-
-
-def _without(entity: Entity, lacks: Collection[str], tally: Tally) -> Entity:
-    entity_type = entity_type_of(entity.urn)
-    aspects: dict[str, Aspect] = {}
-    for name, aspect in entity.aspects.items():
-        place = f"{entity_type}.{name}"
-        filled = [field for field, value in aspect.items() if value]
-        if place in lacks:
-            if filled:
-                tally.count(f"{entity_type}: {name}", dropped=1)
-            continue
-        dropped = {field for field in aspect if f"{place}.{field}" in lacks}
-        for field in dropped.intersection(filled):
-            tally.count(f"{entity_type}: {name}.{field}", dropped=1)
-        aspects[name] = {k: v for k, v in aspect.items() if k not in dropped} if dropped else aspect
-    return replace(entity, aspects=aspects)
 
 
 def _group_of(urn: str) -> _UrnGroup:

@@ -31,12 +31,9 @@ class GmsProfile:
             IgnoreUnknownMutator.java.
         checks_versions: the version that a proposal names is compared with the stored one; before
             v0.14 it is not. Source: ConditionalWriteValidator.java.
-        drops_invalid_urns: a proposal whose URN breaks a rule is left out, and its request is
-            answered as a success. The rules: 512 bytes once URL-encoded, no outer white space, no
-            U+241F, the number of key parts, a known environment. Source: AspectsBatchImpl.java,
-            UrnValidationUtil.java.
-        strict_urns: the same holds for a comma in a URN of one part, and for parentheses in a
-            part (`STRICT_URN_VALIDATION_ENABLED`). Source: UrnValidationUtil.java.
+        strict_urns: a proposal is left out, and its request answered as a success, for a comma in
+            a URN of one part, and for parentheses in a part (`STRICT_URN_VALIDATION_ENABLED`).
+            Source: UrnValidationUtil.java.
         environments: the environments that exist; by release, in the same file.
         evaluates: whether `/test` exists; in open-source releases it does not. Source:
             MetadataTestResource.java.
@@ -54,23 +51,16 @@ class GmsProfile:
         forbids_run_reports: run reports need the privilege Manage Metadata Ingestion, which the
             token lacks. Source: AuthUtil.java.
         kept_versions: how many versions of an aspect can be read. Source: retention.yaml.
-        keeps_deleted_versions: whether those of an aspect that was deleted can be read. Source:
-            GenericEntitiesController.java.
         numbers_first_versions: whether reads name the version of an aspect that was written once;
             before v0.14 writes stored none. Source: ConditionalWriteValidator.java.
         aspect_bytes: the longest JSON text of an aspect. Source: AspectSizeExceededException.java.
         relationship_window: where pages of relationships by `start` end. Source:
             GraphQueryBaseDAO.java.
-        scrolls_relationships: whether relationships of one entity are listed by scroll id. Source:
-            GenericRelationshipController.java.
-        searched_characters: the longest custom property, with its key, that a search finds. Source:
-            FieldExtractor.java.
     """
 
     version: str | None = "v1.6.0"
     lacks: frozenset[str] = _V1_6.lacks
     checks_versions: bool = True
-    drops_invalid_urns: bool = True
     strict_urns: bool = True
     environments: frozenset[str] = _V1_6.environments
     evaluates: bool = False
@@ -81,12 +71,9 @@ class GmsProfile:
     denies_reads: Callable[[str], bool] = _no_urn
     forbids_run_reports: bool = False
     kept_versions: int = 20
-    keeps_deleted_versions: bool = False
     numbers_first_versions: bool = True
     aspect_bytes: int = 16_000_000
     relationship_window: int = 10_000
-    scrolls_relationships: bool = True
-    searched_characters: int = 4_095
 
 
 V1_6: Final = GmsProfile()

@@ -91,10 +91,9 @@ class GmsApp:
             return fault
         if request.is_write:
             return self._route_write(request)
-        if self.profile.scrolls_relationships:
-            edges = relationship_page(self.store, request)
-            if edges is not None:
-                return faults.json_response(edges)
+        edges = relationship_page(self.store, request)
+        if edges is not None:
+            return faults.json_response(edges)
         app = self.app
         if "index" in self.copies and asks_index(request):
             app = self.copies["index"].app()
@@ -136,7 +135,7 @@ class GmsApp:
     def _stored_part(self, proposal: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the part of a proposal that the server stores; None if nothing."""
         urn, lacks = str(proposal["entityUrn"]), self.profile.lacks
-        if self.profile.drops_invalid_urns and not is_valid(urn, self.profile):
+        if not is_valid(urn, self.profile):
             return None
         name = f"{proposal['entityType']}.{proposal.get('aspectName')}"
         if name in lacks:

@@ -32,6 +32,9 @@ _SEARCH_PATHS: Final = re.compile(
 _EDGE_PATH: Final = re.compile(r"/openapi/v3/relationship/[^/]+/(urn:li:.+)")
 _READ_PATHS: Final = re.compile(r"/openapi/v3/entity/.+/.+|/aspects/.+|/entitiesV2/.+")
 
+_SEARCHED_CHARACTERS: Final = 4_095
+"""The longest custom property, with its key, that a search finds. Source: FieldExtractor.java."""
+
 
 class LimitedStore(Store):
     """A store that keeps as many versions, and finds as much, as a GMS does."""
@@ -49,18 +52,17 @@ class LimitedStore(Store):
         """Return a version of an aspect, unless retention has taken it away."""
         aspect = super().get_version(urn, name, version)
         latest = super().get_version(urn, name, 0)
-        if latest is None and not self.profile.keeps_deleted_versions:
+        if latest is None:  # a deletion takes the history with it: GenericEntitiesController.java
             return None
-        if aspect is None or version == 0 or latest is None:
+        if aspect is None or version == 0:
             return aspect
         return aspect if latest.version - version < self.profile.kept_versions else None
 
     def search(self, request: SearchRequest) -> SearchPage:
         """Return a page of hits, none for a custom property that is too long to be indexed."""
-        longest = self.profile.searched_characters
         for criterion in (one for alternative in request.any_of for one in alternative):
             if criterion.field == "customProperties" and any(
-                len(value) > longest for value in criterion.values
+                len(value) > _SEARCHED_CHARACTERS for value in criterion.values
             ):
                 return SearchPage(total=0, hits=())
         return super().search(request)

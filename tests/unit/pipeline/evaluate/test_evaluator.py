@@ -9,13 +9,11 @@ import pytest
 import yaml
 
 from mlcat_ingest.client.base import Evaluation
-from mlcat_ingest.client.behaviour import EVALUATION, ProbeAnswer, ProbeRow
 from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.report.summaries import EvaluationSummary
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state import probes
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
@@ -49,16 +47,10 @@ class Models(FakeSource):
         return [Entity(model_urn(record.value), self.models[record.value])]
 
 
-class Versioned(FakeSink):
-    """Names its version, so that a probe of it holds."""
-
-    version = "1"
-
-
 @dataclass
 class World:
     folder: Path
-    sink: FakeSink = field(default_factory=lambda: Versioned(place="fake://catalog"))
+    sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://catalog"))
     source: Models = field(default_factory=Models)
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -98,11 +90,6 @@ class World:
         passing, failing = ([one["test"] for one in stored[s]] for s in ("passing", "failing"))
         return passing, failing
 
-    def probed(self, observed: str) -> None:
-        """Keep a probe of the call that evaluates."""
-        rows = [ProbeRow(*EVALUATION, "as expected", observed)]
-        probes.save(self.url, "r", self.sink.address, str(self.sink.version), 0, rows)
-
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -122,7 +109,6 @@ def by_client(world: World) -> World:
 
 @pytest.mark.parametrize("where", ["auto", "service"])
 def test_a_service_that_evaluates_is_asked(world: World, where: str) -> None:
-    world.probed(ProbeAnswer.THERE)
     assert world.run(where=where, test_urns=[NAMED]).evaluated == 3
     assert [sorted(batch) for batch in world.sink.evaluations] == [MODELS]
 
@@ -132,22 +118,6 @@ def test_a_service_is_not_asked_where_the_client_evaluates(by_client: World) -> 
     assert (found.evaluated, found.passing, found.where) == (3, 3, "client")
     assert by_client.sink.evaluations == []
     assert by_client.results("a") == ([NAMED], [])
-
-
-def test_a_service_that_lacks_the_call_by_its_probe_is_not_asked(by_client: World) -> None:
-    by_client.probed(ProbeAnswer.MISSING)
-    assert by_client.run(where="auto").where == "client"
-    assert by_client.sink.evaluations == []
-    by_client.source.models["d"] = {HOME: {"name": "d"}}
-    assert by_client.run(where="service").evaluated == 1
-    assert len(by_client.sink.evaluations) == 1
-
-
-@pytest.mark.parametrize("observed", [ProbeAnswer.THERE, "not allowed"])
-def test_a_service_that_may_have_the_call_is_asked(by_client: World, observed: str) -> None:
-    by_client.probed(observed)
-    assert by_client.run(where="auto").evaluated == 3
-    assert len(by_client.sink.evaluations) == 1
 
 
 def test_a_catalog_that_keeps_nothing_evaluates_by_itself_or_not_at_all(by_client: World) -> None:
@@ -166,7 +136,7 @@ def test_tests_of_files_are_created_and_evaluated(world: World) -> None:
 
 
 def test_tests_of_files_are_evaluated_before_the_search_finds_them(world: World) -> None:
-    class Behind(Versioned):
+    class Behind(FakeSink):
         """Finds no metadata test."""
 
         def metadata_tests(self) -> Iterator[list[str]]:

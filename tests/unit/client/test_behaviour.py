@@ -1,0 +1,83 @@
+"""The table of the behaviours of DataHub's releases."""
+
+import pytest
+
+from mlcat_ingest.client.behaviour import Capabilities
+from mlcat_ingest.metadata.urn import FABRICS
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"),
+    [
+        ("v0.15.0.1", False),
+        ("0.14.1", False),
+        ("v1.0.0rc2", True),
+        ("v1.0.0", True),
+        ("v1.10.0", True),
+        ("a4f6b1c", True),
+        (None, True),
+    ],
+)
+def test_releases_below_the_smallest_are_not_supported(
+    version: str | None, *, supported: bool
+) -> None:
+    reported = Capabilities(datahub=True, datahub_version=version)
+    assert reported.is_supported == supported
+
+
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [
+        ("v0.14.1", {"SANDBOX", "PRD", "TST", "SIT", "SBX", "CERT"}),
+        ("v1.0.0", {"PRD", "TST", "SIT", "SBX", "CERT"}),
+        ("1.1.0.3rc2", {"PRD", "TST", "SIT", "SBX", "CERT"}),
+        ("v1.2.0", {"CERT"}),
+        ("v1.6.0", {"CERT"}),
+        ("v1.10.0", set()),
+        ("a4f6b1c", set()),
+        (None, set()),
+    ],
+)
+def test_environments_by_release(version: str | None, lacks: set[str]) -> None:
+    assert FABRICS - Capabilities(datahub=True, datahub_version=version).environments == lacks
+
+
+@pytest.mark.parametrize(
+    ("version", "enforces"),
+    [("v0.13.3", False), ("v0.14.0", True), ("v1.7.0rc0", True), ("a4f6b1c", None), (None, None)],
+)
+def test_conditions_by_release(version: str | None, *, enforces: bool | None) -> None:
+    reported = Capabilities(datahub=True, datahub_version=version)
+    assert reported.enforces_conditions is enforces
+
+
+@pytest.mark.parametrize(
+    ("version", "behaviour"),
+    [
+        (
+            "v0.13.3",
+            (
+                "DataHub v0.13.3 ignores If-Version-Match; "
+                "has no environment CERT, PRD, SANDBOX, SBX, SIT, TST; "
+                "acknowledges and drops mlModelGroup: mlModelGroupProperties.externalUrl and "
+                "mlModel: subTypes and mlModelGroup: subTypes and mlFeatureTable: subTypes"
+            ),
+        ),
+        (
+            "v1.6.0",
+            (
+                "DataHub v1.6.0 enforces If-Version-Match; has no environment CERT; "
+                "stores all aspects that runs write"
+            ),
+        ),
+        (
+            "v1.7.0",
+            (
+                "DataHub v1.7.0 enforces If-Version-Match; has all environments; "
+                "stores all aspects that runs write"
+            ),
+        ),
+    ],
+)
+def test_words_about_a_release(version: str, behaviour: str) -> None:
+    assert Capabilities(datahub=True, datahub_version=version).behaviour == behaviour
