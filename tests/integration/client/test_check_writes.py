@@ -1,4 +1,4 @@
-"""`check --write`: the probe entity comes, shows what the catalog does, and goes."""
+"""`check --write`: the test entity comes, shows what the catalog does, and goes."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
         yield running
 
 
-def probed(server: str, *, write: bool = True, token: str = "") -> dict[str, Finding]:
+def checked(server: str, *, write: bool = True, token: str = "") -> dict[str, Finding]:
     config = RestSinkConfig.model_validate({"server": server, "token": token, "max_attempts": 1})
     sink = RestCatalog(config)
     try:
@@ -37,7 +37,7 @@ def probed(server: str, *, write: bool = True, token: str = "") -> dict[str, Fin
 
 
 def test_a_real_catalog_is_as_before(catalog: RunningCatalog) -> None:
-    found = probed(catalog.url)
+    found = checked(catalog.url)
     assert [one for one in found.values() if one.outcome != "ok"] == []
     assert found[CONDITION].detail == "If-Version-Match is enforced"
     assert "hard-deleted" in found[DELETE].detail
@@ -45,7 +45,7 @@ def test_a_real_catalog_is_as_before(catalog: RunningCatalog) -> None:
 
 
 def test_without_write_nothing_is_written(catalog: RunningCatalog) -> None:
-    assert WRITE not in probed(catalog.url, write=False)
+    assert WRITE not in checked(catalog.url, write=False)
 
 
 def test_an_embedded_catalog_is_as_before(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def lenient() -> Iterator[Lenient]:
 
 
 def test_conditions_that_are_not_enforced(lenient: Lenient) -> None:
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert found[CONDITION].outcome == "warning"
     assert found[DELETE].outcome == "ok"
     assert lenient.stored == {}
@@ -108,14 +108,14 @@ def test_a_catalog_that_breaks_at_a_condition(lenient: Lenient) -> None:
         return Answer(500) if b"If-Version-Match" in asked.body else lenient.write(asked)
 
     lenient.service.on("POST", "/aspects", breaking)
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert (found[CONDITION].outcome, found[DELETE].outcome) == ("failed", "ok")
     assert lenient.stored == {}
 
 
 def test_a_catalog_to_read_only(lenient: Lenient) -> None:
     lenient.service.on("POST", "/aspects", Answer(403, {"message": "read-only token"}))
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert found[WRITE].outcome == "failed"
     assert "read-only token" in found[WRITE].detail
     assert found["catalog permission: read aspects"].outcome == "ok"
@@ -129,14 +129,14 @@ def test_a_write_without_an_answer_is_taken_back_all_the_same(lenient: Lenient) 
         return Answer(500)
 
     lenient.service.on("POST", "/aspects", written_and_lost)
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert (found[WRITE].outcome, found[DELETE].outcome) == ("failed", "ok")
     assert lenient.stored == {}
 
 
-def test_a_probe_that_may_not_be_deleted_is_hidden_and_named(lenient: Lenient) -> None:
+def test_a_test_entity_that_may_not_be_deleted_is_hidden_and_named(lenient: Lenient) -> None:
     lenient.service.on("POST", "/entities", Answer(403, {"message": "no deleting"}))
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     [(urn, aspects)] = lenient.stored.items()
     assert aspects["status"] == {"removed": True}
     assert found[DELETE].outcome == "warning"
@@ -144,10 +144,10 @@ def test_a_probe_that_may_not_be_deleted_is_hidden_and_named(lenient: Lenient) -
     assert found[DELETE].hint == f'delete it by hand: datahub delete --urn "{urn}" --hard'
 
 
-def test_a_probe_is_not_made_anew_where_nobody_may_see_that_it_is_gone(lenient: Lenient) -> None:
+def test_a_test_entity_is_not_made_anew_where_it_cannot_be_read(lenient: Lenient) -> None:
     batch_get = "/openapi/v3/entity/mlModel/batchGet"
     lenient.service.on("POST", batch_get, Answer(403, {"message": "no reading"}))
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert lenient.stored == {}
     assert found[DELETE].outcome == "warning"
     assert "was deleted; reading it back failed" in found[DELETE].detail
@@ -155,12 +155,12 @@ def test_a_probe_is_not_made_anew_where_nobody_may_see_that_it_is_gone(lenient: 
 
 def test_a_deletion_that_leaves_it_there(lenient: Lenient) -> None:
     lenient.service.on("POST", "/entities", Answer(body={"value": {}}))
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert found[DELETE].outcome == "failed"
     assert "still exists" in found[DELETE].detail
 
 
 def test_a_service_that_writes_later_on(lenient: Lenient) -> None:
     lenient.service.on("POST", "/aspects", Answer(body={"value": "success"}))
-    found = probed(lenient.service.server)
+    found = checked(lenient.service.server)
     assert found["catalog read after write"].outcome == "failed"

@@ -84,7 +84,7 @@ def test_names_are_not_looked_up_in_the_state_of_an_earlier_version_nor_is_it_mi
     state.close()
     engine = open_engine(url)
     with engine.connect() as connection:
-        assert len(pending(connection, COMPONENT, MIGRATIONS)) == 3
+        assert pending(connection, COMPONENT, MIGRATIONS) == MIGRATIONS[3:]
     engine.dispose()
 
 
