@@ -93,9 +93,9 @@ def drain(recipe: str, to: str | None, spool: Path | None) -> int:
     """
     found = EventSpool(spool_of(recipe, str(spool or "")))
     with stop_on_sigterm():
-        from mlcat_ingest.hooks.drain import drain_spool
+        from mlcat_ingest.hooks.drain import drain_spool, retry_briefly
 
-        result = drain_spool(read_recipe(recipe, to), found, recipe)
+        result = drain_spool(retry_briefly(read_recipe(recipe, to)), found, recipe)
     print_drain(result, OutputSettings.current())
     return result.exit_code
 

@@ -9,7 +9,7 @@ taken all that was written with it. A run may be ingested twice, which changes n
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, TypeVar
@@ -278,16 +278,26 @@ def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str 
 
 def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:
     """Return a recipe with short timeouts and few retries: another drain costs nothing."""
-    sink = resolved.sink
-    return replace(
-        resolved,
-        sources=tuple(map(_fail_fast_side, resolved.sources)),
-        sink=None if sink is None else _fail_fast_side(sink),
+    return _with_options(
+        resolved, {"timeout_s": TIMEOUT_S, "retries": RETRIES, "retry_for_s": RETRY_FOR_S}
     )
 
 
-def _fail_fast_side(side: SideT) -> SideT:
+def retry_briefly(resolved: ResolvedRecipe) -> ResolvedRecipe:
+    """Return a recipe that waits briefly for a server that is away: the events stay."""
+    return _with_options(resolved, {"retry_for_s": RETRY_FOR_S})
+
+
+def _with_options(resolved: ResolvedRecipe, options: Mapping[str, float]) -> ResolvedRecipe:
+    sink = resolved.sink
+    return replace(
+        resolved,
+        sources=tuple(_side_with(one, options) for one in resolved.sources),
+        sink=None if sink is None else _side_with(sink, options),
+    )
+
+
+def _side_with(side: SideT, options: Mapping[str, float]) -> SideT:
     if not isinstance(side.config, ConnectionConfig):
         return side
-    update = {"timeout_s": TIMEOUT_S, "retries": RETRIES, "retry_for_s": RETRY_FOR_S}
-    return replace(side, config=side.config.model_copy(update=update))
+    return replace(side, config=side.config.model_copy(update=dict(options)))
