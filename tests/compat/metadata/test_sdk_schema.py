@@ -26,6 +26,14 @@ RENAMED = {
         ASPECTS[name].record.rpartition(".")[2] for name in TYPED if name.startswith("editable")
     },
 }
+# The SDK runs ahead of its server, which answers 422 to these.
+NOT_ON_SERVERS = frozenset({"dataProducts", "incidentsSummary"})
+MODEL_TYPES = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable", "mlPrimaryKey"})
+# Texts in the SDK's classes, and unions of one member, a text, on the wire.
+UNIONS_OF_SERVERS = {
+    f"QuantitativeAnalyses.{name}: is string"
+    for name in ("unitaryResults", "intersectionalResults")
+}
 
 
 @pytest.mark.parametrize("name", sorted(ASPECTS))
@@ -46,13 +54,14 @@ def test_aspects_of_open_types_have_the_record_names_of_the_model() -> None:
 @pytest.mark.parametrize("entity_type", sorted(ENTITIES))
 def test_an_entity_type_has_the_aspects_of_the_registry(entity_type: str) -> None:
     assert ENTITIES[entity_type].key == KEY_ASPECTS[entity_type].ASPECT_NAME
-    assert ENTITIES[entity_type].aspects == aspects_of(entity_type)
+    lacking = NOT_ON_SERVERS if entity_type in MODEL_TYPES else frozenset[str]()
+    assert ENTITIES[entity_type].aspects == aspects_of(entity_type) - lacking
 
 
 @pytest.mark.parametrize("name", TYPED)
 def test_a_record_has_the_fields_of_the_model(name: str) -> None:
     differences = list(record_differences(ASPECT_NAME_MAP[name].RECORD_SCHEMA, ASPECTS[name].type))
-    assert differences == []
+    assert set(differences) <= UNIONS_OF_SERVERS
 
 
 def record_differences(schema: Any, record: Any) -> Iterator[str]:

@@ -146,11 +146,13 @@ def expected(world: World) -> dict[str, dict[str, Any]]:
 
 
 def comparable(reported: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return aspects without our own bookkeeping, and without keys, which URNs say too."""
+    """Return aspects without our own bookkeeping, and without what the catalog computes."""
     found: dict[str, dict[str, Any]] = {}
     for urn, aspects in reported.items():
         for name, text in aspects.items():
             value = json.loads(text)
+            for computed in ("ownerTypes", "domainAssociations"):
+                value.pop(computed, None)
             custom = value.get("customProperties")
             if custom is not None:
                 value["customProperties"] = {

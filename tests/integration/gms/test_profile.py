@@ -60,7 +60,8 @@ def query(gms: RunningGms, text: str) -> Any:
 
 def found(gms: RunningGms) -> list[str]:
     text = (
-        '{ searchAcrossEntities(input: {types: [MLMODEL], query: "*"}) '
+        '{ searchAcrossEntities(input: {types: [MLMODEL], query: "*", orFilters: [{and: [{field: '
+        '"platform", values: ["urn:li:dataPlatform:mlflow"]}]}]}) '
         "{ searchResults { entity { urn } } } }"
     )
     results = query(gms, text)["data"]["searchAcrossEntities"]["searchResults"]

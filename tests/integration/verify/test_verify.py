@@ -474,7 +474,7 @@ FAULTS: dict[str, tuple[str, str, Change, Found]] = {
     ),
     "a lost tag of a version": (
         *(VERSION_1, MODEL, tag("checked", None)),
-        ("missing", "tag", VERSION_1, "customProperties[version.checked]", "yes", None),
+        ("missing", "tag", VERSION_1, "customProperties[checked]", "yes", None),
     ),
 }
 

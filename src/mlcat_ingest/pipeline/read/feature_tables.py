@@ -4,6 +4,7 @@ A catalog may lack entities of type `mlPrimaryKey`: a table then names its keys 
 property. Two feature stores whose tables have one name are refused before anything is written.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from mlcat_ingest.errors import (
     CatalogUnavailableError,
     InvalidUrnError,
     MlcatError,
+    NotAuthorizedError,
     ProtocolMismatchError,
     RecipeError,
 )
@@ -41,6 +43,8 @@ from mlcat_ingest.pipeline.merge.provenance import (
 )
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.sources.base import ComingTable, Source
+
+log = logging.getLogger(__name__)
 
 KEY: Final = "mlPrimaryKey"
 _INSTEAD: Final = f"so the keys of feature tables are in their custom property {PRIMARY_KEYS}"
@@ -284,7 +288,13 @@ class _Collisions:
             if entity_type == KEY and not self._keys.are_read(urns[0]):
                 continue
             names = [properties_aspect(entity_type) or "", STATUS]
-            for urn, stored in self._sink.read_many(urns, names).items():
+            try:
+                held = self._sink.read_many(urns, names)
+            except NotAuthorizedError as error:
+                # The merge refuses those that are denied, and a second store of the others.
+                log.info("tables were not compared with the catalog's: %s", error)
+                continue
+            for urn, stored in held.items():
                 properties = stored_properties(urn, stored)
                 if properties is not None and not is_removed(stored):
                     theirs = custom_properties(properties).get(SOURCE_KEY)
