@@ -7,7 +7,13 @@ from typing import Any, Final
 
 from mlcat_ingest.client.auth import Credentials
 from mlcat_ingest.client.behaviour import Capabilities
-from mlcat_ingest.client.responses import ADDRESS_HINT, refusal, server_message, wrong_address
+from mlcat_ingest.client.responses import (
+    ADDRESS_HINT,
+    is_passing_read,
+    refusal,
+    server_message,
+    wrong_address,
+)
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -15,7 +21,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     ProtocolMismatchError,
 )
-from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure, is_unavailable
+from mlcat_ingest.net.http import Http, IsPassing, Reply, is_unavailable
 from mlcat_ingest.net.session import HttpOptions
 
 PEER = "the catalog service"
@@ -123,7 +129,7 @@ class Connection:
         return self.request(method, path, body, is_passing or is_unavailable)
 
     def request(
-        self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_read_failure
+        self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_passing_read
     ) -> Reply:
         """Return the reply to a request of `path`; raises as `get`."""
         try:

@@ -18,7 +18,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.net.http import Reply, is_unavailable
+from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
 
 MAX_MESSAGE = 500
 """Longest part of a service's message, in characters, that an error repeats."""
@@ -57,6 +57,8 @@ _TOO_LARGE = re.compile(
     r"size validation failed at \w+: \d+ bytes exceeds|String (?:value )?length \(\d+\) exceeds",
     re.IGNORECASE,
 )
+
+_UNKNOWN_TYPE = re.compile(r"Failed to find entity with name \w+ in EntityRegistry")
 
 _CANNOT_PARSE = "Cannot parse request entity"
 
@@ -104,6 +106,14 @@ def is_computed_field(reply: Reply) -> bool:
     Source: `VersionPropertiesValidator` and `VersionPropertiesSideEffect` of DataHub.
     """
     return _sentence(_words(reply)[1]).startswith("IsLatest should not be specified")
+
+
+def is_passing_read(reply: Reply) -> bool:
+    """Return whether a read failed, unless it asks for an entity type that the service lacks.
+
+    Source: `ConfigEntityRegistry` of DataHub.
+    """
+    return is_read_failure(reply) and not _UNKNOWN_TYPE.search(_words(reply)[1])
 
 
 def is_passing_write(reply: Reply) -> bool:

@@ -2,7 +2,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from mlcat_ingest.client.responses import MAX_MESSAGE, refusal, server_message, wrong_address
+from mlcat_ingest.client.responses import (
+    MAX_MESSAGE,
+    is_passing_read,
+    refusal,
+    server_message,
+    wrong_address,
+)
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
@@ -68,6 +74,12 @@ def test_the_status_decides_what_the_caller_must_do(status: int, kind: type[Mlca
     known = {"status": status, "urn": "urn:li:tag:a"}
     assert {name: error.context[name] for name in known} == known
     assert f"refused reading x of urn:li:tag:a with {status}: its words" in str(error)
+
+
+def test_a_read_of_an_unknown_entity_type_is_no_outage() -> None:
+    assert is_passing_read(reply(500, b'{"message": "no connection to the database"}'))
+    words = {"message": "Failed to find entity with name mlModel in EntityRegistry"}
+    assert not is_passing_read(reply(500, dumps(words)))
 
 
 def test_a_refusal_need_not_be_about_a_urn() -> None:
