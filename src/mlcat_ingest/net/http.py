@@ -153,6 +153,7 @@ class Http(Closing):
         )
         self._lock = threading.Lock()
         self._requests_made = 0
+        self._has_answered = False
         self._pending: dict[int, PendingRequest] = {}
         self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession()
@@ -272,6 +273,7 @@ class Http(Closing):
             allow_redirects=method in {"GET", "HEAD"},
             stream=True,
         )
+        self._has_answered = True
         if date := response.headers.get("Date"):
             self._server_date = date, sent_s, time.time()
         try:
@@ -344,7 +346,9 @@ class Http(Closing):
         url = getattr(getattr(error, "request", None), "url", None) or url
         answer = no_answer_of(error, url)
         sentence = f"{self.peer} at {redact_url(url)} {answer.what}"
-        passes = isinstance(error, _NO_ANSWER) and not answer.is_lasting
+        # A name may be gone while its server is restarted, but it once led to one.
+        is_lasting = answer.is_lasting and not self._has_answered
+        passes = isinstance(error, _NO_ANSWER) and not is_lasting
         return self._unavailable(sentence, hint=answer.hint), answer.what if passes else ""
 
     def close(self) -> None:

@@ -24,8 +24,9 @@ _SPEAKS_TLS: Final = (
 """The answers of nginx, Go's server and Apache to http on a port of https."""
 
 _CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED.*"
+_UNKNOWN_HOST: Final = "unknown host"
 _CURES: Final = {
-    "unknown host": "check the address and this machine's DNS",
+    f"{_UNKNOWN_HOST}|name resolution": "check the address and this machine's DNS",
     f"{_CERTIFICATE}(expired|not yet valid)": "renew the certificate, or set this machine's clock",
     f"{_CERTIFICATE}(mismatch|not valid for)": "use the name that the certificate is for",
     _CERTIFICATE: "set `ca_bundle` to the PEM file of the authority that signed the certificate",
@@ -53,7 +54,7 @@ def clock(name: str, skew_s: float | None) -> Finding:
 class NoAnswer(NamedTuple):
     """The failure of a service to answer, as the rest of a sentence about it; and the cure.
 
-    No later attempt meets another certificate, or another protocol: such a failure `is_lasting`.
+    A wrong address, certificate or protocol stays wrong: such a failure `is_lasting`.
     """
 
     what: str
@@ -93,7 +94,8 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
             is_lasting=True,
         )
     hint = next(cure for pattern, cure in _CURES.items() if re.search(pattern, cause))
-    return NoAnswer(f"does not answer: {cause}", hint, is_lasting="CERTIFICATE_VERIFY" in cause)
+    is_lasting = cause == _UNKNOWN_HOST or "CERTIFICATE_VERIFY" in cause
+    return NoAnswer(f"does not answer: {cause}", hint, is_lasting)
 
 
 def wants_tls(status: int, content: bytes) -> bool:
@@ -138,7 +140,9 @@ def _sentence(error: BaseException) -> str:
     """Return a network error as a short sentence."""
     text = (str(error) or type(error).__name__).rpartition("): ")[2]
     text = text.split(": ", 1)[1] if "object at 0x" in text and ": " in text else text
+    if "Temporary failure in name resolution" in text:
+        text = "temporary failure in name resolution"
     # The name in the address says it better than urllib3's wording of a failed look-up.
-    if "Name or service not known" in text or "Failed to resolve" in text:
-        text = "unknown host"
+    elif "Name or service not known" in text or "Failed to resolve" in text:
+        text = _UNKNOWN_HOST
     return redact_urls(text)

@@ -59,7 +59,7 @@ source:
   config: {{tracking_uri: "{tracking_uri}", page_size: {page_size}, retries: 1, connections: 1}}
 sink:
   type: rest
-  config: {{server: "{server}", token: "{token}"}}
+  config: {{server: "{server}", token: "{token}", retry_for_s: 3}}
 """
     )
     return path

@@ -161,6 +161,39 @@ def test_a_server_that_refuses_connections_for_a_while_is_waited_for(
     assert 1200 <= clock.now_s <= 1210
 
 
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_unknown_host_is_waited_for_only_once_the_server_has_answered(
+    clock: Clock, *, answered: bool
+) -> None:
+    moved = ServiceAnswer(302, headers={"Location": "http://nowhere.invalid/"})
+    with failing_service([*[ServiceAnswer()] * answered, moved, ServiceAnswer()]) as server:
+        http = patient(server.url)
+        if answered:
+            assert http.request("GET", "/").ok
+            assert http.request("GET", "/").ok
+        else:
+            with pytest.raises(SourceUnavailableError, match="unknown host"):
+                http.request("GET", "/")
+    assert len(clock.pauses) == answered
+
+
+def test_a_name_server_that_is_away_is_waited_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = socket.getaddrinfo
+    away = [socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")]
+
+    def getaddrinfo(*args: Any, **kwargs: Any) -> Any:
+        if away:
+            raise away.pop()
+        return look_up(*args, **kwargs)
+
+    with failing_service([ServiceAnswer()]) as server:
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        assert patient(server.url).request("GET", "/").ok
+    assert len(clock.pauses) == 1
+
+
 def test_a_wait_is_reported_once_until_there_is_an_answer(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
