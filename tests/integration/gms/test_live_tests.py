@@ -1,10 +1,8 @@
-"""The tests of `tests/live` pass on servers that answer as DataHub's does, and on the catalog."""
+"""The tests of `tests/live` pass on the embedded catalog, which answers as DataHub does."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +11,6 @@ import pytest
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mlcat_ingest.testing.gms import V1_7, running_gms
 from support.catalog_server import running_catalog
 
 pytestmark = pytest.mark.integration
@@ -48,26 +45,14 @@ def denied_action(scope: Scope) -> str | None:
     return "READ" if is_batch else None
 
 
-@contextmanager
-def server(kind: str, folder: Path) -> Iterator[str]:
-    """Give the address of a server that asks for a token."""
-    if kind == "gms":
-        with running_gms(folder / "gms.db", V1_7, token=FULL, around=Privileges) as gms:
-            yield gms.url
-    else:
-        with running_catalog(folder / "catalog.db", token=FULL, around=Privileges) as catalog:
-            yield catalog.url
-
-
-@pytest.mark.parametrize("kind", ["gms", "catalog"])
-def test_the_live_tests_pass(tmp_path: Path, kind: str) -> None:
-    with server(kind, tmp_path) as url:
+def test_the_live_tests_pass(tmp_path: Path) -> None:
+    with running_catalog(tmp_path / "catalog.db", token=FULL, around=Privileges) as catalog:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/live"],
             cwd=ROOT,
             env={
                 **os.environ,
-                "MLCAT_LIVE_GMS": url,
+                "MLCAT_LIVE_GMS": catalog.url,
                 "MLCAT_LIVE_TOKEN": FULL,
                 "MLCAT_LIVE_TOKEN_LIMITED": LIMITED,
             },
