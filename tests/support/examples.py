@@ -10,13 +10,14 @@ PER_CENT = {"dev": 20, "ci": 100, "nightly": 500}
 
 def load_profile() -> None:
     """Load `ci` where CI is set, `dev` elsewhere; `--hypothesis-profile` names another."""
+    in_ci = "CI" in os.environ
     for name, share in PER_CENT.items():
         # A busy machine is slow now and then; that is no failure of a property. What lands is
         # judged by the same examples each time; new ones are looked for everywhere else.
         settings.register_profile(
-            name, max_examples=share, deadline=None, derandomize=name == "ci", print_blob=True
+            name, max_examples=share, deadline=None, derandomize=in_ci, print_blob=True
         )
-    settings.load_profile("ci" if "CI" in os.environ else "dev")
+    settings.load_profile("ci" if in_ci else "dev")
 
 
 def examples(count: int) -> int:

@@ -106,12 +106,13 @@ class Merger:
         unchanged = [one.urn for one in merged if not one.proposals]
         if self._tracker.bases.is_new:
             self._tracker.bases.save(bases_of(one for one in merged if not one.proposals))
-        self._tracker.acknowledge(unchanged, {})
-        self._in_flight.release(unchanged)
-        self._writer.add(changed)
+        # Before they are acknowledged: the end of a pass evaluates those that have no result yet.
         self._evaluator.add_unchanged(
             [one.urn for one in merged if not one.proposals and not one.is_removed]
         )
+        self._tracker.acknowledge(unchanged, {})
+        self._in_flight.release(unchanged)
+        self._writer.add(changed)
 
     def _refuse(self, entity_type: str, denied: Sequence[DeliveryOutcome]) -> None:
         """Count entities as refused that the token may not read: a merge needs what is stored."""
