@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def test_a_base_that_is_stored_wins_over_the_state(world: World) -> None:
 
 def test_a_state_that_lost_its_bases_takes_those_of_unchanged_entities(world: World) -> None:
     world.ingest([OURS])
-    with sqlite3.connect(world.database) as connection:
+    with closing(sqlite3.connect(world.database)) as connection, connection:
         connection.execute("DELETE FROM state_base")
     assert world.ingest([OURS]).proposals_sent == 0
     world.replace_properties()
@@ -122,7 +123,7 @@ def test_retract_leaves_nothing_of_ours_and_all_of_others(world: World) -> None:
         assert [one.urn for one in retraction.plan().entities()] == [URN]
         assert retraction.execute().exit_code == 0
     assert world.tags() == [PEOPLES]
-    with sqlite3.connect(world.database) as connection:
+    with closing(sqlite3.connect(world.database)) as connection, connection:
         assert connection.execute("SELECT count(*) FROM state_base").fetchone() == (0,)
 
 

@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def test_state_is_believed_for_so_long_only(world: World) -> None:
     for every_s in (DAY_S, DAY_S, 0.0):
         world.run(source, full_every_s=every_s)
     assert source.checkpoints == [None, {"read": 1}, None]
-    with sqlite3.connect(world.url.removeprefix("sqlite:///")) as connection:
+    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as connection, connection:
         connection.execute("UPDATE state_part SET full_at_ms = full_at_ms + 3600000")
     connection.close()
     world.run(source)
@@ -469,7 +470,7 @@ def test_a_database_that_fails_in_the_middle_costs_no_run(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def drop(_: object) -> None:
-        with sqlite3.connect(tmp_path / "state.db") as connection:
+        with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
             connection.execute("DROP TABLE IF EXISTS state_record")
         connection.close()
         world.sink.before_write = lambda _: None
@@ -571,5 +572,5 @@ def test_an_entity_at_which_the_service_failed_is_written_again(
 
 def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
     world.ingest(*things(450))
-    with sqlite3.connect(world.url.removeprefix("sqlite:///")) as database:
+    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as database, database:
         assert list(database.execute("SELECT urn FROM state_unacknowledged")) == []
