@@ -169,6 +169,7 @@ def test_several_problems_of_one_finding_are_one_line(
     assert "FAILED   files: a.yml:1: one; a.yml:2: two" in invoke("check", "recipe.yml").out
 
 
+@pytest.mark.process  # the import of MLflow may ask `uname`
 def test_warnings_of_a_library_do_not_stand_between_the_findings(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
