@@ -39,7 +39,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.codec import aspect_text, dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -351,7 +351,7 @@ def _rejections(
 
 
 def _is_beyond_text_limit(proposals: Sequence[Proposal]) -> bool:
-    return any(len(dumps(one.aspect)) > MAX_TEXT_CHARS for one in proposals)
+    return any(len(aspect_text(one.aspect)) > MAX_TEXT_CHARS for one in proposals)
 
 
 def _rejections_for_size(
@@ -359,7 +359,7 @@ def _rejections_for_size(
 ) -> Iterator[AspectRejectedError]:
     """Yield the refusal of each proposal of an entity, and of which one for its size."""
     named = [one for one in proposals if f"aspect={one.aspect_name}" in reason] or proposals
-    large = max(named, key=lambda one: len(dumps(one.aspect)), default=None)
+    large = max(named, key=lambda one: len(aspect_text(one.aspect)), default=None)
     for one in proposals:
         kind = AspectTooLargeError if one is large else AspectRejectedError
         yield from _rejections([one], status, reason, kind)

@@ -1,7 +1,6 @@
 """Refusals and faults of GMS: statuses, bodies, faults to come."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,6 @@ COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed fi
 """The sentence of VersionPropertiesValidator.java."""
 
 _ACTOR: Final = "urn:li:corpuser:datahub"
-_NAMED: Final = re.compile(r"EntityAspect:\((.*),(\w+)\) Exceptions: ", re.DOTALL)
-_LAST: Final = re.compile(
-    r"(?:msg=|PRECONDITION )((?:(?!msg=|PRECONDITION ).)*?)\)?\]\}$", re.DOTALL
-)
 
 
 def answer(
