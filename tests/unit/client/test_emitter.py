@@ -577,13 +577,15 @@ def test_an_aspect_that_is_too_large_is_never_sent_again_unchanged(
     assert len(set(bodies)) == len(bodies)
 
 
+# Each of the others is three bytes, and six characters of the text that is sent.
+@pytest.mark.parametrize("long", ["odd" * 50, "odd" + "模" * 15])
 def test_a_text_that_the_service_cannot_read_is_too_large_if_it_is_long(
-    service: FakeService, client: CatalogClient, monkeypatch: pytest.MonkeyPatch
+    service: FakeService, client: CatalogClient, monkeypatch: pytest.MonkeyPatch, long: str
 ) -> None:
     monkeypatch.setattr("mlcat_ingest.client.emitter.MAX_TEXT_CHARS", 100)
     unreadable = Answer(400, {"message": "Cannot parse request entity", "status": 400})
     service.on("POST", MANY, lambda asked: unreadable if b"odd" in asked.body else Answer())
-    sent = [proposal("a"), proposal("b", text="odd" * 50), proposal("c", text="odd")]
+    sent = [proposal("a"), proposal("b", text=long), proposal("c", text="odd")]
     refused = client.write(sent)
     assert [(type(one), one.urn) for one in refused] == [
         (AspectTooLargeError, model_urn("b")),
