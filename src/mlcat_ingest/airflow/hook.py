@@ -65,12 +65,12 @@ class MlcatHook(BaseHook):
             config = {**self.sink_config(), "retry_for_s": 0}
             sink = RestCatalog(RestSinkConfig.model_validate(config))
             try:
-                failed = [one for one in sink.check() if one.outcome == "failed"]
+                failed = [finding for finding in sink.check() if finding.outcome == "failed"]
             finally:
                 sink.close()
         except (MlcatError, ValueError) as error:
             return False, SECRETS.mask(str(error))
-        problems = (": ".join(filter(None, (one.what, one.detail))) for one in failed)
+        problems = (": ".join(filter(None, (finding.what, finding.detail))) for finding in failed)
         return not failed, SECRETS.mask("; ".join(problems)) or "The catalog responded"
 
 
@@ -81,14 +81,14 @@ def mlflow_variables(conn_id: str) -> Mapping[str, str]:
     """
     connection = BaseHook.get_connection(conn_id)
     token = _extra_of(connection).get("token")
-    found = {
+    variables = {
         "MLFLOW_TRACKING_URI": _server_of(connection, conn_id),
         "MLFLOW_TRACKING_USERNAME": connection.login,
         "MLFLOW_TRACKING_PASSWORD": connection.password,
         "MLFLOW_TRACKING_TOKEN": token,
     }
-    SECRETS.add(*(one for one in (connection.password, token) if one))
-    return {name: str(value) for name, value in found.items() if value}
+    SECRETS.add(*(secret for secret in (connection.password, token) if secret))
+    return {name: str(value) for name, value in variables.items() if value}
 
 
 def _extra_of(connection: Any) -> dict[str, Any]:

@@ -185,7 +185,7 @@ class MlcatFinishOperator(_RecipeOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Check that all shards were read, finish, and return the joined summary."""
-        reports = [one for one in self.reports or () if one is not None]
+        reports = [report for report in self.reports or () if report is not None]
         planned = len(self.shards or ())
         if len(reports) != planned:
             raise AirflowFailException(

@@ -21,7 +21,7 @@ Summary = Mapping[str, Any]
 def summary_of(report: Report) -> dict[str, Any]:
     """Return what other tasks and people need to know of a run."""
     evaluation = report.evaluation
-    failing = sorted(evaluation.failing_tests.items(), key=lambda one: (-one[1], one[0]))
+    failing = sorted(evaluation.failing_tests.items(), key=lambda value: (-value[1], value[0]))
     return {
         "recipe": report.name,
         "exit_code": report.exit_code,
@@ -37,8 +37,11 @@ def summary_of(report: Report) -> dict[str, Any]:
         "changed_group_urns": _fitting(report.changed_group_urns),
         "rejected": report.rejected,
         "examples": [
-            asdict(one)
-            for one in (*report.failed_examples[:EXAMPLES], *report.rejected_examples[:EXAMPLES])
+            asdict(rejection)
+            for rejection in (
+                *report.failed_examples[:EXAMPLES],
+                *report.rejected_examples[:EXAMPLES],
+            )
         ],
         "evaluated": evaluation.evaluated,
         "failing_tests": dict(failing[:TESTS]),
@@ -53,28 +56,30 @@ def join_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:
     A changed group, or failing test, that several of them did not name is counted once for each.
     """
     entities: dict[str, Counter[str]] = {}
-    for one in summaries:
-        for kind, counts in one["entities"].items():
+    for summary in summaries:
+        for kind, counts in summary["entities"].items():
             entities.setdefault(kind, Counter()).update(counts)
     counted = (name for name, shown in COUNTERS.items() if shown.get("airflow"))
     added = (*counted, "rejected", "evaluated")
     failing: Counter[str] = Counter()
-    for one in summaries:
-        failing.update(one["failing_tests"])
-    named = sorted({urn for one in summaries for urn in one["changed_group_urns"]})
-    unnamed = sum(one["changed_groups"] - len(one["changed_group_urns"]) for one in summaries)
-    reasons = [one["not_evaluated"] for one in summaries if one["not_evaluated"]]
+    for summary in summaries:
+        failing.update(summary["failing_tests"])
+    named = sorted({urn for summary in summaries for urn in summary["changed_group_urns"]})
+    unnamed = sum(
+        summary["changed_groups"] - len(summary["changed_group_urns"]) for summary in summaries
+    )
+    reasons = [summary["not_evaluated"] for summary in summaries if summary["not_evaluated"]]
     return {
         "recipe": summaries[-1]["recipe"],
         "catalog": summaries[-1]["catalog"],
         "shards": len(summaries) - 1,
         "entities": {kind: dict(counts) for kind, counts in entities.items()},
-        **{name: sum(one[name] for one in summaries) for name in added},
+        **{name: sum(summary[name] for summary in summaries) for name in added},
         "changed_groups": len(named) + unnamed,
         "changed_group_urns": _fitting(named),
         "failing_tests": dict(failing.most_common(TESTS)),
         "more_failing_tests": len(failing.most_common()[TESTS:])
-        + sum(one["more_failing_tests"] for one in summaries),
+        + sum(summary["more_failing_tests"] for summary in summaries),
         "not_evaluated": reasons[0] if reasons else None,
     }
 
@@ -97,9 +102,9 @@ def refused_by(summary: Summary, pattern: str | None) -> str | None:
         return f"metadata tests were not evaluated: {summary['not_evaluated']}"
     wanted = re.compile(pattern)
     failing: Iterable[tuple[str, int]] = summary["failing_tests"].items()
-    found = [f"{urn} ({count})" for urn, count in failing if wanted.search(urn)]
-    if found:
-        return f"failing metadata tests: {', '.join(found)}"
+    shown = [f"{urn} ({count})" for urn, count in failing if wanted.search(urn)]
+    if shown:
+        return f"failing metadata tests: {', '.join(shown)}"
     if more := summary["more_failing_tests"]:
         return (
             f"{plural(more, 'further metadata test')} failed, too many to compare with {pattern!r} "

@@ -208,7 +208,7 @@ def push(file: Path, server: str | None, token: str | None) -> int:
     proposals = read_tests(file)
     with connect(server, token) as client:
         refused = client.write(proposals)
-    reasons = {one.urn: str(one) for one in refused}
+    reasons = {refusal.urn: str(refusal) for refusal in refused}
     for proposal in proposals:
         if proposal.entity_urn in reasons:
             OutputSettings.current().print_error(reasons[proposal.entity_urn])

@@ -43,35 +43,35 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     resolved = read_recipe(recipe)
     from mlcat_ingest.workflows.check import examine
 
-    found: list[SideFinding] = []
+    findings: list[SideFinding] = []
     with stop_on_sigterm():
-        for one in examine(resolved, write=write):
-            found.append(one)
+        for finding in examine(resolved, write=write):
+            findings.append(finding)
             if not as_json:
-                output.out_report(_line(one))
-    failed = sum(one.finding.outcome == "failed" for one in found)
+                output.out_report(_line(finding))
+    failed = sum(finding.finding.outcome == "failed" for finding in findings)
     if as_json:
         output.out_json(
             {
                 "recipe": resolved.recipe.name,
                 "failed": failed,
-                "findings": [_fields(one) for one in found],
+                "findings": [_fields(finding) for finding in findings],
             }
         )
     return EXIT_FAILED if failed else EXIT_OK
 
 
-def _line(one: "SideFinding") -> str:
-    finding = one.finding
+def _line(side_finding: "SideFinding") -> str:
+    finding = side_finding.finding
     detail = f": {finding.detail}" if finding.detail else ""
     hint = f" ({finding.hint})" if finding.hint else ""
     return _one_line(f"{_SIGNS[finding.outcome]}  {finding.what}{detail}{hint}")
 
 
-def _fields(one: "SideFinding") -> dict[str, str | None]:
-    finding = one.finding
+def _fields(side_finding: "SideFinding") -> dict[str, str | None]:
+    finding = side_finding.finding
     return {
-        "side": one.side,
+        "side": side_finding.side,
         "what": _one_line(finding.what),
         "outcome": finding.outcome,
         "detail": _one_line(finding.detail),

@@ -49,23 +49,23 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     Exit status: 0 with or without pending events; 2 invalid recipe.
     """
     read_recipe(recipe)
-    found = EventSpool(spool_of(recipe, str(spool or "")))
+    events = EventSpool(spool_of(recipe, str(spool or "")))
     facts = {
-        "spool": str(found.folder),
-        "waiting": found.pending(),
+        "spool": str(events.folder),
+        "waiting": events.pending(),
         "for_others": sum(
-            bool(event.recipe) and not event.is_for(recipe) for event in found.events()
+            bool(event.recipe) and not event.is_for(recipe) for event in events.events()
         ),
-        "oldest_ms": found.oldest_ms(),
-        "draining": found.is_draining(),
-        "dropped": len(read_lines(found.dropped_file)),
-        "refused": len(read_lines(found.refused_file)),
-        "last_failure": found.backoff.reason(),
+        "oldest_ms": events.oldest_ms(),
+        "draining": events.is_draining(),
+        "dropped": len(read_lines(events.dropped_file)),
+        "refused": len(read_lines(events.refused_file)),
+        "last_failure": events.backoff.reason(),
     }
     if as_json:
         output.out_json(facts)
         return
-    output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{_since(found.oldest_ms())}")
+    output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{_since(events.oldest_ms())}")
     for name, line in (
         ("for_others", "  of these  {} for recipes with other names"),
         ("draining", "  a drain is running"),
@@ -91,11 +91,11 @@ def drain(recipe: str, to: str | None, spool: Path | None) -> int:
 
     Exit status: that of a run; events whose runs did not arrive remain in the spool.
     """
-    found = EventSpool(spool_of(recipe, str(spool or "")))
+    events = EventSpool(spool_of(recipe, str(spool or "")))
     with stop_on_sigterm():
         from mlcat_ingest.hooks.drain import drain_spool, retry_briefly
 
-        result = drain_spool(retry_briefly(read_recipe(recipe, to)), found, recipe)
+        result = drain_spool(retry_briefly(read_recipe(recipe, to)), events, recipe)
     print_drain(result, OutputSettings.current())
     return result.exit_code
 

@@ -38,7 +38,7 @@ _DEBUG: Final = 2
 def configure_logging(verbosity: int, *, quiet: bool, log_format: Literal["text", "json"]) -> None:
     """Send the records of this process to stderr; called again, it replaces what it set up."""
     root = logging.getLogger()
-    for handler in [one for one in root.handlers if isinstance(one, StderrHandler)]:
+    for handler in [handler for handler in root.handlers if isinstance(handler, StderrHandler)]:
         root.removeHandler(handler)
     handler = StderrHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
@@ -252,7 +252,9 @@ def progress_line(now: "Progress") -> str:
 
 def _numbers(now: "Progress") -> dict[str, Any]:
     return {
-        one.name: getattr(now, one.name) for one in fields(now) if one.name != "pending_request"
+        field.name: getattr(now, field.name)
+        for field in fields(now)
+        if field.name != "pending_request"
     }
 
 

@@ -43,7 +43,7 @@ def get(urn: str, aspect: str | None, server: str | None, token: str | None) -> 
         stored = client.read_many([urn], aspects_of(urn, "name an aspect")).get(urn)
     if not stored:
         raise CatalogRequestError(f"the catalog has no {urn}", status=_NOT_FOUND, urn=urn)
-    values = {name: one.value for name, one in stored.items()}
+    values = {name: item.value for name, item in stored.items()}
     output.out_json(values)
 
 
@@ -201,8 +201,8 @@ def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
 
     there: set[str] = set()
     for entity_type in dict.fromkeys(map(entity_type_of, urns)):
-        some = [urn for urn in urns if entity_type_of(urn) == entity_type]
-        there.update(client.read_many(some, [key_aspect_name(entity_type)]))
+        urns_of_type = [urn for urn in urns if entity_type_of(urn) == entity_type]
+        there.update(client.read_many(urns_of_type, [key_aspect_name(entity_type)]))
     return [urn for urn in urns if urn not in there]
 
 

@@ -200,8 +200,8 @@ class _Drain:
             try:
                 done = self._take(claimed)
             finally:
-                self._spool.delete([one.name for one in claimed if one.event.run_id in done])
-                kept = [one.name for one in claimed if one.event.run_id not in done]
+                self._spool.delete([event.name for event in claimed if event.event.run_id in done])
+                kept = [event.name for event in claimed if event.event.run_id not in done]
                 self._spool.release(kept)
                 self.kept.update(kept)
             if len(claimed) < BATCH:
@@ -209,14 +209,14 @@ class _Drain:
 
     def _take(self, claimed: Sequence[ClaimedEvent]) -> frozenset[str]:
         """Ingest the runs of these events, and return the ids of those that have arrived."""
-        ids = list(dict.fromkeys(one.event.run_id for one in claimed))
+        ids = list(dict.fromkeys(event.event.run_id for event in claimed))
         outcome = self._ingest(ids)
         if outcome.report.exit_code != EXIT_OK:
             self._bad = outcome.report
         if self.ended:
             return frozenset()
         done = frozenset(ids) - outcome.refused
-        self._events += sum(1 for one in claimed if one.event.run_id in done)
+        self._events += sum(1 for event in claimed if event.event.run_id in done)
         self._runs += len(done)
         self._elsewhere += len(outcome.unknown)
         _log_unknown(claimed, outcome.unknown)
@@ -230,7 +230,9 @@ class _Drain:
 
 def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
     if unknown:
-        places = sorted({one.event.tracking_uri for one in claimed if one.event.run_id in unknown})
+        places = sorted(
+            {event.event.tracking_uri for event in claimed if event.event.run_id in unknown}
+        )
         log.info(
             "ignored %s outside this recipe, such as %s in %s",
             plural(len(unknown), "finished run"),
@@ -292,7 +294,7 @@ def _with_options(resolved: ResolvedRecipe, options: Mapping[str, float]) -> Res
     sink = resolved.sink
     return replace(
         resolved,
-        sources=tuple(_side_with(one, options) for one in resolved.sources),
+        sources=tuple(_side_with(source, options) for source in resolved.sources),
         sink=None if sink is None else _side_with(sink, options),
     )
 

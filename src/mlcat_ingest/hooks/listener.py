@@ -171,7 +171,7 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
     with _lock:
         if _enabled:
             return True
-        config: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        config: dict[str, Any] = {name: item for name, item in given.items() if item is not None}
         if isinstance(recipe_or_config, Mapping):
             config = {**recipe_or_config, **config}
         else:

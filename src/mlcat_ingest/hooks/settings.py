@@ -175,7 +175,7 @@ def _is_sender(env: Mapping[str, str]) -> bool:
 
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     try:
-        found = float(env.get(name) or default)
+        seconds = float(env.get(name) or default)
     except ValueError:
         return default
-    return found if 0 <= found <= LONGEST_S else default
+    return seconds if 0 <= seconds <= LONGEST_S else default

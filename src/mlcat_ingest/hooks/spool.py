@@ -61,12 +61,12 @@ class Event:
     def from_json(cls, text: bytes) -> Self | None:
         """Return the event that `text` is, None for anything else."""
         try:
-            found = json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError):
             return None
-        if not isinstance(found, dict):
+        if not isinstance(data, dict):
             return None
-        known = {one.name: found[one.name] for one in fields(cls) if one.name in found}
+        known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         texts = [value for name, value in known.items() if name != "at_ms"]
         if not known.get("run_id") or not all(isinstance(value, str) for value in texts):
             return None
@@ -200,8 +200,8 @@ class EventSpool:
 
     def events(self) -> Iterator[Event]:
         """Return the events that nobody has claimed, oldest first; skip files that hold none."""
-        found = (_read(self._new / name) for name in self.waiting())
-        return (event for event in found if event is not None)
+        events = (_read(self._new / name) for name in self.waiting())
+        return (event for event in events if event is not None)
 
     def oldest_ms(self) -> int | None:
         """Return when the oldest event was written, in epoch milliseconds."""
@@ -269,10 +269,10 @@ class EventSpool:
 
         Files that are too old, or hold no event at all, are dropped on the way, and counted.
         """
-        found: list[ClaimedEvent] = []
+        claimed: list[ClaimedEvent] = []
         oldest_ms = time.time() * 1000 - self._max_age_s * 1000
         for name in self.waiting():
-            if len(found) >= most:
+            if len(claimed) >= most:
                 break
             if name in skip:
                 continue
@@ -288,8 +288,8 @@ class EventSpool:
             elif _moment(name) < oldest_ms:
                 self._discard(name, event, "too old")
             else:
-                found.append(ClaimedEvent(name, event))
-        return found
+                claimed.append(ClaimedEvent(name, event))
+        return claimed
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete claimed events, which the catalog has acknowledged."""

@@ -86,10 +86,10 @@ class _Expander:
             SECRETS.add(value)
             pieces.append(value)
             return value
-        found = _VARIABLE.fullmatch(inside)
-        if found is None:
+        variable = _VARIABLE.fullmatch(inside)
+        if variable is None:
             raise _ReferenceError("invalid ${…}; " + _FORMS)
-        name, operator, operand = found["name"], found["operator"], found["operand"]
+        name, operator, operand = variable["name"], variable["operator"], variable["operand"]
         value = self._environ.get(name, "")
         if not value and (operator or name not in self._environ):
             return self._without(name, operator, operand)

@@ -143,8 +143,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 def seconds_in(text: str) -> int | None:
     """Return the seconds of a duration such as `30m`, `12h` or `7d`, None where `text` is none."""
-    found = _DURATION.fullmatch(text)
-    return None if found is None else int(found[1]) * _SECONDS[found[2]]
+    duration = _DURATION.fullmatch(text)
+    return None if duration is None else int(duration[1]) * _SECONDS[duration[2]]
 
 
 class Duration(str):
@@ -314,6 +314,8 @@ def content_of(config: RecipeModel) -> dict[str, Any]:
     """Return the values of all fields that decide what is written."""
     fields = type(config).model_fields.items()
     outside = {
-        name for name, field in fields if any(isinstance(one, NotContent) for one in field.metadata)
+        name
+        for name, field in fields
+        if any(isinstance(metadata, NotContent) for metadata in field.metadata)
     }
     return config.model_dump(exclude=outside)

@@ -110,8 +110,8 @@ def _json_as_yaml(text: str) -> str:
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
-    found = match[0]
-    return str(json.loads(f'"{found}"')) if len(found) > len(r"\uD83D") else found
+    escape = match[0]
+    return str(json.loads(f'"{escape}"')) if len(escape) > len(r"\uD83D") else escape
 
 
 def _compose(text: str, label: str) -> yaml.Node | None:

@@ -31,17 +31,17 @@ def read_test_files(paths: Iterable[Path]) -> dict[str, FileTest]:
     Raises:
         RecipeError: as `read_tests`, or two files hold one test.
     """
-    found: dict[str, FileTest] = {}
+    tests: dict[str, FileTest] = {}
     for path in paths:
         for proposal in read_tests(path):
             urn = proposal.entity_urn
-            if urn in found:
+            if urn in tests:
                 raise RecipeError(
-                    f"{path}: the metadata test {urn} is also in {found[urn].file}",
+                    f"{path}: the metadata test {urn} is also in {tests[urn].file}",
                     hint="keep it in one of the files",
                 )
-            found[urn] = FileTest(path, proposal)
-    return found
+            tests[urn] = FileTest(path, proposal)
+    return tests
 
 
 def read_tests(path: Path) -> list[Proposal]:

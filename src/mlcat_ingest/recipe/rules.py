@@ -166,8 +166,8 @@ FieldName: TypeAlias = Annotated[PublicStr, AfterValidator(_known_field)]
 
 def by_aspect(policies: Mapping[str, Policy]) -> dict[str, dict[str, Policy]]:
     """Return `policies` by aspect, then field."""
-    found: dict[str, dict[str, Policy]] = {}
+    grouped: dict[str, dict[str, Policy]] = {}
     for place, policy in policies.items():
         aspect, _, field = place.partition(".")
-        found.setdefault(aspect, {})[field] = policy
-    return found
+        grouped.setdefault(aspect, {})[field] = policy
+    return grouped

@@ -151,11 +151,11 @@ def _printable_template(value: SubstitutedText, *, secret: bool) -> str:
 
 def _spellings(values: Iterable[str]) -> frozenset[str]:
     """Return `values` as they are, trimmed, and as paths, JSON and URLs write them."""
-    found: set[str] = set()
+    spellings: set[str] = set()
     for value in values:
         trimmed = value.strip()
         for spelled in (value, trimmed, trimmed.rstrip("/"), str(PurePath(trimmed))):
             if len(spelled) >= SHORTEST_MASKED:
-                found.update((spelled, quote(spelled), quote(spelled, safe="")))
-                found.update(json.dumps(spelled, ensure_ascii=ascii_)[1:-1] for ascii_ in _BOTH)
-    return frozenset(found)
+                spellings.update((spelled, quote(spelled), quote(spelled, safe="")))
+                spellings.update(json.dumps(spelled, ensure_ascii=ascii_)[1:-1] for ascii_ in _BOTH)
+    return frozenset(spellings)

@@ -65,15 +65,15 @@ def validate_config(
         return model.model_validate(raw, context={BASE_DIR: origin.base_dir}), []
     except ValidationError as error:
         details = error.errors(include_url=False)
-    found: dict[Loc, list[str]] = {}
+    problems: dict[Loc, list[str]] = {}
     for detail in details:
         loc = _place(detail, raw, model)
-        sentences = found.setdefault(loc, [])
+        sentences = problems.setdefault(loc, [])
         if (sentence := _sentence(detail, loc, model, raw)) not in sentences:
             sentences.append(sentence)
     return None, [
         origin.problem(prefix + loc, ", or ".join(sentences))
-        for loc, sentences in found.items()
+        for loc, sentences in problems.items()
         if origin.as_written(prefix + loc) not in origin.broken
     ]
 
@@ -147,8 +147,8 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
     annotation: Any = model
     for step in loc:
         annotation = below(annotation, step)
-    found = (m for m in members(annotation) if isinstance(m, type) and issubclass(m, BaseModel))
-    return next(found, None)
+    models = (m for m in members(annotation) if isinstance(m, type) and issubclass(m, BaseModel))
+    return next(models, None)
 
 
 def _without_secrets(sentence: str, value: Any, raw: Any) -> str:
