@@ -20,7 +20,7 @@ def group_asset(urn: str) -> Asset:
 
 
 def publish(context: Any, outlets: Iterable[Any], done: Mapping[str, Any]) -> None:
-    """Give a task's outlets what was done: aliases an event a changed group, the others `extra`.
+    """Fill a task's outlets: aliases get an event a changed group, the others `extra`.
 
     Airflow records the events if the task succeeds.
     """

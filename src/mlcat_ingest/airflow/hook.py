@@ -60,7 +60,7 @@ class MlcatHook(BaseHook):
         return str(given or _server_of(connection, self._conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the service lets us in, and what is wrong if not."""
+        """Return whether the service accepts the connection, and the problem if not."""
         try:
             config = {**self.sink_config(), "retry_for_s": 0}
             sink = RestCatalog(RestSinkConfig.model_validate(config))

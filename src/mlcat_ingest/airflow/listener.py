@@ -3,7 +3,7 @@
 As a task begins, the listener sets `MLFLOW_RUN_CONTEXT` in the task's own process. The variable is
 MLflow's: a JSON object whose entries become tags of each run that `mlflow.start_run` or autologging
 starts. Processes that the task starts inherit it, so training may be in another interpreter and
-needs nothing of ours. Airflow logs an error of a listener and goes on.
+needs nothing of ours. Airflow logs an error of a listener and continues.
 
 Source: `SystemEnvironmentContext` of MLflow, 2.22 and 3.17.
 """

@@ -1,1 +1,1 @@
-"""The command line, a file a command; at the top of each only click and the standard library."""
+"""The command line, a file a command; their top-level imports: click and the standard library."""

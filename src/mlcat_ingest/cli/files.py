@@ -95,12 +95,12 @@ class _RunFile(ABC):
 
 
 class ReportFile(_RunFile):
-    """The file of `--report`, which takes the report of a run that goes on, too."""
+    """The file of `--report`, also for the report of an unfinished run."""
 
     content = "report"
 
     def keep(self, report: "Report") -> None:
-        """Replace the file by the report of a run that goes on."""
+        """Replace the file by the report of an unfinished run."""
         try:
             if self._path != STDOUT and is_replaceable(self._path):
                 write_whole(self._path, [self._text(report)])
@@ -213,7 +213,7 @@ class OutputFiles:
 
     @property
     def keep(self) -> "Callable[[Report], None] | None":
-        """Takes the report of a run that goes on; None without --report."""
+        """Takes the reports of an unfinished run; None without --report."""
         return None if self._report is None else self._report.keep
 
     def finish(self, report: "Report") -> int:

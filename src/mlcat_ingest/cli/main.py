@@ -45,7 +45,7 @@ _OWN_FLAGS: Final = re.compile(r"-[vq]+|--verbose|--quiet|-h|--help|--version")
 
 
 class Commands(click.Group):
-    """The commands, imported when they are called; a recipe or an address stands for `run`."""
+    """The commands, imported when they are called; a recipe or an address means `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the help."""
@@ -67,7 +67,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names or stands for.
+        """Return the command of the first word.
 
         Raises:
             UsageError: it is neither a command nor looks like a recipe or an address.
@@ -172,7 +172,7 @@ def call(args: Sequence[str] | None = None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Let standard streams that the caller closed lead nowhere.
+    """Redirect closed standard streams to the null device.
 
     Their numbers would else go to the first files and sockets that are opened.
     """
@@ -193,5 +193,5 @@ def _exit_now(code: int) -> NoReturn:
         try:
             stream.flush()
         except OSError:
-            continue  # nobody reads it
+            continue  # the reader has closed it
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Options that commands share, and what they set."""
+"""Options that commands share, and their effects."""
 
 import functools
 import logging
@@ -27,14 +27,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SEE_MORE: Final = "; run with -vv for a traceback"
-"""Follows on an error that nobody expected."""
+"""Follows an unexpected error."""
 
 LogFormat = Literal["text", "json"]
 
 
 @dataclass
 class OutputSettings:
-    """How much a command says, and in which form; one a process."""
+    """The amount and the form of a command's output; one a process."""
 
     verbosity: int = 0
     quiet: bool = False
@@ -279,7 +279,7 @@ _OPTIONS: Final = (
 
 
 def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) -> "ResolvedRecipe":
-    """Return the recipe in a file, or the one that an address of MLflow stands for.
+    """Return the recipe in a file, or the recipe for an address of MLflow.
 
     Raises:
         UsageError: `to` or `limit` is given with a file.

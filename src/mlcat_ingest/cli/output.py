@@ -36,7 +36,7 @@ _DEBUG: Final = 2
 
 
 def configure_logging(verbosity: int, *, quiet: bool, log_format: Literal["text", "json"]) -> None:
-    """Send the records of this process to stderr; called again, it replaces what it set up."""
+    """Send the log records of this process to stderr; a second call replaces the first set-up."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, StderrHandler)]:
         root.removeHandler(handler)
@@ -51,11 +51,11 @@ def configure_logging(verbosity: int, *, quiet: bool, log_format: Literal["text"
 
 
 class StderrHandler(logging.Handler):
-    """Writes to what is stderr at that moment, so that a progress bar can move out of the way."""
+    """Writes to the stderr of that moment, so that a progress bar can move out of the way."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
-        # Where nobody reads stderr any more, the work goes on.
+        # A closed stderr does not stop the work.
         with contextlib.suppress(OSError):
             click.echo(self.format(record), err=True)
 
@@ -110,7 +110,7 @@ PLAIN_INTERVAL_S: Final = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
 PATIENCE_S: Final = 5.0
-"""Seconds without an answer from which on progress says so."""
+"""Seconds without an answer after which progress shows it."""
 
 _COLOURS: Final = {"plain": "none", "added": "green", "changed": "yellow", "removed": "red"}
 
@@ -145,7 +145,7 @@ class StdoutError(MlcatError):
 
 
 def out(text: str) -> None:
-    """Write a result to stdout; where nobody reads it any more, it is dropped.
+    """Write a result to stdout; drop it if the reader has closed the pipe.
 
     Raises:
         StdoutError: it cannot be written, as on a full disk.
@@ -275,10 +275,10 @@ def _live() -> Iterator[OnProgress]:
 
 
 def confirm(question: str) -> bool:
-    """Return whether somebody says yes.
+    """Return whether the user answers yes.
 
     Raises:
-        UsageError: nobody is there to answer.
+        UsageError: standard input is no terminal.
     """
     try:
         return click.confirm(question, err=True)

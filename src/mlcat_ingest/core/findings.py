@@ -1,4 +1,4 @@
-"""Findings: what the doctor (`mlcat-ingest check`) says about one thing it tried."""
+"""Findings: the results of the checks of `mlcat-ingest check`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `mlcat-ingest check`: what was tried, how it went, and the cure if it failed."""
+    """One line of `mlcat-ingest check`: the check, its outcome, and the cure if it failed."""
 
     what: str
     outcome: Literal["ok", "warning", "failed"]

@@ -2,9 +2,9 @@
 
     background LEASE SPOOL RECIPE SERVER
 
-LEASE is the open file that says that no other one is started. It is closed before the last look at
-the spool, so that an event is either seen by that, or its process can start the next drain. The
-log goes to the spool's `sender.log`.
+LEASE is the open file that prevents a second drain. It is closed before the last listing of the
+spool, so that either this listing finds an event, or its process can start the next drain. The log
+is the spool's `sender.log`.
 """
 
 import logging

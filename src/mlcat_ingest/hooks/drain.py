@@ -1,9 +1,9 @@
 """The drain: ingests the MLflow runs that a spool's events name, at least once each.
 
-It goes through the stages of a recipe's run, under the recipe's name, so that what is ours on an
-entity stays the same whoever was first. It takes no recipe's lock and keeps no state, so it can be
+It uses the stages of a recipe's run under the recipe's name, so that the entries of a scheduled
+run and of a drain are the same. It takes no lock of the recipe and keeps no state, so it can run
 beside a scheduled run; one spool has one drain at a time. An event is deleted once the catalog has
-taken all that was written with it. A run may be ingested twice, which changes nothing.
+stored all proposals of its run. A run may be ingested twice, which changes nothing.
 """
 
 import logging
@@ -72,7 +72,7 @@ class DrainResult:
         return EXIT_OK if self.report is None else self.report.exit_code
 
     def summary(self) -> HooksSummary:
-        """Return what the report of a run says of the drain."""
+        """Return the counts of the drain for the report of a run."""
         summary = HooksSummary(
             self.exit_code, self.events, self.runs, self.elsewhere, self.left, self.busy
         )

@@ -45,7 +45,7 @@ class Listener:
             self._warn(problem)
 
     def __call__(self, run_id: str, status: str, tracking_uri: str) -> None:
-        """Write the event and let it be sent soon.
+        """Write the event; the sender sends it soon.
 
         Cost: one durable write of a small file; no network.
         """
@@ -67,7 +67,7 @@ class Listener:
 
 
 class SingleWarning:
-    """Warns the first time it is called: more would drown what training itself says."""
+    """Warns at its first call only: more would hide the output of training."""
 
     def __init__(self) -> None:
         """Keep quiet until the first call."""

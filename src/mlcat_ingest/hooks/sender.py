@@ -129,7 +129,7 @@ class Sender:
         except OSError:
             return None
         if self._ending.is_set():
-            drain.returncode = _DONE  # nobody will wait for it, which is no reason to warn
+            drain.returncode = _DONE  # the process is not waited for, on purpose: no warning
         return drain
 
     def _close_lease(self) -> None:

@@ -128,7 +128,7 @@ class HookSettings:
 
     @classmethod
     def of(cls, environ: Mapping[str, str] | None = None) -> Self | None:
-        """Return what the environment says; None if it names neither a recipe nor a server."""
+        """Return the environment's settings; None if it names neither a recipe nor a server."""
         env = os.environ if environ is None else environ
         recipe, server = env.get("MLCAT_RECIPE", ""), env.get("MLCAT_SERVER", "")
         if not recipe and not server:

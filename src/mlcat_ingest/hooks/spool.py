@@ -3,14 +3,14 @@
     new/<moment>-<process>-<random>.json    events that wait, oldest first
     claimed/                                events that the one drain at work has taken
     dropped.jsonl                           events that were dropped unsent, and why
-    drain.lock                              held by the drain at work, and gone with it
-    busy.lock                               held beside it, for who only looks: that may not hinder
+    drain.lock                              held by the running drain, released at its end
+    busy.lock                               held with it, so that `status` need not take the first
     sender.lock                             held for a background drain, from before its start
-    pause.json                              until when nobody need try, after drains that failed
-    sender.log, refused.jsonl               what background drains said, and what was refused
+    pause.json                              the time of the next try, after failed drains
+    sender.log, refused.jsonl               log of background drains, and refusals
 
 A file is written elsewhere and renamed, so it is whole or not there, and claimed by renaming, so
-nobody takes it twice. The catalog gets each event at least once. Standard library only.
+only one process can claim it. The catalog gets each event at least once. Standard library only.
 """
 
 import json
@@ -36,7 +36,7 @@ MAX_BYTES = 64_000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """That a run has ended: a hint, for whoever brings it into the catalog reads it from MLflow.
+    """A run has ended. A hint only: the drain reads the run from MLflow.
 
     `tracking_uri` is without credentials, `workspace` empty where none was set. `recipe` is the
     path of the recipe that was named, empty where only a catalog was.
@@ -76,7 +76,7 @@ class Event:
 MAX_EVENTS: Final = 10_000
 """Events that may wait; further ones are dropped, and counted, until some are drained."""
 MAX_AGE_S: Final = 7 * 86_400.0
-"""How old an event may become: by then a scheduled run has brought in what it tells of."""
+"""Maximum age of an event: by then a scheduled run has ingested its run."""
 
 _COUNT_EVERY: Final = 100
 _DROPPED_BYTES: Final = 1 << 20
@@ -84,7 +84,7 @@ _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 600.0
 _LEFT_BEHIND_S: Final = 3_600.0
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the training
-"""Age at which a file that was never renamed is nobody's any more."""
+"""Age at which the writer of a file that was never renamed must have died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Backoff:
         self._path.unlink(missing_ok=True)
 
     def remaining_s(self) -> float:
-        """Return for how many seconds more nobody need try."""
+        """Return the seconds until the next try."""
         left_s: float = self._read().get("until_ms", 0) / 1000 - time.time()
         return min(max(left_s, 0.0), _LONGEST_PAUSE_S)
 
@@ -191,7 +191,7 @@ class EventSpool:
         return False
 
     def waiting(self) -> list[str]:
-        """Return the names of the events that nobody has claimed, oldest first."""
+        """Return the names of the unclaimed events, oldest first."""
         return _names(self._new)
 
     def pending(self) -> int:
@@ -199,7 +199,7 @@ class EventSpool:
         return len(self.waiting()) + len(_names(self._claimed))
 
     def events(self) -> Iterator[Event]:
-        """Return the events that nobody has claimed, oldest first; skip files that hold none."""
+        """Return the unclaimed events, oldest first; skip files without an event."""
         events = (_read(self._new / name) for name in self.waiting())
         return (event for event in events if event is not None)
 
@@ -236,7 +236,7 @@ class EventSpool:
     def lease(self) -> int | None:
         """Take the lease to start a background drain; None where another process has it.
 
-        The result is an open file: whoever has it open, or a copy of it, has the lease.
+        The result is an open file: the lease is held as long as it, or a copy of it, is open.
 
         Raises:
             OSError: the folder cannot be written, or its file system has no locks.

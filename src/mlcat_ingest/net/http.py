@@ -325,7 +325,7 @@ class Http(Closing):
         )
 
     def _failure(self, url: str, error: Exception) -> tuple[MlcatError | None, str]:
-        """Return the error that stands for one of requests, and what failed if that may pass.
+        """Return our error for an error of requests, and the failed step if a retry may help.
 
         The error is None for a fault of our own.
         """

@@ -99,7 +99,7 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
 
 
 def wants_tls(status: int, content: bytes) -> bool:
-    """Return whether a reply to http says that the port speaks https."""
+    """Return whether a reply to http shows that the port speaks https."""
     return status == 400 and any(words in content for words in _SPEAKS_TLS)
 
 
@@ -116,7 +116,7 @@ def _shows_certificate(url: str) -> bool:
 
 
 def _proxy(url: str) -> tuple[str, str]:
-    """Return the proxy that a request to `url` goes through, and the variable that names it."""
+    """Return the proxy of a request to `url`, and the variable that names it."""
     proxy = str(select_proxy(url, get_environ_proxies(url)) or "")
     names = (f"{urlsplit(url).scheme}_proxy", "all_proxy")
     variables = [case(name) for name in names for case in (str.upper, str)]

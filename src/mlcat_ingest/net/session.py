@@ -91,7 +91,7 @@ class OwnSession(requests.Session):
     def rebuild_auth(
         self, prepared_request: requests.PreparedRequest, response: requests.Response
     ) -> None:
-        """Take the credentials off a request that goes to another host."""
+        """Remove the credentials from a request to another host."""
         # The base class would then look the new host up in ~/.netrc.
         old, new = response.request.url or "", prepared_request.url or ""
         if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
@@ -183,7 +183,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 class CountingAdapter(HTTPAdapter):
-    """An adapter that counts what it sends, and tries nothing again by itself."""
+    """An adapter that counts its requests and bytes, and retries nothing by itself."""
 
     def __init__(self, connections: int, on_request: Callable[[], None]) -> None:
         """Call `on_request` for each request; a pool of `connections` blocks when used up."""

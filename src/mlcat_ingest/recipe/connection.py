@@ -1,4 +1,4 @@
-"""How a recipe says how to reach a server over HTTP: one set of keys for every side of it."""
+"""The connection to a server over HTTP in a recipe: the same keys for every server."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -99,7 +99,7 @@ class _Expander:
         return value
 
     def _without(self, name: str, operator: str | None, operand: str) -> str:
-        """Return what stands in for a variable that is not set, or is empty."""
+        """Return the default of a variable that is not set, or is empty."""
         match operator:
             case "-":
                 return operand

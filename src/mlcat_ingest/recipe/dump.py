@@ -29,7 +29,7 @@ _Dumper.add_representer(str, _text)
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
-    """Return `recipe` as YAML with what was given of it, fit to be shown.
+    """Return the given keys of `recipe` as YAML, with secrets masked.
 
     Without secrets in it, the text loads as an equal recipe.
     """

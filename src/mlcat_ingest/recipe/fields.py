@@ -41,11 +41,11 @@ class Public:
 
 
 class NotContent:
-    """Marks a field that does not decide what is written: a change of it needs no full pass."""
+    """Marks a field without effect on the written content: its change needs no full pass."""
 
 
 class OldKey:
-    """Another key of a field, whose value says in another way what the field's does.
+    """Another key of a field, with another form of its value.
 
     `kind` is the type of that value, `difference` says how it differs from the field's, and
     `meaning` returns the field's for it. A model with such a field puts its recipe through
@@ -64,7 +64,7 @@ class OldKey:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Translate a value that stands under this key, then validate it as the field's."""
+        """Translate a value under this key, then validate it as the field's."""
         return no_info_before_validator_function(self._translate, handler(source))
 
     def _translate(self, value: Any) -> Any:
@@ -82,7 +82,7 @@ class OldKey:
 
 
 class _UnderOldKey(NamedTuple):
-    """A value, and the key that says how to read it."""
+    """A value, and the key that decides how to read it."""
 
     key: OldKey
     value: Any
@@ -193,7 +193,7 @@ ServiceUrl = Annotated[
 
 
 def names_of(name: str, field: FieldInfo) -> list[str]:
-    """Return the keys that a field goes by in a recipe, the preferred one first."""
+    """Return the keys of a field in a recipe, the preferred key first."""
     alias = field.validation_alias
     names = alias.choices if isinstance(alias, AliasChoices) else [alias or name]
     return [*map(str, names), *(old.name for old in _old_keys(field))]
@@ -204,7 +204,7 @@ def _old_keys(field: FieldInfo) -> list[OldKey]:
 
 
 def with_new_keys(model: type[BaseModel], raw: Any) -> Any:
-    """Return what a recipe says, with the fields of `model` in place of their old keys.
+    """Return the values of a recipe, with the fields of `model` in place of their old keys.
 
     An old key beside another name of its field stays, and is refused as one that is not known.
     """
@@ -228,7 +228,7 @@ def field_named(model: type[BaseModel], key: str) -> FieldInfo | None:
 
 
 def members(annotation: Any) -> Iterator[Any]:
-    """Yield what a type annotation may stand for, without `Annotated`, unions taken apart."""
+    """Yield the types in a type annotation: without `Annotated`, unions as their members."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from members(get_args(annotation)[0])
@@ -240,7 +240,7 @@ def members(annotation: Any) -> Iterator[Any]:
 
 
 def below(annotation: Any, step: str | int) -> Any:
-    """Return the type annotation of what stands under a key or index; None where it says none."""
+    """Return the type annotation of the value under a key or index, or None."""
     for member in members(annotation):
         origin, arguments = get_origin(member), get_args(member)
         if isinstance(step, int):
@@ -292,7 +292,7 @@ class RecipeModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the JSON Schema with every other name that a field goes by."""
+        """Return the JSON Schema with all alternative names of the fields."""
         reference = handler(core_schema)
         schema = handler.resolve_ref_schema(reference)
         properties = schema.get("properties", {})
@@ -311,7 +311,7 @@ class RecipeModel(BaseModel):
 
 
 def content_of(config: RecipeModel) -> dict[str, Any]:
-    """Return the values of all fields that decide what is written."""
+    """Return the values of all fields that affect the written content."""
     fields = type(config).model_fields.items()
     outside = {
         name

@@ -1,4 +1,4 @@
-"""The options of requests that a recipe's connection says.
+"""The options of requests from a recipe's connection.
 
 Apart from the models, which are loaded without the HTTP library.
 """

@@ -20,7 +20,7 @@ from mlcat_ingest.recipe.problems import Loc, Problem
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 100
 MAX_NODES = 50_000
-"""Nodes after aliases are expanded: a few lines of aliases can stand for billions."""
+"""Nodes after aliases are expanded: a few lines of aliases can expand to billions."""
 
 _STR, _MERGE = "tag:yaml.org,2002:str", "plain:merge"
 _KNOWN_TAGS = {_STR, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}

@@ -38,7 +38,7 @@ def _secret_values(value: Any, *, secret: bool = False) -> Iterator[str]:
 
 
 def _secrets_in_text(annotation: Any, raw: Any, *, public: bool = False) -> Iterator[str]:
-    """Yield the secrets in addresses, and what was substituted into fields that are not public."""
+    """Yield the secrets in addresses, and values substituted into fields that are not public."""
     public = public or _is_public(annotation)
     if isinstance(raw, Mapping):
         for key, item in raw.items():

@@ -1,4 +1,4 @@
-"""The recipe as a typed value; what stands in `config` is checked later, by the plug-in's type."""
+"""The recipe as a typed value; `config` is checked later, by the plug-in's type."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _test_urn(urn: str) -> str:
 
 
 class PluginSpec(RecipeModel):
-    """A type, and its configuration as it stands in the recipe."""
+    """A type, and its configuration as written in the recipe."""
 
     type: PublicStr
     config: Annotated[
@@ -238,7 +238,7 @@ class Recipe(RecipeModel):
 
     @classmethod
     def from_draft(cls, draft: Draft) -> tuple[Self | None, list[Problem]]:
-        """Return the recipe that `draft` says, or None, and every problem found so far."""
+        """Return the recipe of `draft`, or None, and every problem found so far."""
         recipe, problems = validate_config(cls, draft.data, (), draft.origin)
         if recipe is not None:
             recipe._origin = draft.origin  # noqa: SLF001 - its own class sets it

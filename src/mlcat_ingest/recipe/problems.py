@@ -49,7 +49,7 @@ class Origin:
         return loc
 
     def line_of(self, loc: Loc) -> int | None:
-        """Return the line of what stands at `loc` as written, or of the nearest thing round it."""
+        """Return the line of `loc` as written, or of the nearest node around it."""
         for end in range(len(loc), -1, -1):
             if (line := self.lines.get(loc[:end])) is not None:
                 return line

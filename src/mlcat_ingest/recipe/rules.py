@@ -155,7 +155,7 @@ def _known_field(place: str) -> str:
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    # The whole of what is written here is kept out of messages, so the nearest name stands alone.
+    # Messages never echo a value of the recipe, so they give the nearest name only.
     nearest = get_close_matches(name, known, n=1)
     return f"; did you mean `{nearest[0]}`?" if nearest else ""
 

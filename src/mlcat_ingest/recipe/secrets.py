@@ -1,4 +1,4 @@
-"""Secrets: what came into a recipe from outside, remembered and masked in text that goes out.
+"""Secrets: values from outside the recipe, remembered and masked in all output.
 
 Only the standard library is imported, so that the command line can mask from its first line on.
 """
@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 
 class SubstitutedText(str):
-    """A text that came from outside the recipe; its `repr` is what the recipe says in its place."""
+    """A text from outside the recipe; its `repr` is the reference to it in the recipe."""
 
     __slots__ = ("pieces", "template")
     template: str
@@ -48,7 +48,7 @@ class SubstitutedText(str):
 
 
 class SecretRegistry:
-    """The values to mask in text that goes out; safe to use from several threads."""
+    """The values to mask in output; safe to use from several threads."""
 
     def __init__(self) -> None:
         """Start with nothing to mask."""
@@ -127,8 +127,7 @@ def mask_tree(value: Any, *, secret: bool = False) -> Any:
 def comparable(value: Any) -> Any:
     """Return a copy of a configuration, dumped as Python values, to tell whether it has changed.
 
-    A secret is masked where it is one; a name that sounds like one hides nothing: what stands under
-    a property called `token` is as good as any other.
+    Only declared secrets are masked; the name of a property decides nothing, not even `token`.
     """
     if isinstance(value, Mapping):
         return {key: comparable(item) for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""Raw data to a typed configuration; what is wrong with it becomes problems in our own words.
+"""Raw data to a typed configuration; its faults become problems in our own words.
 
 Pydantic's own text is not used: it repeats input values, and a recipe's values may be secrets.
 """
@@ -56,9 +56,9 @@ _MOMENT = "must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
 def validate_config(
     model: type[ModelT], raw: Mapping[str, Any], prefix: Loc, origin: Origin
 ) -> tuple[ModelT | None, list[Problem]]:
-    """Return `raw` as a `model`, or None and what is wrong with it, each at its place.
+    """Return `raw` as a `model`, or None and its problems with their places.
 
-    `prefix` is where `raw` stands in the recipe. Places whose `${...}` already failed are left
+    `prefix` is the place of `raw` in the recipe. Places whose `${...}` already failed are left
     out: their problem is reported as that.
     """
     try:
@@ -92,7 +92,7 @@ def _place(detail: ErrorDetails, raw: Any, model: type[BaseModel]) -> Loc:
 
 
 def _as_written(step: str | int, raw: Any, model: type[BaseModel] | None) -> str | int:
-    """Return the key that stands in `raw` for a field of `model`; any other step as it is."""
+    """Return the key in `raw` of a field of `model`; any other step unchanged."""
     if model is None or isinstance(step, int) or _is_in(raw, step):
         return step
     field = field_named(model, step)
@@ -143,7 +143,7 @@ def unknown_key(key: str, model: type[BaseModel] | None) -> str:
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
-    """Return the model of what stands at `loc` below `model`, None where it is not one."""
+    """Return the model at `loc` below `model`, None if another type is there."""
     annotation: Any = model
     for step in loc:
         annotation = below(annotation, step)

@@ -1,4 +1,4 @@
-"""Locks beside a database's file: held by one process, gone with it, and saying who holds them.
+"""Locks beside a database's file: held by one process, released at its end, naming the holder.
 
 A lock is an exclusive `flock` on a file of its own, so the lock of a killed process is gone with
 it. While it is held the file's text is one JSON object about the holder. The file itself stays.

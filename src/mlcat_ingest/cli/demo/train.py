@@ -80,7 +80,7 @@ def _requirements() -> list[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # MLflow announces schema migrations, package guesses and versions at length; nobody asked.
+    # MLflow announces schema migrations, package guesses and versions at length.
     noisy = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in noisy]
     for logger in noisy:
