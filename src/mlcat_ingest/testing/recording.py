@@ -96,11 +96,11 @@ class RecordingCatalog(Catalog, Searches):
         with self.lock:
             self.reads.append(list(urns))
             return {
-                urn: found
+                urn: stored_aspects
                 for urn in urns
                 if urn in self.stored
                 and (
-                    found := {
+                    stored_aspects := {
                         name: StoredAspect(value, self._reported_version(urn, name))
                         for name, value in (key_aspect(urn), *self.stored[urn].items())
                         if name in aspects
@@ -141,23 +141,25 @@ class RecordingCatalog(Catalog, Searches):
         refused: list[AspectRejectedError] = []
         with self.lock:
             self.writes.append(list(proposals))
-            for urn, some in groupby(proposals, lambda one: one.entity_urn):
-                entity = list(some)
+            for urn, group in groupby(proposals, lambda proposal: proposal.entity_urn):
+                entity = list(group)
                 if any(map(self._has_moved, entity)):
                     words = "Expected version 1, actual version 2"
-                    refused.extend(_refusal(one, words, AspectChangedError) for one in entity)
+                    refused.extend(
+                        _refusal(proposal, words, AspectChangedError) for proposal in entity
+                    )
                 elif (problem := self._problem(urn, entity)) is not None:
-                    refused.extend(_refusal(one, problem) for one in entity)
+                    refused.extend(_refusal(proposal, problem) for proposal in entity)
                 else:
                     self._store(urn, entity)
         return refused
 
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
-        for one in entity:
-            if one.change_type == "DELETE":
-                del self.stored[urn][one.aspect_name]
-            elif one.aspect_name != _key(urn) or urn not in self.stored:
-                self._put(urn, one.aspect_name, one.aspect)
+        for proposal in entity:
+            if proposal.change_type == "DELETE":
+                del self.stored[urn][proposal.aspect_name]
+            elif proposal.aspect_name != _key(urn) or urn not in self.stored:
+                self._put(urn, proposal.aspect_name, proposal.aspect)
 
     def _has_moved(self, proposal: Proposal) -> bool:
         if self.place is None or not proposal.headers:
@@ -167,11 +169,11 @@ class RecordingCatalog(Catalog, Searches):
 
     def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
         try:
-            for one in entity:
-                one.wire()
+            for proposal in entity:
+                proposal.wire()
         except SkippableError as error:
             return str(error)
-        named = {urn, *((urn, one.aspect_name) for one in entity)}
+        named = {urn, *((urn, proposal.aspect_name) for proposal in entity)}
         return None if named.isdisjoint(self.refuse) else "not liked"
 
     # --- searches ------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ class RecordingCatalog(Catalog, Searches):
     def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         """Return the live entities of a type whose `mlcat.source` names `source`; None: any."""
         with self.lock:
-            found = [
+            urns = [
                 urn
                 for urn, aspects in self.stored.items()
                 if entity_type_of(urn) == entity_type
@@ -190,17 +192,17 @@ class RecordingCatalog(Catalog, Searches):
                     if (sources := aspect.get("customProperties", {}).get(SOURCE_KEY, ""))
                 )
             ]
-        return SourceEntities(len(found), iter([found] if found else []))
+        return SourceEntities(len(urns), iter([urns] if urns else []))
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too."""
         with self.lock:
-            found = [
+            urns = [
                 urn
                 for urn, aspects in self.stored.items()
                 if group in aspects.get(ML_MODEL_PROPERTIES, {}).get("groups", ())
             ]
-        yield from [found] if found else []
+        yield from [urns] if urns else []
 
     def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return for each text the URNs of the datasets that hold it."""

@@ -67,12 +67,12 @@ def check_features(subject: SourceSubject) -> Iterator[Violation]:
     for urn, key in coming.items():
         if key not in keys:
             yield Violation(Rule.FEATURES, urn, f"`coming_tables` names the source {key}")
-    if all(one.index is None for one in reading.finished):
+    if all(partition.index is None for partition in reading.finished):
         yield Violation(Rule.FEATURES, "the source", "no Finished has an index")
     if only.records or only.asked:
         words = "FeaturesOnly yields records, or asks for a partition"
         yield Violation(Rule.FEATURES, "the source", words)
-    if all(one.index is None for one in only.finished):
+    if all(partition.index is None for partition in only.finished):
         yield Violation(Rule.FEATURES, "the source", "FeaturesOnly ends without an index")
 
 
@@ -121,12 +121,14 @@ def check_runs(subject: SourceSubject) -> Iterator[Violation]:
         everything = read_all(source).by_version()
         ids = {id_ for _, id_ in everything}
         reading = read_all(source, Runs([*sorted(ids), _UNKNOWN_ID]))
-        found = {id_ for one in reading.finished for id_ in one.found_ids}
-        if not found:
+        found_ids = {id_ for partition in reading.finished for id_ in partition.found_ids}
+        if not found_ids:
             yield Violation(Rule.RUNS, "the source", f"none of {plural(len(ids), 'id')} is found")
-        for id_ in sorted(found - ids):
+        for id_ in sorted(found_ids - ids):
             yield Violation(Rule.RUNS, "the source", f"{id_} is found, and no record has that id")
-        if any(one.checkpoint is not None or one.complete for one in reading.finished):
+        if any(
+            partition.checkpoint is not None or partition.complete for partition in reading.finished
+        ):
             words = "a partition has a new checkpoint, or is complete"
             yield Violation(Rule.RUNS, "the source", words)
         for key, record in reading.by_version().items():
@@ -139,7 +141,7 @@ def _judge_run(source: AnySource, record: object, whole: object | None) -> Itera
         return
     # One run alone may not tell all that a reading of everything does.
     mapped = mapped_entities(source, [record])
-    unread = {(one.urn, aspect) for _, one in mapped for aspect in one.adds_only}
+    unread = {(entity.urn, aspect) for _, entity in mapped for aspect in entity.adds_only}
     if content_of(source, record, unread) != content_of(source, whole, unread):
         words = "asked for by its id, it is mapped to other entities"
         yield Violation(Rule.RUNS, name_of(record), words)

@@ -43,8 +43,8 @@ def _description_proposal(name: str, text: str, version: str | None = None) -> P
 
 
 def _stored_aspect(catalog: Catalog, name: str) -> StoredAspect | None:
-    found = catalog.read_many([_urn(name)], _SOUGHT)
-    return found.get(_urn(name), {}).get(ML_MODEL_PROPERTIES)
+    stored = catalog.read_many([_urn(name)], _SOUGHT)
+    return stored.get(_urn(name), {}).get(ML_MODEL_PROPERTIES)
 
 
 def _description(catalog: Catalog, name: str) -> object:
@@ -55,9 +55,9 @@ def _description(catalog: Catalog, name: str) -> object:
 def check_reads(subject: CatalogSubject) -> Iterator[Violation]:
     """Read an entity that nobody wrote."""
     with subject.open_catalog() as catalog:
-        found = catalog.read_many([_urn("never written")], _SOUGHT)
-        if found:
-            words = f"never written, it is read as {dict(found)}"
+        stored = catalog.read_many([_urn("never written")], _SOUGHT)
+        if stored:
+            words = f"never written, it is read as {dict(stored)}"
             yield Violation(Rule.CATALOG_READS, _urn("never written"), words)
 
 
@@ -95,7 +95,7 @@ def check_conditions(subject: CatalogSubject) -> Iterator[Violation]:
         urn = _urn("conditional")
         for version in (NOT_STORED, NO_SUCH_VERSION):
             refused = catalog.write([_description_proposal("conditional", "two", version)])
-            if [type(one) for one in refused] != [AspectChangedError]:
+            if [type(refusal) for refusal in refused] != [AspectChangedError]:
                 words = f"it has the version {stored.version}, {version} was named: {refused}"
                 yield Violation(Rule.CATALOG_CONDITIONS, urn, words)
             if (value := _description(catalog, "conditional")) != "one":

@@ -111,7 +111,9 @@ def check_complete(subject: SourceSubject) -> Iterator[Violation]:
     with closing(subject.make()) as source:
         if Capability.MISSING not in source.capabilities:
             return
-    complete = {id(one.partition) for one in subject.reading.finished if one.complete}
+    complete = {
+        id(partition.partition) for partition in subject.reading.finished if partition.complete
+    }
     runs = Ingests(subject.make)
     runs.run()
     kept = canonical(runs.catalog.stored).decode()
@@ -200,8 +202,8 @@ def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:
 
 
 def _findings(source: AnySource) -> list[str]:
-    found = attempt(lambda: list(source.check()))
-    return [words_of(found)] if isinstance(found, Exception) else list(map(str, found))
+    outcome = attempt(lambda: list(source.check()))
+    return [words_of(outcome)] if isinstance(outcome, Exception) else list(map(str, outcome))
 
 
 def _texts_of(reading: Reading, source: AnySource) -> Iterator[tuple[str, str]]:
@@ -211,8 +213,11 @@ def _texts_of(reading: Reading, source: AnySource) -> Iterator[tuple[str, str]]:
         yield f"the checkpoint of {key}", str(checkpoint)
     for record in reading.records:
         yield f"the version of {name_of(record)}", str(record.record_version)
-        found = entities_of(source, record)
-        yield name_of(record), words_of(found) if isinstance(found, Exception) else str(found)
+        entities = entities_of(source, record)
+        yield (
+            name_of(record),
+            words_of(entities) if isinstance(entities, Exception) else str(entities),
+        )
 
 
 @contextmanager

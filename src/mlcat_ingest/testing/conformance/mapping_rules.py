@@ -50,16 +50,18 @@ def check_skippable(subject: SourceSubject) -> Iterator[Violation]:
     """Look at the errors of `map`."""
     with closing(subject.make()) as source:
         for record in read_all(source).records:
-            found = entities_of(source, record)
-            if isinstance(found, Exception) and not isinstance(found, SkippableError):
-                yield Violation(Rule.SKIPPABLE, name_of(record), words_of(found))
+            entities = entities_of(source, record)
+            if isinstance(entities, Exception) and not isinstance(entities, SkippableError):
+                yield Violation(Rule.SKIPPABLE, name_of(record), words_of(entities))
         for record in subject.unmappable:
-            found = entities_of(source, record)
-            if not isinstance(found, Exception):
-                words = f"it is unusable, and mapped to {plural(len(found), 'entity', 'entities')}"
+            entities = entities_of(source, record)
+            if not isinstance(entities, Exception):
+                words = (
+                    f"it is unusable, and mapped to {plural(len(entities), 'entity', 'entities')}"
+                )
                 yield Violation(Rule.SKIPPABLE, name_of(record), words)
-            elif not isinstance(found, SkippableError):
-                yield Violation(Rule.SKIPPABLE, name_of(record), words_of(found))
+            elif not isinstance(entities, SkippableError):
+                yield Violation(Rule.SKIPPABLE, name_of(record), words_of(entities))
 
 
 def check_entities(subject: SourceSubject) -> Iterator[Violation]:
@@ -67,15 +69,17 @@ def check_entities(subject: SourceSubject) -> Iterator[Violation]:
     makers: dict[str, str] = {}
     with closing(subject.make()) as source:
         for record in read_all(source).records:
-            found = entities_of(source, record)
-            for entity in () if isinstance(found, Exception) else found:
+            entities = entities_of(source, record)
+            for entity in () if isinstance(entities, Exception) else entities:
                 makers.setdefault(getattr(entity, "urn", ""), name_of(record))
                 yield from _judge_entity(record, entity)
     runs = Ingests(subject.make)
     runs.run()
-    for proposal in (one for request in runs.catalog.writes for one in request):
+    for proposal in (written for request in runs.catalog.writes for written in request):
         urn, name = proposal.entity_urn, proposal.aspect_name
-        problems = [str(one) for one in validate_aspect(entity_type_of(urn), name, proposal.aspect)]
+        problems = [
+            str(problem) for problem in validate_aspect(entity_type_of(urn), name, proposal.aspect)
+        ]
         encoded = attempt(proposal.wire)
         if isinstance(encoded, Exception):
             problems.append(words_of(encoded))

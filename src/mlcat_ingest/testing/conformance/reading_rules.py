@@ -71,7 +71,7 @@ def check_yields(subject: SourceSubject) -> Iterator[Violation]:
 def _judge_partitions(reading: Reading) -> Iterator[Violation]:
     keys = {id(state): part.key for part, state in reading.asked}
     ended: set[str] = set()
-    for item in (one for one in reading.items if isinstance(one, Page | Finished)):
+    for item in (item for item in reading.items if isinstance(item, Page | Finished)):
         if item.partition is None:
             continue
         kind, key = type(item).__name__, keys.get(id(item.partition))
@@ -107,7 +107,7 @@ def check_order(subject: SourceSubject) -> Iterator[Violation]:
     """Look for models that precede a group which is yielded too."""
     with closing(subject.make()) as source:
         read = list(mapped_entities(source, read_all(source).records))
-    groups = {one.urn for _, one in read if entity_type_of(one.urn) == "mlModelGroup"}
+    groups = {entity.urn for _, entity in read if entity_type_of(entity.urn) == "mlModelGroup"}
     seen: set[str] = set()
     for record, entity in read:
         seen.add(entity.urn)
@@ -131,7 +131,7 @@ def check_repeatable(subject: SourceSubject) -> Iterator[Violation]:
 
 
 def _contents(source: AnySource) -> dict[str, str]:
-    return {content_of(source, one): name_of(one) for one in read_all(source).records}
+    return {content_of(source, record): name_of(record) for record in read_all(source).records}
 
 
 def _compare(first: dict[str, str], second: dict[str, str], reader: str) -> Iterator[Violation]:
@@ -214,7 +214,7 @@ def check_partitions(subject: SourceSubject) -> Iterator[Violation]:
     if partitions != others:
         words = f"another source asks for other partitions: {others}"
         yield Violation(Rule.PARTITIONS, _NO_RECORD, words)
-    keys = [one.key for one in partitions]
+    keys = [partition.key for partition in partitions]
     for key in {key for key in keys if not key or "," in key or keys.count(key) > 1}:
         words = f"the key {key!r} is empty, used twice, or has a comma"
         yield Violation(Rule.PARTITIONS, _NO_RECORD, words)
@@ -228,16 +228,16 @@ def check_partitions(subject: SourceSubject) -> Iterator[Violation]:
 def check_findings(subject: SourceSubject) -> Iterator[Violation]:
     """Run `check` to its end."""
     with closing(subject.make()) as source:
-        found = attempt(lambda: list(source.check()))
-    if isinstance(found, Exception):
-        if not isinstance(found, MlcatError):
-            yield Violation(Rule.CHECK, _NO_RECORD, words_of(found))
+        outcome = attempt(lambda: list(source.check()))
+    if isinstance(outcome, Exception):
+        if not isinstance(outcome, MlcatError):
+            yield Violation(Rule.CHECK, _NO_RECORD, words_of(outcome))
         return
-    findings: list[object] = [*found]
-    for one in findings:
-        if isinstance(one, Finding):
+    findings: list[object] = [*outcome]
+    for finding in findings:
+        if isinstance(finding, Finding):
             continue
-        yield Violation(Rule.CHECK, _NO_RECORD, f"{one!r} is not a Finding")
+        yield Violation(Rule.CHECK, _NO_RECORD, f"{finding!r} is not a Finding")
 
 
 def check_errors(subject: SourceSubject) -> Iterator[Violation]:
@@ -245,11 +245,11 @@ def check_errors(subject: SourceSubject) -> Iterator[Violation]:
     if subject.make_unreachable is None:
         return
     source = subject.make_unreachable()
-    found = attempt(lambda: read_all(source))
-    if not isinstance(found, _DOCUMENTED):
+    outcome = attempt(lambda: read_all(source))
+    if not isinstance(outcome, _DOCUMENTED):
         words = "it is read without an error"
-        if isinstance(found, Exception):
-            words = f"`read` raises {words_of(found)}"
+        if isinstance(outcome, Exception):
+            words = f"`read` raises {words_of(outcome)}"
         yield Violation(Rule.ERRORS, _NO_RECORD, f"{words}; raise SourceUnavailableError")
     failure = attempt(source.close)
     if failure is not None:

@@ -71,12 +71,12 @@ class Reading:
     @property
     def pages(self) -> list[Page[Any]]:
         """The pages alone."""
-        return [one for one in self.items if isinstance(one, Page)]
+        return [item for item in self.items if isinstance(item, Page)]
 
     @property
     def finished(self) -> list[Finished]:
         """The ends of partitions."""
-        return [one for one in self.items if isinstance(one, Finished)]
+        return [item for item in self.items if isinstance(item, Finished)]
 
     @property
     def records(self) -> list[Any]:
@@ -91,13 +91,13 @@ class Reading:
     @property
     def checkpoints(self) -> dict[str, Mapping[str, object] | None]:
         """The checkpoint of each partition that ended, by its key."""
-        ended = {id(one.partition): one.checkpoint for one in self.finished}
+        ended = {id(partition.partition): partition.checkpoint for partition in self.finished}
         return {part.key: ended[id(state)] for part, state in self.asked if id(state) in ended}
 
     def by_version(self) -> dict[tuple[str, str], Any]:
         """Return the records that have a version, by kind and id."""
-        versions = ((one.record_version, one) for one in self.records)
-        return {(version.kind, version.id): one for version, one in versions if version}
+        versions = ((record.record_version, record) for record in self.records)
+        return {(version.kind, version.id): record for version, record in versions if version}
 
 
 def read_all(
@@ -125,18 +125,22 @@ def content_of(source: AnySource, record: Any, without: Collection[tuple[str, st
 
     Left out are the aspects `without`, each the URN of an entity and a name.
     """
-    found = entities_of(source, record)
-    if isinstance(found, Exception):
-        return words_of(found)
+    entities = entities_of(source, record)
+    if isinstance(entities, Exception):
+        return words_of(entities)
     shown = [
         [
-            one.urn,
-            {name: one.aspects[name] for name in one.aspects if (one.urn, name) not in without},
-            one.only_if_absent,
-            sorted(name for name in one.adds_only if (one.urn, name) not in without),
-            [list(note) for note in one.notes],
+            entity.urn,
+            {
+                name: entity.aspects[name]
+                for name in entity.aspects
+                if (entity.urn, name) not in without
+            },
+            entity.only_if_absent,
+            sorted(name for name in entity.adds_only if (entity.urn, name) not in without),
+            [list(note) for note in entity.notes],
         ]
-        for one in found
+        for entity in entities
     ]
     hashed = attempt(lambda: content_hash(shown))
     return words_of(hashed) if isinstance(hashed, Exception) else hashed
@@ -145,9 +149,9 @@ def content_of(source: AnySource, record: Any, without: Collection[tuple[str, st
 def mapped_entities(source: AnySource, records: Sequence[Any]) -> Iterator[tuple[Any, Entity]]:
     """Yield each entity with its record; unusable records yield none."""
     for record in records:
-        found = entities_of(source, record)
-        if not isinstance(found, Exception):
-            for entity in found:
+        entities = entities_of(source, record)
+        if not isinstance(entities, Exception):
+            for entity in entities:
                 yield record, entity
 
 
@@ -163,18 +167,18 @@ def _snapshot(value: object, above: frozenset[int]) -> object:
     if isinstance(value, Enum | type):
         return value
     if isinstance(value, Mapping):
-        return [(repr(key), _snapshot(one, within)) for key, one in value.items()]
+        return [(repr(key), _snapshot(item, within)) for key, item in value.items()]
     if isinstance(value, list | tuple):
-        return [_snapshot(one, within) for one in value]
+        return [_snapshot(item, within) for item in value]
     if is_dataclass(value):
-        compared = [one.name for one in fields(value) if one.compare]
+        compared = [field.name for field in fields(value) if field.compare]
         return [(name, _snapshot(getattr(value, name), within)) for name in compared]
     attributes = getattr(value, "__dict__", None)
     if attributes is None:
         return repr(value)
     kind = type(value)
     return [
-        (name, _snapshot(one, within))
-        for name, one in attributes.items()
+        (name, _snapshot(attribute, within))
+        for name, attribute in attributes.items()
         if not isinstance(getattr(kind, name, None), cached_property)
     ]

@@ -71,15 +71,15 @@ def first_of_each(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> Itera
 
     A check that raises an error is left out once a rule is broken: that may be why.
     """
-    found: set[Rule] = set()
+    broken: set[Rule] = set()
     for check in checks:
         try:
             for violation in check(subject):
-                if violation.rule not in found:
-                    found.add(violation.rule)
+                if violation.rule not in broken:
+                    broken.add(violation.rule)
                     yield violation
         except Exception:
-            if not found:
+            if not broken:
                 raise
 
 
