@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.client.rest.client import CatalogClient
     from mlcat_ingest.errors import (
         AspectChangedError,
         AspectRejectedError,
@@ -85,7 +85,7 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "CatalogClient": "client.catalog_client",
+    "CatalogClient": "client.rest.client",
     "Entity": "metadata.proposal",
     "Pipeline": "workflows.ingest",
     "Proposal": "metadata.proposal",

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlcat_ingest.client.behaviour import SMALLEST_RELEASE
+from mlcat_ingest.client.rest.behaviour import SMALLEST_RELEASE
 from mlcat_ingest.sources.mlflow.values.releases import TESTED
 
 ROOT = Path(__file__).parents[2]

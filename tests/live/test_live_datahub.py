@@ -19,8 +19,8 @@ from typing import Any, Final
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client

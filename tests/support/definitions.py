@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
 

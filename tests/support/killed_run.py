@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import Report

@@ -10,7 +10,7 @@ from typing import Any
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.client.embedded import EmbeddedCatalog
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from support.fakes import group_urn, model_urn
 from support.mlflow_tables import insert, make_database

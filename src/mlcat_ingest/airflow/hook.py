@@ -11,7 +11,7 @@ from airflow.sdk import BaseHook
 
 from mlcat_ingest.airflow.provider import CONNECTION_TYPE
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.recipe.model import Recipe, SinkSpec
 from mlcat_ingest.recipe.secrets import SECRETS

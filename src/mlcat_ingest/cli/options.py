@@ -17,7 +17,7 @@ from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
-    from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.client.rest.client import CatalogClient
     from mlcat_ingest.pipeline.report.report import Report
     from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
@@ -160,7 +160,7 @@ def connect(server: str | None, token: str | None) -> "CatalogClient":
     Raises:
         RecipeError: none of them names one.
     """
-    from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.client.rest.client import CatalogClient
     from mlcat_ingest.recipe.secrets import SECRETS
 
     client = CatalogClient(server, token)

@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
 if TYPE_CHECKING:
     from mlcat_ingest.client.base import TestOutcome
-    from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.client.rest.client import CatalogClient
 
 
 _NOT_FOUND = 404
@@ -173,7 +173,7 @@ def evaluate(
     Exit status: 0 all entities were evaluated, passing or failing; 1 some could not be evaluated,
     or are not in the catalog.
     """
-    from mlcat_ingest.client.reader import chunks
+    from mlcat_ingest.client.base import chunks
 
     print_error = OutputSettings.current().print_error
     code = EXIT_OK

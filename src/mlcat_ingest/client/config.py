@@ -87,7 +87,7 @@ class EmbeddedSinkConfig(RecipeModel):
 
 
 SINKS: Mapping[str, tuple[type[RecipeModel], str]] = {
-    "rest": (RestSinkConfig, "mlcat_ingest.client.rest:RestCatalog"),
+    "rest": (RestSinkConfig, "mlcat_ingest.client.rest.catalog:RestCatalog"),
     "file": (FileSinkConfig, "mlcat_ingest.client.file:FileCatalog"),
     "embedded": (EmbeddedSinkConfig, "mlcat_ingest.client.embedded:EmbeddedCatalog"),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
-from mlcat_ingest.client.search import SEARCHABLE
+from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS

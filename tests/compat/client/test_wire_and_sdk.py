@@ -11,7 +11,7 @@ from datahub.ingestion.graph.client import DataHubGraph
 from datahub.ingestion.graph.config import DatahubClientConfig
 from datahub.metadata.schema_classes import MLModelPropertiesClass
 
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fake_service import Answer, Asked, FakeService, fake_service
 from support.fakes import group_urn, model_urn

@@ -23,7 +23,7 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from mlcat_ingest.client.search import SEARCHABLE, Search
+from mlcat_ingest.client.rest.search import SEARCHABLE, Search
 
 Query = tuple[str, str, Mapping[str, Any]]
 """What it is for, its text, and its variables."""

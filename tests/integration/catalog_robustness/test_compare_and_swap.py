@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Proposal
 from support.catalog_process import catalog_process

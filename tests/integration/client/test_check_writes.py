@@ -9,7 +9,7 @@ import pytest
 
 from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.client.embedded import EmbeddedCatalog
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.core.findings import Finding
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fake_service import Answer, Asked, FakeService, fake_service

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.client.base import TestOutcome
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import AspectRejectedError, AuthenticationError, CatalogRequestError
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.net.session import HttpOptions

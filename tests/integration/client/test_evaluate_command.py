@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from support.catalog_server import running_catalog
 from support.fakes import group_urn, model_urn

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.client import search
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest import search
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from support.catalog_server import running_catalog
 from support.fakes import group_urn, model_urn

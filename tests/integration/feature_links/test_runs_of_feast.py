@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
 from support.feast_runs import FOLDER, WIDE, WIDE_VIEW, feature_urn, put_recorded_runs

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.testing.mlflow_store import mlflow_client

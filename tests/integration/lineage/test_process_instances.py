@@ -11,7 +11,7 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.generate import generate
 from mlcat_ingest.catalog.schema.virtual import DEFAULTED
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import raw_parts
 from support.catalog_server import RunningCatalog, running_catalog

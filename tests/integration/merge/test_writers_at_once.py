@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.report.report import Report

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.testing.gms import running_gms
 from support.catalog_server import running_catalog

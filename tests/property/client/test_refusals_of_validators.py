@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.client.responses import MAX_MESSAGE, is_conflict, server_message
+from mlcat_ingest.client.rest.responses import MAX_MESSAGE, is_conflict, server_message
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.net.http import Reply
 from support.fakes import model_urn

@@ -10,7 +10,7 @@ import pytest
 
 from mlcat_ingest.cli.options import connect
 from mlcat_ingest.client.base import Evaluation, StoredAspect, TestOutcome
-from mlcat_ingest.client.catalog_client import TaskStatus
+from mlcat_ingest.client.rest.client import TaskStatus
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.recipe.secrets import SECRETS

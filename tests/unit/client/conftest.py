@@ -2,9 +2,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlcat_ingest.client.auth import Credentials
-from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.connection import Connection
+from mlcat_ingest.client.rest.auth import Credentials
+from mlcat_ingest.client.rest.client import CatalogClient
+from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import FakeService, fake_service
 
@@ -13,7 +13,7 @@ TOKEN = "made-up-token-8d1f"
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.client.emitter.RESEND_PAUSE_S", 0)
+    monkeypatch.setattr("mlcat_ingest.client.rest.emitter.RESEND_PAUSE_S", 0)
 
 
 @pytest.fixture

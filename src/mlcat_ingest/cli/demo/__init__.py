@@ -180,7 +180,7 @@ def _train(folder: Path) -> None:
 
 
 def _push_tests(address: str) -> None:
-    from mlcat_ingest.client.catalog_client import CatalogClient
+    from mlcat_ingest.client.rest.client import CatalogClient
     from mlcat_ingest.recipe.metadata_test_files import read_tests
 
     with CatalogClient(address) as client:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
-from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
+from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
-from mlcat_ingest.client.reader import chunks
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, chunks
 from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.codec import loads

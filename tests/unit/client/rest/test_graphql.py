@@ -1,6 +1,6 @@
 import pytest
 
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mlcat_ingest.client.responses import (
+from mlcat_ingest.client.rest.responses import (
     MAX_MESSAGE,
     is_passing_read,
     refusal,

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlcat_ingest.client.catalog_client import CatalogClient, TaskStatus, wait_for_task
+from mlcat_ingest.client.rest.client import CatalogClient, TaskStatus, wait_for_task
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,

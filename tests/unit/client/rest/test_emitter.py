@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
@@ -582,7 +582,7 @@ def test_an_aspect_that_is_too_large_is_never_sent_again_unchanged(
 def test_a_text_that_the_service_cannot_read_is_too_large_if_it_is_long(
     service: FakeService, client: CatalogClient, monkeypatch: pytest.MonkeyPatch, long: str
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.client.emitter.MAX_TEXT_CHARS", 100)
+    monkeypatch.setattr("mlcat_ingest.client.rest.emitter.MAX_TEXT_CHARS", 100)
     unreadable = Answer(400, {"message": "Cannot parse request entity", "status": 400})
     service.on("POST", MANY, lambda asked: unreadable if b"odd" in asked.body else Answer())
     sent = [proposal("a"), proposal("b", text=long), proposal("c", text="odd")]

@@ -5,14 +5,19 @@ learned from the server's answers, such as privileges and the evaluation of meta
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.responses import ADDRESS_HINT, wrong_address
+from mlcat_ingest.errors import AuthenticationError, ProtocolMismatchError
 from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH
 from mlcat_ingest.metadata.urn import FABRICS
 
+_DATAHUB: Final = "acryldata/datahub"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 SMALLEST_RELEASE: Final = (1, 0)
@@ -104,3 +109,45 @@ class Capabilities:
         if not self.datahub:
             return "the catalog"
         return f"DataHub {self.datahub_version}" if self.datahub_version else "DataHub"
+
+
+def read_capabilities(connection: Connection) -> Capabilities:
+    """Return what the service says it is.
+
+    Raises:
+        ProtocolMismatchError: what answers is not a catalog service.
+        AuthenticationError: a web page answers in its place.
+        CatalogUnavailableError: nothing answers.
+
+    Source: ``/config``, where ``noCode`` is the text "true" on every supported server.
+    Cost: one request.
+    """
+    try:
+        reply = connection.get("/config")
+    except AuthenticationError as error:
+        if error.context.get("status") == 401:
+            raise
+        raise AuthenticationError(
+            error.message,
+            hint="a login page may protect the service; for DataHub's web address, append /api/gms",
+            context=error.context,
+        ) from error
+    if reply.status == 404:
+        raise wrong_address(reply, connection.message(reply))
+    if not reply.ok:
+        raise connection.refusal(reply, what="the request for its configuration")
+    config = reply.json()
+    if not isinstance(config, dict) or str(config.get("noCode")).lower() != "true":
+        raise ProtocolMismatchError(
+            f"{reply.peer} at {reply.url} is not a catalog service",
+            hint=ADDRESS_HINT,
+        )
+    return _read_config(config)
+
+
+def _read_config(config: Mapping[str, Any]) -> Capabilities:
+    versions = config.get("versions")
+    entry = versions.get(_DATAHUB) if isinstance(versions, dict) else None
+    version = entry.get("version") if isinstance(entry, dict) else None
+    known = isinstance(version, str) and version not in {"", "null"}
+    return Capabilities(datahub=entry is not None, datahub_version=version if known else None)

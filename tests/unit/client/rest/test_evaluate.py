@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import Evaluation, TestOutcome
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn

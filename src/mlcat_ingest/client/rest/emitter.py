@@ -17,8 +17,8 @@ from itertools import groupby
 from typing import Any, Final
 from urllib.parse import quote
 
-from mlcat_ingest.client.connection import Connection
-from mlcat_ingest.client.responses import (
+from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.responses import (
     NO_SUCH_CALL,
     REFUSED_CONTENT,
     denied_urns,

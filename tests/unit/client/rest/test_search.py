@@ -18,8 +18,8 @@ from graphql import (
 )
 
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
-from mlcat_ingest.client.catalog_client import CatalogClient
-from mlcat_ingest.client.search import SEARCHABLE
+from mlcat_ingest.client.rest.client import CatalogClient
+from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.errors import CatalogRequestError, ProtocolMismatchError
 from mlcat_ingest.pipeline.report.tally import EXAMPLES
 from support.fake_service import Answer, Asked, FakeService

@@ -8,8 +8,7 @@ the end of its pages, `GenericRelationshipController.java` for the scroll that g
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.client.base import SourceEntities
-from mlcat_ingest.client.reader import chunks
+from mlcat_ingest.client.base import SourceEntities, chunks
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.registry import ENTITIES

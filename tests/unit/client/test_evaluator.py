@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import Evaluation, StoredEntity, TestOutcome
-from mlcat_ingest.client.client_evaluator import ClientEvaluator, FallbackEvaluator
-from mlcat_ingest.client.neighbours import NeighbourCache, WrittenEntities, WrittenEntity
+from mlcat_ingest.client.evaluator import (
+    ClientEvaluator,
+    FallbackEvaluator,
+    NeighbourCache,
+    WrittenEntities,
+    WrittenEntity,
+)
 from mlcat_ingest.errors import CatalogRequestError, NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
@@ -116,7 +121,7 @@ def test_a_batch_of_which_some_were_not_just_written_is_read_at_once() -> None:
 
 
 def test_written_entities_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.client.neighbours.WRITTEN_ENTRIES", 5)
+    monkeypatch.setattr("mlcat_ingest.client.evaluator.WRITTEN_ENTRIES", 5)
     kept = WrittenEntities()
     wide: WrittenEntity = {"mlModelProperties": {"hyperParams": [{}, {}, {}]}}
     kept.put(A, wide)

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import AspectWrite, StoredAspect
-from mlcat_ingest.client.connection import Connection
-from mlcat_ingest.client.responses import NO_SUCH_CALL
+from mlcat_ingest.client.base import AspectWrite, StoredAspect, chunks
+from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.responses import NO_SUCH_CALL
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
@@ -270,9 +270,3 @@ def _unknown_shape(reply: Reply) -> ProtocolMismatchError:
         f"{reply.peer} at {reply.url} sent an unknown reply",
         hint="check that it is a DataHub-compatible service",
     )
-
-
-def chunks(urns: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Yield `urns` in pieces of at most `size`."""
-    for start in range(0, len(urns), size):
-        yield urns[start : start + size]

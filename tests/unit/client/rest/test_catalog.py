@@ -6,9 +6,9 @@ import pytest
 from pydantic import SecretStr
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, TestOutcome
-from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest import RestCatalog
+from mlcat_ingest.client.rest.catalog import RestCatalog
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal

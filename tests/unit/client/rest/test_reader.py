@@ -4,7 +4,7 @@ from urllib.parse import unquote
 import pytest
 
 from mlcat_ingest.client.base import AspectWrite, StoredAspect
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,

@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from mlcat_ingest.client.behaviour import Capabilities
-from mlcat_ingest.client.catalog_client import CatalogClient
+from mlcat_ingest.client.rest.behaviour import Capabilities
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,

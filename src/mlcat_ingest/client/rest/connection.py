@@ -1,25 +1,20 @@
 """One catalog service over HTTP: requests with the token on, refusals as errors without it."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
 
-from mlcat_ingest.client.auth import Credentials
-from mlcat_ingest.client.behaviour import Capabilities
-from mlcat_ingest.client.responses import (
-    ADDRESS_HINT,
+from mlcat_ingest.client.rest.auth import Credentials
+from mlcat_ingest.client.rest.responses import (
     is_passing_read,
     refusal,
     server_message,
-    wrong_address,
 )
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
     MlcatError,
-    ProtocolMismatchError,
 )
 from mlcat_ingest.net.http import Http, IsPassing, Reply, is_unavailable
 from mlcat_ingest.net.session import HttpOptions
@@ -162,48 +157,3 @@ class Connection:
         """Close all connections; safe to call twice."""
         if self._opened is not None:
             self._opened.close()
-
-
-_DATAHUB: Final = "acryldata/datahub"
-
-
-def read_capabilities(connection: Connection) -> Capabilities:
-    """Return what the service says it is.
-
-    Raises:
-        ProtocolMismatchError: what answers is not a catalog service.
-        AuthenticationError: a web page answers in its place.
-        CatalogUnavailableError: nothing answers.
-
-    Source: ``/config``, where ``noCode`` is the text "true" on every supported server.
-    Cost: one request.
-    """
-    try:
-        reply = connection.get("/config")
-    except AuthenticationError as error:
-        if error.context.get("status") == 401:
-            raise
-        raise AuthenticationError(
-            error.message,
-            hint="a login page may protect the service; for DataHub's web address, append /api/gms",
-            context=error.context,
-        ) from error
-    if reply.status == 404:
-        raise wrong_address(reply, connection.message(reply))
-    if not reply.ok:
-        raise connection.refusal(reply, what="the request for its configuration")
-    config = reply.json()
-    if not isinstance(config, dict) or str(config.get("noCode")).lower() != "true":
-        raise ProtocolMismatchError(
-            f"{reply.peer} at {reply.url} is not a catalog service",
-            hint=ADDRESS_HINT,
-        )
-    return _read_config(config)
-
-
-def _read_config(config: Mapping[str, Any]) -> Capabilities:
-    versions = config.get("versions")
-    entry = versions.get(_DATAHUB) if isinstance(versions, dict) else None
-    version = entry.get("version") if isinstance(entry, dict) else None
-    known = isinstance(version, str) and version not in {"", "null"}
-    return Capabilities(datahub=entry is not None, datahub_version=version if known else None)

@@ -10,13 +10,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from mlcat_ingest.client.auth import Credentials, resolve
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.client.behaviour import Capabilities
-from mlcat_ingest.client.catalog_client import CatalogClient
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.connection import PEER, Connection
-from mlcat_ingest.client.evaluate import NO_RESULTS
+from mlcat_ingest.client.rest.auth import Credentials, resolve
+from mlcat_ingest.client.rest.behaviour import Capabilities
+from mlcat_ingest.client.rest.client import CatalogClient
+from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.evaluate import NO_RESULTS
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
