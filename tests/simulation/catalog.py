@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mlcat_ingest.client.base import (
+    AspectWrite,
     Catalog,
+    CatalogFacts,
     Evaluates,
     NoEvaluation,
     Searches,
@@ -144,8 +146,8 @@ class Client(Catalog, Searches):
         return NoEvaluation("not simulated")
 
     @property
-    def batch_size(self) -> int:
-        return 12
+    def facts(self) -> CatalogFacts:
+        return CatalogFacts(batch_size=12)
 
     def open(self, *, read_only: bool = False) -> str:
         del read_only
@@ -178,10 +180,9 @@ class Client(Catalog, Searches):
         self._scheduler.step("read done")
         return found
 
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        self._ask(f"read version {version} of {aspect}")
-        values = (self._storage.history or {}).get((urn, aspect), [])
-        return values[version - 1] if 0 < version <= len(values) else None
+    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
+        self._ask(f"read versions {dict(versions)}")
+        return self._storage.read_versions(urn, versions)
 
     def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         self._ask(f"search {entity_type}")

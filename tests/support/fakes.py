@@ -83,9 +83,8 @@ class FakeSink(RecordingCatalog):
     def evaluator(self) -> Self:
         return self
 
-    @property
     def requests_made(self) -> int:
-        return super().requests_made + len(self.evaluations)
+        return super().requests_made() + len(self.evaluations)
 
     def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         self._search()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mlcat_ingest.client.base import CatalogFacts
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from support.fakes import FakeSink
 
@@ -21,8 +22,8 @@ class VersioningSink(FakeSink):
     place: str | None = "fake://catalog"
 
     @property
-    def enforces_conditions(self) -> bool | None:
-        return True if self.checks_versions else None
+    def facts(self) -> CatalogFacts:
+        return replace(super().facts, enforces_conditions=True if self.checks_versions else None)
 
     def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
         for one in entity:

@@ -105,20 +105,12 @@ class Reads(Protocol):
         Cost: one request for a batch of URNs of one entity type.
         """
 
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        """Return an aspect, 0 for its latest `version`; None where the catalog does not keep it.
-
-        Cost: one request.
-        """
-        del urn, aspect, version
-        return None
-
     def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
         """Return aspects of an entity in the versions named, 0 for the latest.
 
         Versions that the catalog does not keep are left out.
 
-        Cost: one request.
+        Cost: one request; one a version where the service has no batch read.
         """
         del urn, versions
         return {}
@@ -127,11 +119,6 @@ class Reads(Protocol):
 class Writes(Protocol):
     """Writes proposals."""
 
-    @property
-    def batch_size(self) -> int:
-        """Proposals in one write request at most."""
-        return MAX_REQUEST_ITEMS
-
     @abstractmethod
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write `proposals` durably and return those refused; the others are acknowledged.
@@ -139,7 +126,8 @@ class Writes(Protocol):
         Neighbours of one URN are written together or refused together, with an
         `AspectChangedError` each where one names another version than is stored.
 
-        Cost: one request for up to `batch_size` proposals and 15 MiB; more where some are refused.
+        Cost: one request for up to `CatalogFacts.batch_size` proposals and 15 MiB; more where some
+        are refused.
         """
 
 
@@ -244,7 +232,29 @@ class NoEvaluation(Evaluates):
         return Evaluation(not_evaluated=self._reason)
 
 
-class Catalog(Reads, Writes, RequestSide, Protocol):
+class NoRequests(RequestSide):
+    """The requests of a catalog that sends none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFacts:
+    """The facts by which a run decides how to use a catalog.
+
+    Attributes:
+        keeps: a later run can read what was written, and build on it.
+        exists: there is a catalog before `open` makes one.
+        batch_size: proposals in one write request at most.
+        enforces_conditions: it refuses a write that names another version than is stored; None
+            where that is not known.
+    """
+
+    keeps: bool = True
+    exists: bool = True
+    batch_size: int = MAX_REQUEST_ITEMS
+    enforces_conditions: bool | None = None
+
+
+class Catalog(Reads, Writes, Protocol):
     """A catalog. Nothing is contacted before `open`; safe to use from several threads after it.
 
     Attributes:
@@ -255,9 +265,9 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
     system_metadata: Mapping[str, Any] | None = None
 
     @property
-    def keeps(self) -> bool:
-        """True if a later run can read what was written, and build on it."""
-        return True
+    def facts(self) -> CatalogFacts:
+        """What the catalog is, as far as it is known. Nothing is contacted."""
+        return CatalogFacts()
 
     @property
     def address(self) -> str:
@@ -279,18 +289,9 @@ class Catalog(Reads, Writes, RequestSide, Protocol):
         return NoEvaluation("the catalog does not evaluate metadata tests")
 
     @property
-    def requests_made(self) -> int:
-        """How many requests were sent so far, retries included."""
-        return 0
-
-    @property
-    def enforces_conditions(self) -> bool | None:
-        """Whether it refuses a write that names another version than is stored; None: not known."""
-        return None
-
-    def exists(self) -> bool:
-        """Return whether there is a catalog before `open` makes one; nothing is contacted."""
-        return True
+    def traffic(self) -> RequestSide:
+        """The requests to the catalog."""
+        return NoRequests()
 
     @abstractmethod
     def open(self, *, read_only: bool = False) -> str:

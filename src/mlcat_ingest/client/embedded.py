@@ -16,12 +16,13 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
 from mlcat_ingest.catalog.server.lock import Running, read_lock
-from mlcat_ingest.client.base import Catalog, NoEntities, Searches, StoredAspect
+from mlcat_ingest.client.base import Catalog, CatalogFacts, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.catalog import check_writes
@@ -70,9 +71,10 @@ class EmbeddedCatalog(CatalogClient, Catalog):
         """The place of the database, absolute."""
         return f"sqlite:///{self._server.file.absolute()}"
 
-    def exists(self) -> bool:
-        """Return whether there is a file of the database."""
-        return self._server.file.exists()
+    @property
+    def facts(self) -> CatalogFacts:
+        """The facts of the catalog; it exists if the database has a file."""
+        return replace(super().facts, exists=self._server.file.exists())
 
     def open(self, *, read_only: bool = False) -> str:
         """Use the server that is alive on the database, or start one; return the database.
@@ -84,7 +86,7 @@ class EmbeddedCatalog(CatalogClient, Catalog):
             AuthenticationError: the server that is alive requires a token we do not have.
             CatalogUnavailableError: another run holds the database, or no server would start.
         """
-        self._absent = read_only and not self.exists()
+        self._absent = read_only and not self.facts.exists
         if self._absent:
             return f"the catalog in {self._server.file}, not created yet"
         where = self._server.open()
@@ -104,7 +106,7 @@ class EmbeddedCatalog(CatalogClient, Catalog):
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the database can be used; one that does not exist is not made."""
-        if not self.exists():
+        if not self.facts.exists:
             yield _would_make(self._server.file)
             return
         try:

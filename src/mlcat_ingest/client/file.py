@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from mlcat_ingest.client.base import Catalog, Evaluates, NoEvaluation, StoredEntity
+from mlcat_ingest.client.base import Catalog, CatalogFacts, Evaluates, NoEvaluation, StoredEntity
 from mlcat_ingest.client.config import FileSinkConfig
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import (
@@ -47,9 +47,9 @@ class FileCatalog(Catalog):
         return self._path.with_name(f"{self._path.name}.partial")
 
     @property
-    def keeps(self) -> bool:
-        """No: each run makes the file anew, whole."""
-        return False
+    def facts(self) -> CatalogFacts:
+        """Nothing is kept: each run makes the file anew, whole."""
+        return CatalogFacts(keeps=False)
 
     @property
     def evaluator(self) -> Evaluates:

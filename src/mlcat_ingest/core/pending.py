@@ -29,6 +29,10 @@ class RequestSide(Protocol):
         """Return the request that waits longest for its answer, None where there is none."""
         return None
 
+    def requests_made(self) -> int:
+        """Return how many requests were sent so far, retries included."""
+        return 0
+
     def end_waits(self) -> None:
         """End every pause between attempts; no request is tried again from now on."""
         return None  # noqa: RET501 - without a statement it would be abstract

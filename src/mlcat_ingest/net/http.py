@@ -169,7 +169,6 @@ class Http(Closing):
             log.warning("the TLS certificate of %s is not verified", peer)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
-    @property
     def requests_made(self) -> int:
         """How many requests were sent, retries and redirects included."""
         return self._requests_made

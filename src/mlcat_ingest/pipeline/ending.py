@@ -51,7 +51,7 @@ class Ending:
                 catalog=self.catalog,
                 passes=self.state.pass_summaries(failed=finished and error is not None),
                 source_requests=sum(source.requests_made() for source in self.sources),
-                catalog_requests=self.sink.requests_made,
+                catalog_requests=self.sink.traffic.requests_made(),
                 error=error,
                 finished=finished,
                 gate=self.verdict,
@@ -89,7 +89,7 @@ class Ending:
 
     def _publish(self) -> None:
         """Write the report to the catalog, if it is open and keeps anything."""
-        if self.listing is None or not self.catalog or not self.sink.keeps:
+        if self.listing is None or not self.catalog or not self.sink.facts.keeps:
             return
         problem = publish(self.report(finished=True), self.listing, self.sink)
         if problem is not None:

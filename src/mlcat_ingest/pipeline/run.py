@@ -185,7 +185,7 @@ class PipelineRun:
             self._evaluator,
             tracker,
             self._tally,
-            batch_size=self._sink.batch_size,
+            batch_size=self._sink.facts.batch_size,
         )
         merger = Merger(
             self._sink,
@@ -218,7 +218,7 @@ class PipelineRun:
         gets the current report from time to time, so that a killed run leaves one, too.
         """
         try:
-            if not self._sink.exists():
+            if not self._sink.facts.exists:
                 self._wait(self._start("contact", self._contact), progress)
                 self._cancellation.check()
             self._state.open(self._sink, needs_results=self._ending.quality_gate is not None)
@@ -268,7 +268,7 @@ class PipelineRun:
             wait([work], _TICK_S)
             going = not work.done() and not self._cancellation.stopped
             if progress is not None:
-                pending_request = longest_pending_request(*self._sources, self._sink)
+                pending_request = longest_pending_request(*self._sources, self._sink.traffic)
                 progress(replace(self._tally.progress(), pending_request=pending_request))
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
@@ -373,7 +373,7 @@ class PipelineRun:
     def _let_finish(self) -> None:
         """Give requests under way a moment, so that what they achieve is counted."""
         if self._cancellation.stopped:
-            for side in (*self._sources, self._sink):
+            for side in (*self._sources, self._sink.traffic):
                 side.end_waits()
         try:
             wait(self._threads, GRACE_S)

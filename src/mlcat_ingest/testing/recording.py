@@ -6,8 +6,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Self
 
-from mlcat_ingest.client.base import Catalog, Searches, SourceEntities, StoredAspect, StoredEntity
+from mlcat_ingest.client.base import (
+    AspectWrite,
+    Catalog,
+    CatalogFacts,
+    Searches,
+    SourceEntities,
+    StoredAspect,
+    StoredEntity,
+)
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
@@ -18,7 +27,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 
 
 @dataclass
-class RecordingCatalog(Catalog, Searches):
+class RecordingCatalog(Catalog, Searches, RequestSide):
     """A catalog in memory: aspects with versions, conditional writes, searches by what is stored.
 
     It evaluates no metadata tests, and aspects are stored as they are sent, without validation.
@@ -53,9 +62,9 @@ class RecordingCatalog(Catalog, Searches):
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def keeps(self) -> bool:
-        """True if it has a `place`."""
-        return self.place is not None
+    def facts(self) -> CatalogFacts:
+        """It keeps what it has if it has a `place`."""
+        return CatalogFacts(keeps=self.place is not None, batch_size=self.batch_size)
 
     @property
     def address(self) -> str:
@@ -68,8 +77,12 @@ class RecordingCatalog(Catalog, Searches):
         return self
 
     @property
+    def traffic(self) -> Self:
+        """Itself."""
+        return self
+
     def requests_made(self) -> int:
-        """How many requests read or wrote."""
+        """Return how many requests read or wrote."""
         return len(self.reads) + len(self.writes)
 
     def open(self, *, read_only: bool = False) -> str:
@@ -108,10 +121,14 @@ class RecordingCatalog(Catalog, Searches):
                 )
             }
 
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        """Return an aspect, 0 for its latest `version`; None where no history is kept."""
+    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
+        """Return the kept aspects of the `versions` named, 0 for the latest."""
         with self.lock:
-            return None if self.history is None else self.history[urn, aspect][version - 1]
+            return {
+                aspect: AspectWrite(values[version - 1])
+                for aspect, version in versions.items()
+                if version <= len(values := (self.history or {}).get((urn, aspect), ())) > 0
+            }
 
     def _reported_version(self, urn: str, aspect: str) -> str | None:
         return None if self.place is None else str(self._version(urn, aspect))

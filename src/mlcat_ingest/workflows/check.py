@@ -149,7 +149,7 @@ def _overlap_findings(source: ResolvedSource, sink: ResolvedSink, recipe: str) -
 
 def _state_findings(recipe: Recipe, sink: ResolvedSink) -> Iterator[Finding]:
     with closing(sink.build()) as built:
-        remembers = built.keeps
+        remembers = built.facts.keeps
     if remembers:
         yield from state_findings(recipe.state.url, recipe.name)
     yield dead_letter_finding(recipe.dead_letter_file)

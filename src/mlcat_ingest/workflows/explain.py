@@ -172,7 +172,7 @@ def explain_in_sink(sink: Catalog, urn: str, aspects: Collection[str]) -> Explan
         RecipeError: the sink keeps nothing.
         MlcatError: as `explain`; or the catalog cannot be opened.
     """
-    if not sink.keeps:
+    if not sink.facts.keeps:
         raise RecipeError(
             "the sink of the recipe keeps no entities to explain",
             hint="set `sink` to the catalog",

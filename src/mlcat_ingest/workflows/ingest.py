@@ -160,7 +160,7 @@ class Pipeline:
         store = PlanStore()
         delivery = PlannedDelivery(store, None if changes is None else changes.write)
         run = PipelineRun(sources, PlannedCatalog(sink, store), options, lambda *_: delivery)
-        return Plan(run.execute(progress), store, sink.batch_size, run.next_removals)
+        return Plan(run.execute(progress), store, sink.facts.batch_size, run.next_removals)
 
     def impacts(self, plan: Plan) -> Iterator[Impact]:
         """Return which models use each feature table and feature that `plan` removes.
@@ -170,7 +170,7 @@ class Pipeline:
             MlcatError: the catalog cannot be reached, or does not answer.
         """
         sink = self.build_sink()
-        if not sink.keeps:
+        if not sink.facts.keeps:
             raise RecipeError(
                 "the sink keeps no models, so the users of a feature are unknown",
                 hint="omit --impact, or use a catalog as the sink",

@@ -7,11 +7,19 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from mlcat_ingest.client.base import Catalog, Searches, StoredAspect, StoredEntity
+from mlcat_ingest.client.base import (
+    AspectWrite,
+    Catalog,
+    CatalogFacts,
+    Searches,
+    StoredAspect,
+    StoredEntity,
+)
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -305,9 +313,9 @@ class PlannedCatalog(Catalog):
         self._store = store
 
     @property
-    def keeps(self) -> bool:
-        """True if there is anything to compare with."""
-        return self._catalog.keeps
+    def facts(self) -> CatalogFacts:
+        """The facts of the catalog; planning makes none."""
+        return replace(self._catalog.facts, exists=True)
 
     @property
     def address(self) -> str:
@@ -315,27 +323,14 @@ class PlannedCatalog(Catalog):
         return self._catalog.address
 
     @property
-    def batch_size(self) -> int:
-        """Proposals in one write request at most."""
-        return self._catalog.batch_size
-
-    @property
     def search(self) -> Searches:
         """The search of the catalog, as it is."""
         return self._catalog.search
 
     @property
-    def requests_made(self) -> int:
-        """How many requests were sent so far, retries included."""
-        return self._catalog.requests_made
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer."""
-        return self._catalog.pending_request()
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self._catalog.end_waits()
+    def traffic(self) -> RequestSide:
+        """The requests to the catalog."""
+        return self._catalog.traffic
 
     def open(self, *, read_only: bool = True) -> str:
         """Connect to read, which makes nothing."""
@@ -348,9 +343,9 @@ class PlannedCatalog(Catalog):
         """Return what is stored, and over it what would be."""
         return self._store.over(self._catalog.read_many(urns, aspects), urns, aspects)
 
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        """Return an aspect as it is, or was."""
-        return self._catalog.get_aspect(urn, aspect, version)
+    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
+        """Return aspects as they are, or were."""
+        return self._catalog.read_versions(urn, versions)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write nothing: entities are delivered elsewhere, and all else is none of a plan's."""

@@ -144,7 +144,7 @@ class Retraction(Closing):
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
         """
-        if not sink.keeps:
+        if not sink.facts.keeps:
             raise RecipeError(
                 f"the recipe {name!r} has a sink that keeps no entities to retract",
                 hint="set `sink` to the catalog",
@@ -256,7 +256,7 @@ class Retraction(Closing):
             catalog=self._catalog,
             passes=(),
             source_requests=sum(source.requests_made() for source in self._sources),
-            catalog_requests=self._sink.requests_made,
+            catalog_requests=self._sink.traffic.requests_made(),
             error=error,
         )
         return tally.report(standing)

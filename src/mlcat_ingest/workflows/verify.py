@@ -83,7 +83,7 @@ def verify(
         if not isinstance(one.config, MlflowConfig)
     ]
     with closing(resolved.sink.build()) as catalog:
-        if not catalog.keeps:
+        if not catalog.facts.keeps:
             raise RecipeError(
                 f"the sink {resolved.sink.type} cannot be read, so there is nothing to verify",
                 hint="verify needs a `rest` or an `embedded` sink",

@@ -173,6 +173,6 @@ def test_threads_share_a_client_and_its_count_is_exact(catalog: RunningCatalog) 
             thread.start()
         for thread in threads:
             thread.join()
-        assert client.requests_made == 8 * 10 * 2
+        assert client.traffic.requests_made() == 8 * 10 * 2
         urns = [model_urn(f"{thread}-{n}") for thread in range(8) for n in range(10)]
         assert len(client.read_many(urns, ["status"])) == 80

@@ -46,7 +46,7 @@ def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
     sink = sink_on(db)
     assert sink.open(read_only=True) == f"the catalog in {db}, not created yet"
     assert sink.read_many([URN], ["status"]) == {}
-    assert sink.requests_made == 0
+    assert sink.traffic.requests_made() == 0
     sink.close()
     assert list(tmp_path.iterdir()) == []
     with opened(db) as writer:
@@ -60,7 +60,7 @@ def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
 def test_what_one_run_writes_the_next_one_reads(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     sink = sink_on(db)
-    assert sink.requests_made == 0
+    assert sink.traffic.requests_made() == 0
     assert sink.open() == f"the catalog in {db}"
     assert sink.write([Proposal(URN, "status", {"removed": False})]) == []
     assert sink.evaluator.evaluate_batch([URN], should_push=False).not_evaluated is None
@@ -68,7 +68,7 @@ def test_what_one_run_writes_the_next_one_reads(tmp_path: Path) -> None:
     assert alive is not None
     assert alive.dies_with_parent
     assert alive.needs_token
-    assert sink.requests_made == 3
+    assert sink.traffic.requests_made() == 3
     sink.close()
     sink.close()
     assert read_lock(db) is None

@@ -7,6 +7,7 @@ import pytest
 from mlcat_ingest.client.base import (
     CANNOT_ANSWER,
     Catalog,
+    CatalogFacts,
     NoEntities,
     SourceEntities,
     StoredEntity,
@@ -51,6 +52,7 @@ class SmallCatalog(Catalog):
 def test_a_catalog_has_five_methods_of_its_own() -> None:
     required = {"open", "read_many", "write", "check", "close"}
     assert Catalog.__abstractmethods__ == required
+    assert len([name for name in dir(Catalog) if not name.startswith("_")]) <= 12
     assert required <= SmallCatalog.__dict__.keys()
     incomplete = type("Incomplete", (Catalog,), {"open": SmallCatalog.open})
     with pytest.raises(TypeError, match="abstract"):
@@ -59,9 +61,11 @@ def test_a_catalog_has_five_methods_of_its_own() -> None:
 
 def test_what_a_catalog_does_not_implement_it_declares() -> None:
     catalog = SmallCatalog()
-    assert (catalog.keeps, catalog.exists(), catalog.batch_size) == (True, True, MAX_REQUEST_ITEMS)
-    assert (catalog.requests_made, catalog.pending_request()) == (0, None)
-    assert catalog.get_aspect(URN, "status", 1) is None
+    assert catalog.facts == CatalogFacts(
+        keeps=True, exists=True, batch_size=MAX_REQUEST_ITEMS, enforces_conditions=None
+    )
+    assert (catalog.traffic.requests_made(), catalog.traffic.pending_request()) == (0, None)
+    assert catalog.read_versions(URN, {"status": 1}) == {}
     with pytest.raises(CANNOT_ANSWER, match="the catalog cannot be searched"):
         catalog.search.members(group_urn("g"))
     evaluation = catalog.evaluator.evaluate_batch([URN], should_push=True, test_urns=())

@@ -124,7 +124,7 @@ def test_a_file_neither_reads_nor_evaluates(tmp_path: Path) -> None:
     reported = sink.evaluator.evaluate_batch([model_urn("a")], should_push=True, test_urns=[])
     assert reported.outcomes == {}
     assert reported.not_evaluated == "a file cannot evaluate metadata tests"
-    assert sink.requests_made == 0
+    assert sink.traffic.requests_made() == 0
 
 
 def test_places_that_cannot_be_written_are_reported(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_reply_is_given_as_it_came() -> None:
         assert sent(server) == [("POST", "/base/x%2Fy?q=1&q=%C3%A9", b"{}")]
         assert server.requests[0].headers["Content-Type"] == "application/json"
         assert reply.url == f"{server.url}/base/x%2Fy"
-        assert http.requests_made == 1
+        assert http.requests_made() == 1
 
 
 @pytest.mark.parametrize("status", sorted(http_session.UNAVAILABLE))
@@ -82,7 +82,7 @@ def test_a_post_is_sent_again_after_a_passing_fault(status: int) -> None:
         http = client(server.url)
         assert http.request("POST", "/", body=b"{}").status == 200
         assert sent(server) == [("POST", "/", b"{}")] * 3
-        assert http.requests_made == 3
+        assert http.requests_made() == 3
 
 
 def test_too_many_requests_to_the_end_is_its_own_error() -> None:
@@ -90,7 +90,7 @@ def test_too_many_requests_to_the_end_is_its_own_error() -> None:
         http = client(server.url)
         with pytest.raises(RateLimitedError, match=r"rejects requests"):
             http.request("POST", "/", body=b"{}")
-        assert len(server.requests) == http.requests_made == 3
+        assert len(server.requests) == http.requests_made() == 3
 
 
 def test_other_faults_to_the_end_are_for_the_caller_to_judge() -> None:
@@ -237,7 +237,7 @@ def test_a_broken_body_is_one_more_attempt(broken: ServiceAnswer) -> None:
     with failing_service([broken, ServiceAnswer(body=b"[4]")]) as server:
         http = client(server.url, read_timeout_s=0.2)
         assert http.request("POST", "/", body=b"{}").json() == [4]
-        assert len(server.requests) == http.requests_made == 2
+        assert len(server.requests) == http.requests_made() == 2
 
 
 def test_broken_bodies_and_faults_share_one_budget() -> None:
@@ -251,7 +251,7 @@ def test_broken_bodies_and_faults_share_one_budget() -> None:
         http = client(server.url, retries=3)
         with pytest.raises(SourceUnavailableError, match=r"the service at .* does not answer"):
             http.request("GET", "/")
-        assert len(server.requests) == http.requests_made == 4
+        assert len(server.requests) == http.requests_made() == 4
 
 
 def test_a_server_that_never_answers_is_unavailable() -> None:
@@ -259,7 +259,7 @@ def test_a_server_that_never_answers_is_unavailable() -> None:
         http = client(server.url, retries=1)
         with pytest.raises(SourceUnavailableError, match=r"without response"):
             http.request("POST", "/", body=b"{}")
-        assert len(server.requests) == http.requests_made == 2
+        assert len(server.requests) == http.requests_made() == 2
 
 
 def test_an_unknown_host_and_a_closed_port_are_one_sentence_each() -> None:
@@ -326,7 +326,7 @@ def test_a_get_follows_a_redirect_and_both_count() -> None:
     with failing_service(redirecting("/new")) as server:
         http = client(server.url)
         assert http.request("GET", "/old").json() == {"here": True}
-        assert http.requests_made == 2
+        assert http.requests_made() == 2
 
 
 def test_a_post_follows_none() -> None:
@@ -479,7 +479,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(certificate: P
             http.request("GET", "/")
         assert reported.value.hint is not None
         assert reported.value.hint.startswith("set `ca_bundle` to the PEM file")
-        assert http.requests_made == 1
+        assert http.requests_made() == 1
         assert server.requests == []
 
 
@@ -488,7 +488,7 @@ def test_https_that_is_spoken_to_a_port_of_http_is_reported_at_once() -> None:
         http = client(server.url.replace("http:", "https:"), retries=5)
         with pytest.raises(SourceUnavailableError, match=r"does not speak https") as reported:
             http.request("GET", "/")
-        assert http.requests_made == 1
+        assert http.requests_made() == 1
     assert reported.value.hint == "use http:// in the address, or another port"
 
 
@@ -624,7 +624,7 @@ def test_a_stopped_server_is_unavailable_not_a_hang() -> None:
         http = client(f"http://127.0.0.1:{port}", retries=1, read_timeout_s=0.1)
         with pytest.raises(SourceUnavailableError, match=r"timed out"):
             http.request("GET", "/")
-        assert http.requests_made == 2
+        assert http.requests_made() == 2
 
 
 def test_a_reply_has_no_credentials_in_its_repr() -> None:

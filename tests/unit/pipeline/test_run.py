@@ -78,7 +78,7 @@ def test_everything_read_is_written_evaluated_and_counted() -> None:
     assert sink.stored[model_urn("r7")]["mlModelProperties"]["groups"] == [GROUP]
     assert (source.closed, sink.closed, sink.complete) == (1, 1, True)
     assert report.catalog == "a catalog in memory"
-    assert report.catalog_requests == sink.requests_made
+    assert report.catalog_requests == sink.traffic.requests_made()
     assert report.source_requests == 2
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mlcat_ingest.client.base import Searches, StoredAspect
+from mlcat_ingest.client.base import CatalogFacts, Searches, StoredAspect
 from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.behaviour import Capabilities, read_capabilities
 from mlcat_ingest.client.rest.connection import Connection
@@ -16,7 +16,7 @@ from mlcat_ingest.client.rest.evaluate import ServiceEvaluator
 from mlcat_ingest.client.rest.reader import AspectReader
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, one_line, wrong_address
 from mlcat_ingest.client.rest.search import Search
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import (
     AspectRejectedError,
@@ -106,6 +106,13 @@ class CatalogClient(AspectReader, Emitter, Closing):
         return self._connection.server
 
     @property
+    def facts(self) -> CatalogFacts:
+        """The facts of the service; whether it enforces conditions is known once it is open."""
+        service = self._capabilities
+        enforces = None if service is None else service.enforces_conditions
+        return CatalogFacts(batch_size=self._max_proposals, enforces_conditions=enforces)
+
+    @property
     def address(self) -> str:
         """The identity of this catalog: its base address.
 
@@ -119,23 +126,10 @@ class CatalogClient(AspectReader, Emitter, Closing):
         """The address and token in use, and where they came from; its repr shows no token."""
         return self._connection.credentials
 
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer; see `RequestSide`."""
-        return self._connection.pending_request()
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self._connection.end_waits()
-
     @property
-    def requests_made(self) -> int:
-        """How many requests were sent, retries included."""
-        return self._connection.requests_made
-
-    @property
-    def enforces_conditions(self) -> bool | None:
-        """Whether conditions are enforced, as the version says; None where it says nothing."""
-        return None if self._capabilities is None else self._capabilities.enforces_conditions
+    def traffic(self) -> RequestSide:
+        """The requests to the service."""
+        return self._connection
 
     @property
     def clock_skew_s(self) -> float | None:

@@ -10,7 +10,7 @@ from mlcat_ingest.client.rest.responses import (
     refusal,
     server_message,
 )
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.pending import RequestSide, UnansweredRequest
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -25,7 +25,7 @@ PEER = "the catalog service"
 _HEADERS = {"X-RestLi-Protocol-Version": "2.0.0", "User-Agent": "mlcat-ingest"}
 
 
-class Connection:
+class Connection(RequestSide):
     """The catalog service at one base address. Safe to use from several threads.
 
     The token, where there is one, is on every request and in no message.
@@ -86,10 +86,9 @@ class Connection:
         if self._opened is not None:
             self._opened.end_waits()
 
-    @property
     def requests_made(self) -> int:
-        """How many requests were sent, retries included."""
-        return 0 if self._opened is None else self._opened.requests_made
+        """Return how many requests were sent, retries included."""
+        return 0 if self._opened is None else self._opened.requests_made()
 
     @property
     def clock_skew_s(self) -> float | None:

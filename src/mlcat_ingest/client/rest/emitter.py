@@ -106,11 +106,6 @@ class Emitter:
         self._faults = 0
         self._denials = 0
 
-    @property
-    def batch_size(self) -> int:
-        """Proposals in one request at most."""
-        return self._max_proposals
-
     def emit(self, proposal: Proposal) -> None:
         """Write one proposal; it is durable when this returns.
 

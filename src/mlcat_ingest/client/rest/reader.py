@@ -98,17 +98,21 @@ class AspectReader:
     def read_versions(self, urn: str, versions: Mapping[str, int]) -> dict[str, AspectWrite]:
         """Return aspects of an entity in the `versions` named, 0 for the latest.
 
-        Those that are not kept are left out; all are where the service has no batch read.
+        Those that are not kept are left out. A service without the batch read does not say who
+        wrote them.
 
         Raises:
             CatalogRequestError, CatalogUnavailableError, AuthenticationError,
             NotAuthorizedError, ProtocolMismatchError: as their names say.
 
         Source: the header `If-Version-Match` of DataHub's `batchGet` names a version to read.
-        Cost: one request.
+        Cost: one request; one a version where the service has no batch read.
         """
-        if not (self._batch_get and versions):
+        if not versions:
             return {}
+        if not self._batch_get:
+            values = {name: self.get_aspect(urn, name, n) for name, n in versions.items()}
+            return {name: AspectWrite(value) for name, value in values.items() if value is not None}
         wanted = {
             name: {"headers": {IF_VERSION_MATCH: str(version)}}
             for name, version in versions.items()

@@ -71,7 +71,7 @@ class Evaluator:
             return
         tests = read_test_files(self._spec.test_files)
         self._client.add_tests({urn: one.proposal.aspect for urn, one in tests.items()})
-        if self._sink.keeps and (problem := create_tests(self._sink, tests)) is not None:
+        if self._sink.facts.keeps and (problem := create_tests(self._sink, tests)) is not None:
             self._stop(problem)
 
     def _stop(self, reason: str) -> None:
@@ -80,7 +80,7 @@ class Evaluator:
 
     @property
     def _evaluates(self) -> Evaluates:
-        if self._spec.where == "service" or not self._sink.keeps:
+        if self._spec.where == "service" or not self._sink.facts.keeps:
             return self._sink.evaluator
         return self._client if self._spec.where == "client" else self._fallback
 
@@ -157,7 +157,7 @@ class Evaluator:
 
     def _digest(self, passes: Sequence[PartitionPass]) -> str | None:
         """Return the digest of the tests, if the client evaluates, or did in an earlier run."""
-        if self._over or not passes or self._spec.where == "service" or not self._sink.keeps:
+        if self._over or not passes or self._spec.where == "service" or not self._sink.facts.keeps:
             return None
         earlier = any(one.tests for one in passes)
         if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):

@@ -87,7 +87,7 @@ class PrimaryKeys:
         Cost: one request, the first time; one more where it is refused.
         """
         if self._read is None:
-            held = not self._sink.keeps or self._is_held(key)
+            held = not self._sink.facts.keeps or self._is_held(key)
             self._read = held is not None
             if held is None:
                 self._refuse(_NOT_READ)

@@ -82,7 +82,7 @@ class LineageCheck:
         """
         if not self._enabled:
             self._tally.lineage(LineageSummary(not_checked="switched off in the recipe"))
-        elif self._models and self._sink.keeps:
+        elif self._models and self._sink.facts.keeps:
             self._tally.lineage(self._summary())
 
     def _summary(self) -> LineageSummary:

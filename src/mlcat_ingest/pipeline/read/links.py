@@ -102,7 +102,7 @@ class Linker:
         return results
 
     def _existence(self, candidates: Iterable[Candidate]) -> Callable[[Candidate], Exists]:
-        if not self._sink.keeps:
+        if not self._sink.facts.keeps:
             return _in_stores
         urns = dict.fromkeys(
             one.urn

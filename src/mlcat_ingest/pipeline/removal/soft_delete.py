@@ -196,7 +196,7 @@ class Removal:
                     yield _MissingEntity(part, missing, label)
 
     def _note_without_state(self, source: Source[Any]) -> None:
-        if Capability.FEATURES in source.capabilities and self._sink.keeps:
+        if Capability.FEATURES in source.capabilities and self._sink.facts.keeps:
             self._note("removal_without_state", "no removals without the state database")
 
     def _confirm(

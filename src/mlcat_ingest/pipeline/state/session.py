@@ -115,7 +115,7 @@ class StateSession:
             RecipeError: the database is damaged, or a newer version made it.
             StateUnavailableError: the database is a server's, and does not answer.
         """
-        if self._url is not None and sink.keeps:
+        if self._url is not None and sink.facts.keeps:
             self._sink = sink.address
             if self._policy is StatePolicy.NAMES:
                 self._read_identities(self._url)

@@ -182,9 +182,9 @@ class ConflictGuard:
             # batch tells.
 
     def _known_enforcement(self) -> _Enforcement | None:
-        if not self._sink.keeps:
+        if not self._sink.facts.keeps:
             return "none"
-        enforced = self._sink.enforces_conditions
+        enforced = self._sink.facts.enforces_conditions
         return None if enforced is None else "checked" if enforced else "ignored"
 
     def _stores(self, probe: Sequence[Proposal]) -> bool:
@@ -276,10 +276,11 @@ class ConflictGuard:
         """Return the versions from `first` to before `last`, without those before one not kept."""
         values: list[Aspect] = []
         for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
-            value = self._sink.get_aspect(proposal.entity_urn, proposal.aspect_name, number)
-            if value is None:
+            name = proposal.aspect_name
+            written = self._sink.read_versions(proposal.entity_urn, {name: number}).get(name)
+            if written is None:
                 break
-            values.append(value)
+            values.append(written.value)
         return values[::-1]
 
     def _merge_again(

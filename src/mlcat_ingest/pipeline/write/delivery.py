@@ -139,7 +139,7 @@ class Delivery:
         """
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
-        for part in _split(waiting, max(1, self._sink.batch_size >> (attempt - 1))):
+        for part in _split(waiting, max(1, self._sink.facts.batch_size >> (attempt - 1))):
             refused = self._write(part)
             arrived = [one for one in part if one.urn not in refused]
             exact = self._conflicts.checks_versions

@@ -103,7 +103,7 @@ class ReadBack:
         Cost: one request for each entity type that was written; as many again where something is
         missing.
         """
-        if not self._sink.keeps or not self._samples:
+        if not self._sink.facts.keeps or not self._samples:
             return
         try:
             dropped = self._count_dropped()

@@ -136,7 +136,7 @@ def check_close(subject: CatalogSubject) -> Iterator[Violation]:
         if failure is not None:
             yield Violation(Rule.CATALOG_CLOSE, "the catalog", f"{time}: {words_of(failure)}")
     with subject.open_catalog() as reopened:
-        if reopened.keeps and _description(reopened, "kept") != "one":
+        if reopened.facts.keeps and _description(reopened, "kept") != "one":
             yield Violation(Rule.CATALOG_CLOSE, _urn("kept"), "written before, it is missing")
 
 

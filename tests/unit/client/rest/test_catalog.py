@@ -46,20 +46,20 @@ def config(service: FakeService, **more: Any) -> RestSinkConfig:
 def test_every_verb_reaches_the_service(service: FakeService) -> None:
     rest = RestCatalog(config(service, token="tok", headers={"X-Team": "ml"}, batch_size=1))
     sink: Catalog = rest
-    assert sink.requests_made == 0
+    assert sink.traffic.requests_made() == 0
     assert sink.open() == f"the catalog at {service.server}"
     stored = {"urn": URN, "status": {"value": {"removed": True}}}
     service.on("POST", "/openapi/v3/entity/mlModel/batchGet", Answer(body=[stored]))
     assert sink.read_many([URN], ["status"]) == {URN: {"status": StoredAspect({"removed": True})}}
     assert sink.write([Proposal(URN, "status", {}), Proposal(OTHER, "status", {})]) == []
     service.on("GET", "/aspects/", Answer(body={"aspect": {"com.linkedin.common.Status": {}}}))
-    assert sink.get_aspect(URN, "status", 2) == {}
+    assert rest.get_aspect(URN, "status", 2) == {}
     reported = sink.evaluator.evaluate_batch([URN], should_push=False, test_urns=["urn:li:test:t"])
     assert reported.outcomes == {URN: TestOutcome()}
     assert len(service.to("/aspects?")) == 2
     assert service.to("/aspects/")[0].path.endswith("?aspect=status&version=2")
     assert service.to("/test")[0].json()["testUrns"] == ["urn:li:test:t"]
-    assert sink.requests_made == len(service.asked) == 6
+    assert sink.traffic.requests_made() == len(service.asked) == 6
     assert {asked.headers["Authorization"] for asked in service.asked} == {"Bearer tok"}
     assert {asked.headers["X-Team"] for asked in service.asked} == {"ml"}
     sink.close()

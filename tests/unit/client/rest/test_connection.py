@@ -53,9 +53,9 @@ def test_a_given_version_takes_the_place_of_the_reported_one(
 ) -> None:
     service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
     with CatalogClient(service.server, "", server_version="v1.6.0") as client:
-        assert client.enforces_conditions is None
+        assert client.facts.enforces_conditions is None
         assert client.connect() == Capabilities(datahub=True, datahub_version="v1.6.0")
-        assert client.enforces_conditions is True
+        assert client.facts.enforces_conditions is True
 
 
 @pytest.mark.parametrize(

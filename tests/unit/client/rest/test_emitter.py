@@ -95,7 +95,7 @@ def test_every_acknowledgement_counts(
 def test_nothing_to_write_sends_nothing(service: FakeService, client: CatalogClient) -> None:
     assert client.write([]) == []
     assert service.asked == []
-    assert client.requests_made == 0
+    assert client.traffic.requests_made() == 0
 
 
 def test_batches_hold_200_and_keep_an_entity_whole(
@@ -109,7 +109,7 @@ def test_batches_hold_200_and_keep_an_entity_whole(
     assert [len(batch) for batch in batches] == [198, 102]
     flat = [(one["entityUrn"], one["aspectName"]) for batch in batches for one in batch]
     assert flat == [(one.entity_urn, one.aspect_name) for one in sent]
-    assert client.requests_made == 2
+    assert client.traffic.requests_made() == 2
 
 
 def test_an_entity_longer_than_a_batch_is_sent_alone_and_whole(service: FakeService) -> None:

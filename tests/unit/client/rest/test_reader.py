@@ -99,7 +99,7 @@ def test_reading_takes_one_request_for_200(service: FakeService, client: Catalog
     service.on("POST", MODELS, Answer(body=[]))
     assert client.read_many([model_urn(str(n)) for n in range(401)], {"status"}) == {}
     assert [len(asked.json()) for asked in service.asked] == [200, 200, 1]
-    assert client.requests_made == 3
+    assert client.traffic.requests_made() == 3
     assert client.reads_in_batches
 
 
@@ -265,12 +265,20 @@ def test_versions_on_the_wire(service: FakeService, client: CatalogClient) -> No
     assert client.read_versions(model_urn("m"), {}) == {}
 
 
-def test_a_service_without_a_batch_read_keeps_no_versions_for_us(
+def test_without_a_batch_read_versions_are_read_one_by_one_without_their_writers(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("POST", MODELS, Answer(404, {"message": "no"}))
     service.on("GET", "/entitiesV2/", Answer(404))
     client.read_many([model_urn("m")], ["status"])
-    before = len(service.asked)
-    assert client.read_versions(model_urn("m"), {"status": 1}) == {}
-    assert len(service.asked) == before
+    service.on(
+        "GET",
+        "/aspects/",
+        lambda asked: (
+            Answer(200, {"aspect": {"com.linkedin.common.Status": {"removed": True}}})
+            if "aspect=status&version=1" in asked.path
+            else Answer(404)
+        ),
+    )
+    found = client.read_versions(model_urn("m"), {"status": 1, "ownership": 7})
+    assert found == {"status": AspectWrite({"removed": True})}

@@ -242,7 +242,7 @@ class MlflowServer:
     def requests_made(self) -> int:
         """Return the requests sent to the tracking server and the registry."""
         http = {self.tracking, self.registry}
-        return sum(each.requests_made for each in http)
+        return sum(each.requests_made() for each in http)
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""
