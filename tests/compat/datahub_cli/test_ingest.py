@@ -1,4 +1,4 @@
-"""`datahub ingest` into the catalog: every mode of its sink, its run list and its rollback."""
+"""`datahub ingest` into the catalog: every mode of its sink."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -71,14 +71,3 @@ def test_every_mode_of_the_sink(
     assert described(catalog, models) == {"by first"}
     for reported in ("dataHubIngestionSource", "dataHubExecutionRequest"):
         assert catalog.store.list_urns(reported).total == 1
-
-
-def test_a_run_is_listed_shown_and_rolled_back(cli: DataHubCli, catalog: RunningCatalog) -> None:
-    models = urns(3)
-    ingest(cli, models[:2], "first-run", mode="SYNC")
-    ingest(cli, models, "second-run", mode="SYNC")
-    assert "second-run" in cli.run("ingest", "list-runs").stdout
-    assert models[2] in cli.run("ingest", "show", "--run-id", "second-run").stdout
-    cli.run("ingest", "rollback", "--run-id", "second-run", "--force")
-    assert described(catalog, models) == {"by first-run"}
-    assert catalog.store.exists(models[2:]) == set()

@@ -7,7 +7,6 @@ from sqlalchemy import Connection
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.schema.series import moment_of
-from mlcat_ingest.catalog.schema.values import DEFAULT_RUN
 from mlcat_ingest.catalog.schema.virtual import key_edges
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
@@ -19,6 +18,7 @@ _SERIES = (
     "'datahubIngestionRunSummary', 'datahubIngestionCheckpoint'"
 )
 _KEYED = "'mlFeatureTable', 'dataJob'"
+_DEFAULT_RUN = "no-run-id-provided"
 
 
 def fill_in(connection: Connection) -> None:
@@ -28,7 +28,7 @@ def fill_in(connection: Connection) -> None:
             f"""UPDATE {table} SET run_id = json_extract(system_metadata, '$.runId')
                 WHERE json_type(system_metadata, '$.runId') = 'text'
                 AND json_extract(system_metadata, '$.runId') NOT IN ('', ?)""",  # noqa: S608
-            (DEFAULT_RUN,),
+            (_DEFAULT_RUN,),
         )
         _insert(
             connection,
@@ -211,4 +211,9 @@ MIGRATIONS: Final = (
     ),
     Migration("runs, events and edges of keys that were there before", fill_in),
     Migration("versions by set, by sort id and by label", statements(*_VERSION_INDEXES)),
+    # The columns stay: they are null from here on, and older SQLite cannot drop a column.
+    Migration(
+        "no index of runs",
+        statements(*(f"DROP INDEX {name}_by_run" for name in (*_VERSIONED, "timeseries"))),
+    ),
 )

@@ -40,7 +40,6 @@ _VERSIONED: Final = {
     "created_by": Text,
     "modified_ms": BigInteger,
     "modified_by": Text,
-    "run_id": Text,
 }
 aspect = _table("aspect", **_VERSIONED)
 aspect_history = _table("aspect_history", **_VERSIONED)
@@ -55,7 +54,6 @@ timeseries = _table(
     value=Text,
     system_metadata=Text,
     modified_ms=BigInteger,
-    run_id=Text,
 )
 
 # The destination is text: it may name an entity that was never written.

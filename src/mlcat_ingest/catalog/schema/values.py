@@ -1,4 +1,4 @@
-"""Values that go into the store and come out of it: writes, aspects, pages, runs."""
+"""Values that go into the store and come out of it: writes, aspects, pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,6 @@ SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"
 BACKGROUND_TYPES: Final = ("dataPlatform",)
 """Entity types that every catalog has some of from the start: shown where they are asked for, left
 out where no type is named."""
-
-DEFAULT_RUN: Final = "no-run-id-provided"
-"""The run id that DataHub's clients send where there is no run; it names none."""
 
 Change = Literal["UPSERT", "UPDATE", "RESTATE", "CREATE", "CREATE_ENTITY", "PATCH", "DELETE"]
 """How a write treats what is there.
@@ -160,44 +157,3 @@ class References:
 
     total: int = 0
     first: tuple[Reference, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class IngestionRun:
-    """The writes of one run: how many versions of aspects and events, and the last of them when."""
-
-    run_id: str
-    rows: int
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """One version of an aspect that a run wrote; `current` if nothing was written over it.
-
-    An event has version 0.
-    """
-
-    urn: str
-    aspect: str
-    version: int
-    timestamp_ms: int
-    current: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """The changes of taking a run back (rollback), done or planned.
-
-    `reverted` aspects went back to what they were before the run or, where it made them, away;
-    of those, `rows` are the first. `kept` aspects had been written over since by others and stay.
-    `events` of series went away. `entities` were touched; of those, `deleted_entities` had been
-    made by the run and went away with all they had, because nobody else had written to them.
-    """
-
-    reverted: int = 0
-    kept: int = 0
-    events: int = 0
-    entities: int = 0
-    deleted_entities: int = 0
-    rows: tuple[RunRow, ...] = ()

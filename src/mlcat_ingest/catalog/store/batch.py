@@ -378,7 +378,6 @@ class Batch:
             self._actor if before is None else before.created_by,
             self._now_ms,
             self._actor,
-            item.run_id,
         )
         self._rows[key] = self._changes.rows[key] = row
         self._changes.values[key] = content.value
@@ -390,7 +389,7 @@ class Batch:
     ) -> None:
         key = (known.id, item.write.aspect)
         self._changes.events[key, moment] = EventRow(
-            *key, *moment, content.text, item.system_metadata, self._now_ms, item.run_id
+            *key, *moment, content.text, item.system_metadata, self._now_ms
         )
 
     def _rename(self, urn: str, known: ExistingEntity, name: str | None) -> None:

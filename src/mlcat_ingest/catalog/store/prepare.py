@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import ComputedFieldError, InvalidProposalError
 from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
-from mlcat_ingest.catalog.schema.values import DEFAULT_RUN, Write
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.patch import Patch, read_patch
 from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import (
     ENTITIES,
     ENTITY_TYPES,
@@ -53,7 +53,6 @@ class PreparedWrite:
     patch: Patch | None = None
     moment: Moment | None = None
     system_metadata: str | None = None
-    run_id: str | None = None
 
 
 def check_urn(urn: str) -> str:
@@ -125,22 +124,6 @@ def prepare(write: Write) -> PreparedWrite:
         patch,
         moment,
         dumps(metadata).decode() if metadata else None,
-        _run_in(metadata) if metadata else None,
-    )
-
-
-def restore(
-    urn: str, aspect: str, text: str, system_metadata: str | None, run_id: str | None
-) -> PreparedWrite:
-    """Return the writing of a value that was stored before, with what was stored beside it."""
-    entity_type, value = entity_type_of(urn), loads(text)
-    content = StorableValue(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
-    return PreparedWrite(
-        Write(urn, aspect, change="RESTATE"),
-        entity_type,
-        content=content,
-        system_metadata=system_metadata,
-        run_id=run_id,
     )
 
 
@@ -169,11 +152,6 @@ def _read_patch(write: Write, *, is_key: bool) -> Patch:
     if is_series(write.aspect):
         raise InvalidProposalError(f"{write.aspect}: a timeseries aspect cannot be patched")
     return read_patch(write.aspect, write.value)
-
-
-def _run_in(system_metadata: Mapping[str, Any]) -> str | None:
-    run_id = system_metadata.get("runId")
-    return run_id if isinstance(run_id, str) and run_id not in {"", DEFAULT_RUN} else None
 
 
 def _complaint(entity_type: str, aspect: str, problems: Iterable[AspectProblem]) -> str:

@@ -50,7 +50,6 @@ class AspectRow(NamedTuple):
     created_by: str
     modified_ms: int
     modified_by: str
-    run_id: str | None
 
 
 class EventRow(NamedTuple):
@@ -63,7 +62,6 @@ class EventRow(NamedTuple):
     value: str
     system_metadata: str | None
     modified_ms: int
-    run_id: str | None
 
 
 def now_ms() -> int:

@@ -6,7 +6,6 @@ import pytest
 
 from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
 from mlcat_ingest.catalog.schema.values import Change, Write
-from mlcat_ingest.catalog.store.runs import roll_back
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import _WITH_SORT_ID_OR_LABEL
 from support.catalog_store import group, model, put, statements
@@ -223,17 +222,6 @@ def test_who_names_another_latest_moves_the_mark(store: Store) -> None:
     named = {"latest": model("a"), "versioningScheme": "LEXICOGRAPHIC_STRING"}
     store.write([Write(SET, "versionSetProperties", named)])
     assert (is_latest(store, "a"), is_latest(store, "b")) == (True, False)
-
-
-def test_a_rollback_restores_the_marks_that_were_there(store: Store) -> None:
-    store.write([version("a", "1")])
-    run = {"runId": "second", "lastObserved": 1}
-    second = version("b", "2")
-    store.write([Write(second.urn, second.aspect, second.value, system_metadata=run)])
-    roll_back(store, "second")
-    assert is_latest(store, "a") is True
-    assert latest(store)["latest"] == model("a")
-    assert model("b") not in store.get_many([model("b")])
 
 
 def test_a_set_whose_aspect_was_deleted_goes_on_counting(store: Store) -> None:

@@ -1,7 +1,6 @@
-"""`/operations` and `/runs`: tasks and their status, and ingestion runs with their rollback.
+"""`/operations`: tasks and their status.
 
-Source: DataHub's Rest.li resources `/operations` and `/runs`, the latter as `datahub ingest
-list-runs`, `show` and `rollback` call it; the task status of Elasticsearch.
+Source: DataHub's Rest.li resource `/operations`; the task status of Elasticsearch.
 """
 
 import re
@@ -11,10 +10,8 @@ from typing import Any, Final
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.series import is_series
-from mlcat_ingest.catalog.schema.values import RunRow
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.store.reindex import ReindexScope
-from mlcat_ingest.catalog.store.runs import describe_run, list_runs, plan_rollback, roll_back
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks import Tasks
@@ -24,7 +21,6 @@ from mlcat_ingest.catalog.web.params import (
     json_object,
     json_type,
     optional,
-    page_of,
     required_text,
     urn_pattern,
     whole,
@@ -32,19 +28,16 @@ from mlcat_ingest.catalog.web.params import (
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
     INTERFACE,
-    OBJECT,
     TEXT,
     URN,
     WHOLE,
     Resource,
     action,
-    array,
     record,
 )
 from mlcat_ingest.catalog.web.rest.openapi.items import entity_types_named
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
-from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.registry import ASPECTS
 
 _TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
 _MAX_TASK_ID: Final = 2**63 - 1
@@ -181,106 +174,3 @@ def _parse_task(task: str) -> tuple[str, int]:
             f"(got {task})"
         )
     return node_id, task_id
-
-
-_RUN: Final = record("runId", runId=TEXT, rows=WHOLE, timestamp=WHOLE)
-_ROW: Final = record(*("urn", "aspectName"), urn=TEXT, aspectName=TEXT, runId=TEXT, timestamp=WHOLE)
-_ROLLBACK: Final = record(
-    *("aspectRowSummaries", "entitiesAffected", "aspectsReverted"),
-    aspectRowSummaries=array(_ROW),
-    entitiesAffected=WHOLE,
-    aspectsReverted=WHOLE,
-    aspectsAffected=WHOLE,
-    unsafeEntitiesCount=WHOLE,
-    unsafeEntities=array(OBJECT),
-)
-
-
-class IngestionRuns(Resource):
-    """The endpoints of `/runs`."""
-
-    @action(
-        "/runs",
-        "list",
-        client="CLI ingest list-runs",
-        reads=True,
-        body=record(pageOffset=WHOLE, pageSize=WHOLE, includeSoft=FLAG),
-        returns=array(_RUN),
-    )
-    def page(self, call: Call) -> list[dict[str, Any]]:
-        """Read a page of the runs, the one that wrote last first."""
-        params = json_object(call.json())
-        names = ("pageOffset", "pageSize")
-        start, count = page_of(params, self._limits, count=100, names=names)
-        soft = flag(params, "includeSoft")
-        runs = self._store.read(
-            lambda connection: list_runs(connection, start, count, include_removed=soft)
-        )
-        return [
-            {"runId": run.run_id, "rows": run.rows, "timestamp": run.timestamp_ms} for run in runs
-        ]
-
-    @action(
-        "/runs",
-        "describe",
-        client="CLI ingest show",
-        reads=True,
-        body=record(
-            "runId", runId=TEXT, start=WHOLE, count=WHOLE, includeSoft=FLAG, includeAspect=FLAG
-        ),
-        returns=array(_ROW),
-    )
-    def describe(self, call: Call) -> list[dict[str, Any]]:
-        """Read a page of what a run wrote, with the aspects that are still so where asked to."""
-        params = json_object(call.json())
-        run_id = required_text(params, "runId")
-        start, count = page_of(params, self._limits, count=100)
-        soft = flag(params, "includeSoft")
-        rows = self._store.read(
-            lambda connection: describe_run(connection, run_id, start, count, include_removed=soft)
-        )
-        items = [_row_item(row, run_id) for row in rows]
-        if flag(params, "includeAspect"):
-            names = {row.aspect for row in rows}
-            held = self._store.get_many(list({row.urn for row in rows}), names)
-            for row, summary in zip(rows, items, strict=True):
-                stored = held.get(row.urn, {}).get(row.aspect)
-                if row.current and stored is not None:
-                    summary["aspect"] = {"value": stored.value}
-        return items
-
-    @action(
-        "/runs",
-        "rollback",
-        client="CLI ingest rollback",
-        body=record("runId", runId=TEXT, dryRun=FLAG, safe=FLAG, hardDelete=FLAG),
-        returns=_ROLLBACK,
-    )
-    def rollback(self, call: Call) -> dict[str, Any]:
-        """Take back what a run wrote and nobody wrote over, or only say what that would be."""
-        params = json_object(call.json())
-        run_id = required_text(params, "runId")
-        if flag(params, "dryRun"):
-            outcome = self._store.read(lambda connection: plan_rollback(connection, run_id))
-        else:
-            outcome = roll_back(self._store, run_id)
-        return {
-            "aspectRowSummaries": [_row_item(row, run_id) for row in outcome.rows],
-            "entitiesAffected": outcome.deleted_entities,
-            "aspectsReverted": outcome.reverted + outcome.events,
-            # What others wrote to the same entities is neither hidden nor deleted.
-            "aspectsAffected": 0,
-            "unsafeEntitiesCount": 0,
-            "unsafeEntities": [],
-        }
-
-
-def _row_item(row: RunRow, run_id: str) -> dict[str, Any]:
-    return {
-        "runId": run_id,
-        "urn": row.urn,
-        "aspectName": row.aspect,
-        "timestamp": row.timestamp_ms,
-        "version": row.version,
-        "keyAspect": row.aspect == key_aspect_name(entity_type_of(row.urn)),
-    }

@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.web.rest.openapi.items import ENTITY, ENTITY_ASPECT, t
 from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads, Scroll
 from mlcat_ingest.catalog.web.rest.openapi.relationships import EdgeScroll, Relationships
 from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
-from mlcat_ingest.catalog.web.rest.operations import IngestionRuns, Operations
+from mlcat_ingest.catalog.web.rest.operations import Operations
 
 OPEN_PATHS: Final = frozenset({"/config", "/health"})
 """The paths that a client may read without a token."""
@@ -46,7 +46,6 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
         for resource in (
             Aspects(store, limits),
             Entities(store, limits),
-            IngestionRuns(store, limits),
             Operations(store, tasks, limits),
             MetadataTests(store, limits),
             # Of paths that may both match, the one without a parameter comes first.

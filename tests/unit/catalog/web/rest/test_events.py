@@ -1,4 +1,4 @@
-"""Events of timeseries aspects, runs and references, through Rest.li."""
+"""Events of timeseries aspects and references, through Rest.li."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.schema.values import Write
-from support.catalog_store import group, model, put
+from support.catalog_store import model, put
 from support.rest_client import RestClient
 
 VALUES = "/aspects?action=getTimeseriesAspectValues"
@@ -242,62 +242,3 @@ def test_references_are_shown_and_taken_out(client: RestClient) -> None:
     assert "urn: the parameter" in client.refused("POST", REFERENCES, {})
     assert "is not a URN" in client.refused("POST", REFERENCES, {"urn": "x"})
     assert "dryRun: expected" in client.refused("POST", REFERENCES, {"urn": tag, "dryRun": 3})
-
-
-def run(client: RestClient, run_id: str, urn: str, aspect: str, value: Any) -> None:
-    client.store.write([Write(urn, aspect, value, system_metadata={"runId": run_id})])
-
-
-def test_runs_are_listed_described_and_taken_back(client: RestClient) -> None:
-    run(client, "one", model("a"), "status", {"removed": False})
-    run(client, "two", model("a"), "status", {"removed": True})
-    run(client, "two", group("g"), "status", {"removed": False})
-
-    def act(name: str, **params: Any) -> Any:
-        return client.ok("POST", f"/runs?action={name}", params)["value"]
-
-    listed = act("list", pageOffset=0, pageSize=100, includeSoft=True)
-    assert {one["runId"]: one["rows"] for one in listed} == {"one": 1, "two": 2}
-    assert all(one["timestamp"] > 0 for one in listed)
-    assert len(act("list", pageOffset=1, pageSize=1, includeSoft=True)) == 1
-    rows = act("describe", runId="two", start=0, count=100, includeSoft=True, includeAspect=True)
-    assert {(row["urn"], row["aspectName"]) for row in rows} == {
-        (model("a"), "status"),
-        (group("g"), "status"),
-    }
-    assert {"removed": True} in [row["aspect"]["value"] for row in rows]
-    [overwritten] = act("describe", runId="one", includeSoft=True, includeAspect=True)
-    assert "aspect" not in overwritten
-    assert act("describe", runId="nothing") == []
-
-    plan = act("rollback", runId="two", dryRun=True, safe=True)
-    assert client.store.exists([group("g")])
-    outcome = act("rollback", runId="two", dryRun=False, safe=True)
-    assert outcome == plan
-    assert outcome["entitiesAffected"] == 1
-    assert outcome["aspectsReverted"] == 2
-    assert {row["runId"] for row in outcome["aspectRowSummaries"]} == {"two"}
-    assert not client.store.exists([group("g")])
-    found = client.store.get_many([model("a")], ["status"])[model("a")]["status"]
-    assert found.value == {"removed": False}
-    assert act("rollback", runId="two")["aspectRowSummaries"] == []
-
-
-@pytest.mark.parametrize(
-    ("action", "body", "message"),
-    [
-        ("list", [], "the body must be a JSON object"),
-        ("list", {"pageSize": "x"}, "pageSize: expected a whole number"),
-        ("list", {"includeSoft": "x"}, "includeSoft: expected true or false"),
-        ("describe", {}, "runId: the parameter is missing"),
-        ("describe", {"runId": "r", "includeAspect": 1}, "includeAspect: expected true or false"),
-        ("rollback", {}, "runId: the parameter is missing"),
-        ("rollback", {"runId": "no-run-id-provided"}, "is not a known run"),
-        ("rollback", {"runId": "r", "dryRun": "yes"}, "dryRun: expected true or false"),
-        ("undo", {}, "'undo' is not an action of /runs; it has describe, list, rollback"),
-    ],
-)
-def test_what_a_run_needs_is_named(
-    client: RestClient, action: str, body: Any, message: str
-) -> None:
-    assert message in client.refused("POST", f"/runs?action={action}", body)

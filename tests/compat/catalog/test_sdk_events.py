@@ -1,7 +1,6 @@
-"""The unmodified DataHub SDK and command line: stateful ingestion, events, references, runs."""
+"""The unmodified DataHub SDK: stateful ingestion, events, references."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 
 from support.catalog_server import RunningCatalog
 from support.catalog_store import model, put
-from support.datahub_cli import DataHubCli
 
 pytestmark = [
     pytest.mark.compat,
@@ -81,26 +79,3 @@ def test_references_are_deleted(catalog: RunningCatalog, graph: Any) -> None:
     assert (count, related[0]["entity"]) == (1, model("m"))
     assert graph.delete_references_to_urn(tag)[0] == 1
     assert graph.get_tags(model("m")).tags == []
-
-
-def test_the_command_line_lists_and_takes_back_runs(
-    catalog: RunningCatalog, graph: Any, tmp_path: Path
-) -> None:
-    for run_id, removed in (("one", False), ("two", True)):
-        metadata = schema.SystemMetadataClass(runId=run_id, lastObserved=1)
-        graph.emit(
-            mcp.MetadataChangeProposalWrapper(
-                entityUrn=model("m"),
-                aspect=schema.StatusClass(removed=removed),
-                systemMetadata=metadata,
-            )
-        )
-    cli = DataHubCli(catalog.url, tmp_path)
-    listed = cli.run("ingest", "list-runs", "--include-soft-deletes").stdout
-    assert "one" in listed
-    assert "two" in listed
-    shown = cli.run("ingest", "show", "--run-id", "two", "--include-soft-deletes")
-    assert model("m") in shown.stdout
-    reported = cli.run("ingest", "rollback", "--run-id", "two", "--force")
-    assert "rolled back 1 aspects" in reported.stdout
-    assert not graph.get_aspect(model("m"), schema.StatusClass).removed
