@@ -172,8 +172,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_the_recipe_wrote_through_the_proxy(site: Site) -> None:
-    query = "/openapi/v3/entity/mlModel?count=100"
-    assert len(site.get(query, site.token("catalog.read-token")).json()["entities"]) == 10
+    query = '{ search(input: {type: MLMODEL, query: "*"}) { total } }'
+    headers = {"Authorization": f"Bearer {site.token('catalog.read-token')}"}
+    with site.session() as client:
+        url = f"{site.url}/api/graphql"
+        answer = client.post(url, json={"query": query}, headers=headers, timeout=30)
+    assert answer.json()["data"]["search"]["total"] == 10
 
 
 def test_people_sign_in_with_the_token_that_reads(site: Site) -> None:

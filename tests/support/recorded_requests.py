@@ -234,12 +234,6 @@ WITH_BODY: Final = (
         {"urn": JOB, "aspectName": "datahubIngestionCheckpoint", "endTimeMillis": 5},
     ),
     Recorded("/entities?action=deleteReferences", {"urn": "urn:li:tag:gold", "dryRun": False}),
-    Recorded("/runs?action=list", {"pageOffset": 0, "pageSize": 10, "includeSoft": True}),
-    Recorded(
-        "/runs?action=describe",
-        {"runId": "nightly", "start": 0, "count": 10, "includeSoft": True, "includeAspect": True},
-    ),
-    Recorded("/runs?action=rollback", {"runId": "nightly", "dryRun": False, "safe": True}),
     Recorded(
         "/operations?action=truncateTimeseriesAspect",
         {
@@ -276,15 +270,6 @@ WITH_BODY: Final = (
         [{"urn": MODEL, "globalTags": {"value": json.loads(PROPOSALS[-4]["aspect"]["value"])}}],
         method="PATCH",
     ),
-    Recorded(
-        f"{_V3}/scroll?count=2&query=churn*&sort=urn&systemMetadata=true",
-        {
-            "entities": ["mlModel", "mlModelGroup"],
-            "aspects": ["mlModelProperties"],
-            "filter": {"and": [{"criteria": [_BY_PLATFORM]}]},
-            "sortCriteria": [{"field": "name", "order": "DESCENDING"}],
-        },
-    ),
 )
 
 _KEY: Final = quote(MODEL, safe="")
@@ -295,7 +280,4 @@ GETS: Final = (
     f"/entitiesV2?ids=List({_KEY})&aspects=List(mlModelProperties,status)",
     f"{_V3}/mlModel/{_KEY}?aspects=mlModelProperties,status&systemMetadata=true",
     f"{_V3}/mlModel/{_KEY}/mlModelProperties?version=1&systemMetadata=true",
-    f"/relationships?urn={_KEY}&direction=OUTGOING&types=List(MemberOf)&start=0&count=5",
-    f"{_V3}/mlModel?count=2&query=name:first*&sort=urn&aspects=status&systemMetadata=true",
-    f"/openapi/relationships/v1/?urn={_KEY}&direction=OUTGOING&relationshipTypes=MemberOf&start=0",
 )

@@ -35,7 +35,6 @@ INTERFACE_PATHS = {
     "/entities?action=exists",
     "/openapi/v3/entity/{entityType}/{urn}",
     "/openapi/v3/entity/{entityType}/{urn}/{aspectName}",
-    "/relationships",
 }
 
 

@@ -1,4 +1,4 @@
-"""`DataHubGraph` of the unmodified SDK: filters, relationships, scrolling, times, references."""
+"""`DataHubGraph` of the unmodified SDK: filters, versions, times, references."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,29 +116,6 @@ def test_sorted_urns_by_filter(graph: DataHubGraph) -> None:
 def test_results_by_filter(graph: DataHubGraph) -> None:
     found = list(graph.get_results_by_filter(entity_types=["mlModel"], platform="mlflow"))
     assert {hit["entity"]["urn"] for hit in found} == {MODEL, DEV_MODEL}
-
-
-@pytest.mark.parametrize(
-    ("urn", "types", "direction", "found"),
-    [
-        (GROUP, ["MemberOf"], "INCOMING", {MODEL, DEV_MODEL, REMOVED}),
-        (MODEL, ["MemberOf", "Consumes"], "OUTGOING", {GROUP, FEATURE}),
-        (FEATURE, ["Consumes"], "INCOMING", {MODEL}),
-        (FEATURE, ["Contains"], "INCOMING", {TABLE}),
-        (FEATURE, ["DerivedFrom"], "OUTGOING", {DATASET}),
-        (TABLE, ["SourcePlatform"], "OUTGOING", {FEAST}),
-        (TAG, ["TaggedWith"], "INCOMING", {MODEL}),
-        (GROUP, ["MemberOf"], "OUTGOING", set()),
-    ],
-)
-def test_related_entities(
-    graph: DataHubGraph, urn: str, types: list[str], direction: str, found: set[str]
-) -> None:
-    related = list(
-        graph.get_related_entities(urn, types, DataHubGraph.RelationshipDirection(direction))
-    )
-    assert {end.urn for end in related} == found
-    assert all(end.relationship_type in types for end in related)
 
 
 def test_entities_at_once(graph: DataHubGraph) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from support.catalog_server import RunningCatalog
-from support.catalog_store import feature, group, model, named, put
+from support.catalog_store import group, model, named
 
 pytestmark = [
     pytest.mark.compat,
@@ -68,68 +68,6 @@ def test_a_condition_that_does_not_hold_is_reported(catalog: RunningCatalog) -> 
             rest.emit_mcp(conditional)
 
 
-def test_related_entities(catalog: RunningCatalog, graph: Any) -> None:
-    for name in ("a", "b"):
-        put(
-            catalog.store,
-            model(name),
-            mlModelProperties={"groups": [group("g")], "mlFeatures": [feature("t", "x")]},
-        )
-    found = graph.get_related_entities(
-        group("g"), ["MemberOf"], openapi.RelationshipDirection.INCOMING
-    )
-    assert [(one.urn, one.relationship_type) for one in found] == [
-        (model("a"), "MemberOf"),
-        (model("b"), "MemberOf"),
-    ]
-    found = graph.get_related_entities(
-        model("a"), ["MemberOf", "Consumes"], openapi.RelationshipDirection.OUTGOING
-    )
-    assert {one.urn for one in found} == {group("g"), feature("t", "x")}
-
-
-def test_entities_are_scrolled(catalog: RunningCatalog, graph: Any) -> None:
-    for name in "abcde":
-        put(catalog.store, model(name), mlModelProperties={"name": f"churn {name}"})
-    put(catalog.store, group("g"), mlModelGroupProperties={"name": "other"})
-    found: list[str] = []
-    scroll_id = None
-    while True:
-        page = graph.scroll_entities(
-            entity_names=["mlModel"], count=2, scroll_id=scroll_id, aspects=None
-        )
-        assert page.total_count == 5
-        found += page.entities
-        scroll_id = page.scroll_id
-        if scroll_id is None:
-            break
-    assert found == [model(name) for name in "abcde"]
-    page = graph.scroll_entities(
-        aspects=["mlModelProperties"],
-        with_system_metadata=True,
-        skip_aggregation=True,
-        pit_keep_alive="5m",
-        filter=[
-            {"and": [{"field": "name", "values": ["churn b"], "condition": "EQUAL"}]},
-            {"and": [{"field": "urn", "values": [model("d")], "condition": "EQUAL"}]},
-        ],
-        sort_criteria=[{"field": "urn", "order": "DESCENDING"}],
-    )
-    assert list(page.entities) == [model("d"), model("b")]
-    aspect, metadata = page.entities[model("b")]["mlModelProperties"]
-    assert aspect.name == "churn b"
-    assert metadata.version == "1"
-
-
-def test_urns_are_listed_by_an_elasticsearch_query(catalog: RunningCatalog, graph: Any) -> None:
-    client = pytest.importorskip("datahub.utilities.openapi_utils").OpenAPIGraphClient(graph)
-    query = pytest.importorskip("datahub.utilities.search_utils").ElasticDocumentQuery
-    for name in ("a", "b"):
-        put(catalog.store, model(name), mlModelProperties={"name": f"churn {name}"})
-    wanted = query.create_from(("name", "churn b"))
-    assert list(client.scroll_urns_by_filter("mlModel", wanted)) == [model("b")]
-
-
 def test_the_registry_says_what_is_supported(graph: Any) -> None:
     specs = graph.get_entity_aspect_specs()
     assert specs.supports("mlModel", "mlModelProperties")
@@ -153,33 +91,3 @@ def test_snapshots_are_stored(graph: Any) -> None:
     )
     graph.emit_mce(schema.MetadataChangeEventClass(proposedSnapshot=snapshot))
     assert graph.get_aspect(M, schema.MLModelPropertiesClass).description == "d"
-
-
-def test_relationships_and_lineage_are_scrolled(catalog: RunningCatalog, graph: Any) -> None:
-    for name in ("a", "b"):
-        put(catalog.store, model(name), mlModelProperties={"groups": [group("g")]})
-    page = graph.scroll_relationships(
-        relationship_types=["MemberOf"],
-        source_types=["mlModel"],
-        direction=openapi.RelationshipDirection.OUTGOING,
-        destination_urns=[group("g")],
-        include_soft_delete=False,
-        count=1,
-    )
-    [first] = page.relationships
-    assert (first.source_urn, first.destination_entity_type) == (model("a"), "mlModelGroup")
-    rest = graph.scroll_relationships(
-        relationship_types=["MemberOf"],
-        source_types=["mlModel"],
-        destination_urns=[group("g")],
-        scroll_id=page.scroll_id,
-    )
-    assert [one.source_urn for one in rest.relationships] == [model("b")]
-    assert rest.scroll_id is None
-    flow = graph.scroll_lineage(
-        urns=[group("g")], direction=openapi.LineageDirection.UPSTREAM, count=10
-    )
-    assert {(one.upstream_urn, one.downstream_urn) for one in flow.relationships} == {
-        (model("a"), group("g")),
-        (model("b"), group("g")),
-    }

@@ -1,15 +1,14 @@
-"""The graph of edges: lineage, one hop at a time, and a scroll over all relationships.
+"""The graph of edges: lineage, one hop at a time.
 
 Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub's metadata model
 1.7; a test holds the two tables against the SDK's copy of it.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Select,
     case,
@@ -144,113 +143,3 @@ def _edges(urns: list[str], *, upstream: bool) -> Any:
         side(entity.c.urn, edge.c.destination, own, 0),
         side(edge.c.destination, entity.c.urn, foreign, 1),
     )
-
-
-_LINEAGE: Final = sorted(FROM_DESTINATION | TO_DESTINATION)
-_arrived = entity.alias("arrived")
-_leaving = entity.alias("leaving")
-
-
-class DirectedEdge(NamedTuple):
-    """An edge: the entity that it leaves, the relationship, the entity that it arrives at."""
-
-    source: str
-    source_type: str
-    relationship: str
-    destination: str
-
-
-class EdgePosition(NamedTuple):
-    """The position of an edge in the order of a scroll."""
-
-    destination: str
-    relationship: str
-    source_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeEndpoints:
-    """The entities that may stand at an endpoint of an edge; None is any."""
-
-    types: tuple[str, ...] | None = None
-    urns: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeQuery:
-    """A query for edges; names and URNs are sorted, so that equal queries look the same.
-
-    Attributes:
-        relationships: only these; None is any.
-        sources: what they may leave.
-        destinations: what they may arrive at.
-        at_either_end: entities of which one has to be at an endpoint; None is any.
-        lineage: only edges along which data flows.
-        include_removed: edges of entities that are marked as removed as well.
-    """
-
-    relationships: tuple[str, ...] | None = None
-    sources: EdgeEndpoints = field(default_factory=EdgeEndpoints)
-    destinations: EdgeEndpoints = field(default_factory=EdgeEndpoints)
-    at_either_end: tuple[str, ...] | None = None
-    lineage: bool = False
-    include_removed: bool = False
-
-
-def scroll_edges(
-    connection: Connection, query: EdgeQuery, after: EdgePosition | None, count: int
-) -> tuple[list[DirectedEdge], EdgePosition | None]:
-    """Return the edges that come `after` a place, and the place of the last if there are more.
-
-    An edge that several aspects make is there once.
-
-    Cost: one SQL statement, which walks the edges in the order in which they are kept.
-    """
-    order = (edge.c.destination, edge.c.relationship, edge.c.source_id)
-    statement = (
-        select(*order, entity.c.urn, entity.c.entity_type)
-        .join(entity, entity.c.id == edge.c.source_id)
-        .outerjoin(_arrived, _arrived.c.urn == edge.c.destination)
-        .where(*_conditions(query))
-        .group_by(*order)
-        .order_by(*order)
-        .limit(count + 1)
-    )
-    if after is not None:
-        statement = statement.where(tuple_(*order) > tuple_(*after))
-    rows = connection.execute(statement).all()
-    edges = [
-        DirectedEdge(row.urn, row.entity_type, row.relationship, row.destination)
-        for row in rows[:count]
-    ]
-    return edges, EdgePosition(*rows[count - 1][:3]) if edges and len(rows) > count else None
-
-
-def _conditions(query: EdgeQuery) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if query.relationships is not None:
-        # The empty text keeps SQLite from taking a single relationship for a constant, which would
-        # cost the order of the primary key, and so a sorting of all edges.
-        conditions.append((edge.c.relationship + "").in_(query.relationships))
-    if query.lineage:
-        conditions.append(tuple_(entity.c.entity_type, edge.c.relationship).in_(_LINEAGE))
-        conditions.append(OF_WHOLE_ENTITIES)
-    conditions += _endpoint_conditions(entity.c.urn, query.sources)
-    conditions += _endpoint_conditions(edge.c.destination, query.destinations)
-    if query.at_either_end is not None:
-        # Both sides are indexed; a condition on the entity beside them would read every edge.
-        urns = query.at_either_end
-        sources = select(_leaving.c.id).where(_leaving.c.urn.in_(urns))
-        conditions.append(or_(edge.c.destination.in_(urns), edge.c.source_id.in_(sources)))
-    if not query.include_removed:
-        conditions += [~marked_removed(entity.c.id), ~marked_removed(_arrived.c.id)]
-    return conditions
-
-
-def _endpoint_conditions(urn: Any, endpoints: EdgeEndpoints) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if endpoints.urns is not None:
-        conditions.append(urn.in_(endpoints.urns))
-    if endpoints.types is not None:
-        conditions.append(or_(*(urn.startswith(f"urn:li:{name}:") for name in endpoints.types)))
-    return conditions

@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.limits import SEARCH_VALUES
+from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_PATTERNS, SEARCH_VALUES, SORT_KEYS
 from mlcat_ingest.catalog.search import filters
 from mlcat_ingest.catalog.search.document import to_number
-from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest
+from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import feature, group, model, open_store, put
 from support.searching import search, where
@@ -173,9 +173,20 @@ def test_many_keywords_are_looked_up_instead(
 
 
 def test_a_filter_has_its_limits(filled: Store) -> None:
-    values = tuple(map(str, range(SEARCH_VALUES + 1)))
-    with pytest.raises(BadRequestError, match="values"):
-        filled.search(SearchRequest(any_of=((Criterion("tags", values),),)))
+    tagged = Criterion("tags", ("x",))
+    patterns = Criterion("name", ("x",) * (SEARCH_PATTERNS + 1), Condition.CONTAIN)
+    long = Criterion("name", ("x" * 1_001,), Condition.CONTAIN)
+    many = Criterion("tags", tuple(map(str, range(SEARCH_VALUES + 1))))
+    for request, sentence in (
+        (SearchRequest(any_of=((many,),)), "too many values; the limit is 10000"),
+        (SearchRequest(any_of=((tagged,) * (SEARCH_CRITERIA + 1),)), "too many criteria"),
+        (SearchRequest(any_of=((tagged,),) * (SEARCH_CRITERIA + 1)), "too many criteria"),
+        (SearchRequest(any_of=((patterns,),)), "too many patterns; the limit is 100"),
+        (SearchRequest(any_of=((long,),)), "too long; the limit is 1000"),
+        (SearchRequest(sort=(SortKey("urn"),) * (SORT_KEYS + 1)), "too many sort fields"),
+    ):
+        with pytest.raises(BadRequestError, match=sentence):
+            filled.search(request)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,7 @@
+import base64
+import json
+from typing import Any
+
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
@@ -77,6 +81,24 @@ def test_a_scroll_id_of_another_search(store: Store) -> None:
     for request in (SearchRequest("hare", after=after), SearchRequest(after="junk")):
         with pytest.raises(BadRequestError, match="scroll id"):
             store.search(request)
+
+
+@pytest.mark.parametrize(
+    ("place", "is_refused"),
+    [({}, True), ([], True), (True, True), (2**70, True), ("x", False), (None, False), (-1, False)],
+)
+def test_a_forged_scroll_id(store: Store, place: Any, is_refused: bool) -> None:  # noqa: FBT001
+    """Anybody may make one up: it leads to a refusal, or to entities of the same search."""
+    hares(store)
+    given = store.search(SearchRequest(count=1, scroll=True)).next_scroll
+    mark, *values = json.loads(base64.urlsafe_b64decode(given or ""))
+    forged = base64.urlsafe_b64encode(json.dumps([mark, *[place] * len(values)]).encode()).decode()
+    request = SearchRequest(count=50, scroll=True, after=forged)
+    if is_refused:
+        with pytest.raises(BadRequestError, match="invalid scroll id"):
+            store.search(request)
+    else:
+        assert set(names(store.search(request))) <= set(scroll(store, "*"))
 
 
 def test_what_is_deleted_is_not_found(store: Store) -> None:

@@ -34,9 +34,6 @@ READING_POSTS = {
     "/test?action=batchEvaluate",
     "/entities?action=exists",
     "/openapi/v3/entity/{entityType}/batchGet",
-    "/openapi/v3/entity/scroll",
-    "/openapi/v3/relationship/scroll",
-    "/openapi/v3/lineage/scroll",
 }
 
 

@@ -248,34 +248,12 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     "EntityWrite": _entity(ref("AspectWrite")),
     "EntityPatch": _entity(ref("AspectPatch")),
     "EntityRead": _entity(ref("AspectRead")),
-    "EntityPage": record(
-        *("scrollId", "entities", "totalCount", "facets"),
-        scrollId=_nullable(TEXT),
-        entities=array(ref("Entity")),
-        totalCount=WHOLE,
-        facets=array(OBJECT),
-    ),
-    "EdgePage": record(
-        *("scrollId", "results"),
-        scrollId=_nullable(TEXT),
-        results=array(record("relationshipType", relationshipType=TEXT)),
-    ),
     "Criterion": _CRITERION,
     "Filter": record(
         **{
             "or": array(record(**{"and": array(ref("Criterion"))})),
             "and": array(record(criteria=array(ref("Criterion")))),
         }
-    ),
-    "Scroll": record(
-        entities=array(TEXT),
-        aspects=array(TEXT),
-        filter=ref("Filter"),
-        sortCriteria=array(
-            record(
-                "field", field=TEXT, order={"type": "string", "enum": ["ASCENDING", "DESCENDING"]}
-            )
-        ),
     ),
 }
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.series import is_series
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
@@ -35,7 +35,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     action,
     record,
 )
-from mlcat_ingest.catalog.web.rest.openapi.items import entity_types_named
+from mlcat_ingest.catalog.web.rest.openapi.items import entity_type_named
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
 
@@ -135,9 +135,11 @@ class Operations(Resource):
 
 def _series(entity_type: str, aspect: str) -> tuple[str, str]:
     """Return the entity type and the timeseries aspect of these names."""
-    [known] = entity_types_named([entity_type], "entityType")
     try:
+        known = entity_type_named(entity_type)
         check_aspect_name(known, aspect)
+    except NotFoundError as error:
+        raise BadRequestError(f"entityType: {error}") from error
     except InvalidProposalError as error:
         raise BadRequestError(str(error).replace("aspectName", "aspect", 1)) from error
     if aspect in ASPECTS and not is_series(aspect):

@@ -18,8 +18,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
 from mlcat_ingest.catalog.web.rest.openapi.items import ENTITY, ENTITY_ASPECT, target_of
-from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads, Scroll
-from mlcat_ingest.catalog.web.rest.openapi.relationships import EdgeScroll, Relationships
+from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads
 from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
 from mlcat_ingest.catalog.web.rest.operations import Operations
 
@@ -48,12 +47,8 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             Entities(store, limits),
             Operations(store, tasks, limits),
             MetadataTests(store, limits),
-            # Of paths that may both match, the one without a parameter comes first.
-            Scroll(store, limits),
             EntityReads(store, limits),
             Writing(store, limits),
-            Relationships(store, limits),
-            EdgeScroll(store, limits),
             RegistryEndpoint(store, limits),
             Config(store, limits),
         )

@@ -1,1 +1,1 @@
-"""The endpoints of OpenAPI v3: entities, their aspects, relationships, and the registry."""
+"""The endpoints of OpenAPI v3: entities and their aspects."""

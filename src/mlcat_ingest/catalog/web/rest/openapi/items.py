@@ -7,7 +7,7 @@ look like those of the path, and escapes of its own like those of the encoding.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,8 +18,8 @@ from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, N
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.web.http import Call, decode_path
-from mlcat_ingest.catalog.web.params import json_object, json_type, query_flag, query_list, whole
-from mlcat_ingest.catalog.web.rest.endpoint import FLAG, WHOLE, Parameter
+from mlcat_ingest.catalog.web.params import json_object, json_type, query_flag, query_list
+from mlcat_ingest.catalog.web.rest.endpoint import FLAG, Parameter
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows
@@ -34,14 +34,6 @@ ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", r
 URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
 ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
 SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
-SCROLL_ID: Final = Parameter("scrollId", "The scrollId of the previous page.")
-SLICES: Final = (
-    Parameter("sliceId", "Index of the slice. The first slice has the whole result.", WHOLE),
-    Parameter("sliceMax", "Number of slices.", WHOLE),
-)
-KEEP_ALIVE: Final = Parameter(
-    "pitKeepAlive", "Accepted without effect: a scrollId does not expire."
-)
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _ASPECTS: Final = {name.lower(): name for name in DECLARED}
 # What a URN holds in this spelling because the characters may not stand in a part of it.
@@ -55,17 +47,6 @@ class Target:
     urn: str
     entity_type: str
     aspect: str | None = None
-
-
-def is_empty_slice(query: QueryParams) -> bool:
-    """Return whether the parameters of a scroll name a slice without items.
-
-    A slice may be of any size: the first has everything, so that none is read twice.
-
-    Raises:
-        BadRequestError: one of them is no whole number.
-    """
-    return 0 < whole(query, "sliceId") < whole(query, "sliceMax")
 
 
 def aspects_in(call: Call) -> list[str] | None:
@@ -98,18 +79,6 @@ def entity_type_named(name: str) -> str:
 def aspect_named(name: str) -> str:
     """Return the aspect of this name, in its own spelling; any case will do for a known one."""
     return _ASPECTS.get(name.lower(), name)
-
-
-def entity_types_named(names: Collection[str], where: str) -> tuple[str, ...]:
-    """Return the entity types of these names, sorted.
-
-    Raises:
-        BadRequestError: there is no such entity type; the sentence says `where`.
-    """
-    try:
-        return tuple(sorted({entity_type_named(name) for name in names}))
-    except NotFoundError as error:
-        raise BadRequestError(f"{where}: {error}") from error
 
 
 def target_of(call: Call) -> Target:

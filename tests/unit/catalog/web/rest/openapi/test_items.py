@@ -39,10 +39,9 @@ def path(urn: str, *more: str) -> str:
 )
 def test_any_name_is_found_in_an_encoded_path(client: RestClient, urn: str) -> None:
     put(client.store, urn, status={"removed": True}, deprecation=DEPRECATED)
-    client.ok("HEAD", path(urn), status=204)
     assert client.ok("GET", path(urn, "status")) == {"value": {"removed": True}}
     client.ok("DELETE", path(urn, "status"))
-    assert client.send("HEAD", path(urn, "status")).status == 404
+    assert client.send("GET", path(urn, "status")).status == 404
     found = client.ok("GET", f"{path(urn)}?aspects=status,deprecation")
     assert found == {"urn": urn, "deprecation": {"value": DEPRECATED}}
     client.ok("DELETE", path(urn))
@@ -127,57 +126,6 @@ def test_a_batch_names_what_it_does_not_understand(
     assert message in client.refused("POST", "/openapi/v3/entity/mlModelGroup/batchGet", asked)
 
 
-def test_relationships_are_read_in_both_directions(client: RestClient) -> None:
-    models = [
-        put(
-            client.store,
-            model(name),
-            mlModelProperties={"groups": [group("g")], "mlFeatures": [feature("t", "x")]},
-        )
-        for name in ("a", "b", "c")
-    ]
-
-    def related(query: str) -> Any:
-        return client.ok("GET", f"/openapi/relationships/v1/?{query}")
-
-    incoming = f"urn={quote(group('g'))}&direction=INCOMING&relationshipTypes=MemberOf"
-    page = related(incoming)
-    assert page == {
-        "entities": [{"urn": urn, "relationshipType": "MemberOf"} for urn in models],
-        "start": 0,
-        "count": 3,
-        "total": 3,
-    }
-    second = related(f"{incoming}&start=1&count=1")
-    assert (second["count"], second["total"]) == (1, 3)
-    assert related(f"{incoming}&start=3")["count"] == 0
-    outgoing = f"urn={quote(models[0])}&direction=outgoing"
-    assert (
-        related(f"{outgoing}&relationshipTypes=MemberOf&relationshipTypes=Consumes")["count"] == 2
-    )
-    assert related(f"{outgoing}&relationshipTypes=MemberOf,Consumes")["count"] == 2
-    assert related(f"{outgoing}&relationshipTypes=Nothing")["count"] == 0
-    assert client.ok("GET", f"/openapi/relationships/v1?{incoming}") == page
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("", "urn: the parameter is missing"),
-        ("urn=x&direction=INCOMING", "'x' is not a URN"),
-        ("urn=urn:li:tag:a", "direction: the parameter is missing"),
-        ("urn=urn:li:tag:a&direction=UP", "direction: 'UP' is neither"),
-        ("urn=urn:li:tag:a&direction=INCOMING&start=-1", "start: expected a whole number"),
-        ("urn=urn:li:tag:a&direction=INCOMING&count=x", "count: expected a whole number"),
-        ("urn=%FF&direction=INCOMING", "not a URN"),
-    ],
-)
-def test_relationships_need_a_urn_and_a_direction(
-    client: RestClient, query: str, message: str
-) -> None:
-    assert message in client.refused("GET", f"/openapi/relationships/v1/?{query}")
-
-
 def test_the_registry_lists_every_type_with_its_aspects(client: RestClient) -> None:
     at = "/openapi/v1/registry/models/entity/specifications"
     page = client.ok("GET", f"{at}?start=0&count=1000")
@@ -207,17 +155,11 @@ def test_names_of_types_and_aspects_may_be_in_any_case(client: RestClient) -> No
     urn = model("m")
     put(client.store, urn, mlModelProperties={"name": "a"}, status={"removed": False})
     lower = path(urn).replace("/mlModel/", "/mlmodel/")
-    [only] = client.ok("GET", "/openapi/v3/entity/mlmodel?aspects=mlmodelproperties,STATUS")[
-        "entities"
-    ]
+    only = client.ok("GET", f"{lower}?aspects=mlmodelproperties,STATUS")
     assert set(only) == {"urn", "mlModelProperties", "status"}
     wanted = [{"urn": urn, "mlmodelproperties": {}}]
     [one] = client.ok("POST", "/openapi/v3/entity/mlmodel/batchGet", wanted)
     assert one == {"urn": urn, "mlModelProperties": {"value": {"name": "a"}}}
-    [listed] = client.ok("GET", "/openapi/v3/entity/mlmodel?aspects=STATUS")["entities"]
-    assert set(listed) == {"urn", "status"}
-    [found] = client.ok("POST", "/openapi/v3/entity/scroll", {"aspects": ["STATUS"]})["entities"]
-    assert set(found) == {"urn", "status"}
     written = [{"urn": urn, "STATUS": {"value": {"removed": True}}}]
     client.ok("POST", "/openapi/v3/entity/mlmodel", written, 202)
     held = client.store.get_many([urn], ["status", "mlModelProperties"])[urn]
