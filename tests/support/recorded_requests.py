@@ -166,14 +166,6 @@ PROPOSALS: Final = (
 _REPEATABLE: Final = [
     one for one in PROPOSALS if one["changeType"] == "UPSERT" and "headers" not in one
 ]
-_BY_PLATFORM: Final = {"field": "platform", "values": ["urn:li:dataPlatform:mlflow"]}
-_FILTER: Final = {
-    "or": [
-        {"and": [_BY_PLATFORM]},
-        {"and": [{"field": "name", "values": ["chu"], "condition": "START_WITH", "negated": True}]},
-        {"and": [{"field": "metrics.auc", "value": "0.9", "condition": "GREATER_THAN"}]},
-    ]
-}
 _SNAPSHOT: Final = {
     "value": {
         "com.linkedin.metadata.snapshot.MLModelSnapshot": {
@@ -194,16 +186,7 @@ WITH_BODY: Final = (
     ),
     Recorded("/aspects?action=ingestProposalBatch", {"proposals": _REPEATABLE, "async": "false"}),
     Recorded("/entities?action=delete", {"urn": GROUP}),
-    Recorded("/entities?action=exists", {"urn": GROUP}),
-    Recorded("/entities?action=listUrns", {"entity": "mlModel", "start": 0, "count": 10}),
     Recorded("/entities?action=ingest", {"entity": _SNAPSHOT, "systemMetadata": _SYSTEM}),
-    Recorded(
-        "/entities?action=batchIngest", {"entities": [_SNAPSHOT], "systemMetadata": [_SYSTEM]}
-    ),
-    Recorded(
-        "/entities?action=search",
-        {"input": "churn", "entity": "mlModelGroup", "start": 0, "count": 10, "filter": _FILTER},
-    ),
     Recorded("/operations?action=getEsTaskStatus", {"task": "aB1cdEf2GHIJKLMnoPQr3S:123456"}),
     Recorded(
         "/operations?action=getEsTaskStatus", {"nodeId": "aB1cdEf2GHIJKLMnoPQr3S", "taskId": 12}
@@ -221,14 +204,12 @@ WITH_BODY: Final = (
                     {
                         "and": [
                             {"field": "pipelineName", "values": ["p"], "condition": "EQUAL"},
-                            {"field": "timestampMillis", "value": "5", "condition": "GREATER_THAN"},
                         ]
                     }
                 ]
             },
         },
     ),
-    Recorded("/aspects?action=getCount", {"aspect": "status", "urnLike": "urn:li:mlModel:%"}),
     Recorded(
         "/entities?action=delete",
         {"urn": JOB, "aspectName": "datahubIngestionCheckpoint", "endTimeMillis": 5},
@@ -277,7 +258,6 @@ _KEY: Final = quote(MODEL, safe="")
 GETS: Final = (
     f"/aspects/{_KEY}?aspect=mlModelProperties&version=0",
     f"/entitiesV2/{_KEY}?aspects=List(mlModelProperties,status)",
-    f"/entitiesV2?ids=List({_KEY})&aspects=List(mlModelProperties,status)",
     f"{_V3}/mlModel/{_KEY}?aspects=mlModelProperties,status&systemMetadata=true",
     f"{_V3}/mlModel/{_KEY}/mlModelProperties?version=1&systemMetadata=true",
 )

@@ -31,8 +31,6 @@ INTERFACE_PATHS = {
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",
     # A DataHub server's own:
-    "/entities?action=batchIngest",
-    "/entities?action=exists",
     "/openapi/v3/entity/{entityType}/{urn}",
     "/openapi/v3/entity/{entityType}/{urn}/{aspectName}",
 }

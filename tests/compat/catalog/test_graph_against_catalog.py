@@ -140,14 +140,6 @@ def test_default_aspects(graph: DataHubGraph) -> None:
     assert instance == models.DataPlatformInstanceClass(platform=MLFLOW)
 
 
-def test_counts_and_lists(graph: DataHubGraph) -> None:
-    assert graph.get_aspect_counts("mlModelProperties") == 3
-    assert graph.get_aspect_counts("mlModelProperties", "%,DEV)") == 1
-    listed = graph.list_all_entity_urns("mlModel", 0, 2)
-    assert listed is not None
-    assert len(listed) == 2
-
-
 def test_times_and_versions(empty: DataHubGraph) -> None:
     def event(at_ms: int, status: str) -> Mcp:
         value = models.DataProcessInstanceRunEventClass(timestampMillis=at_ms, status=status)

@@ -68,12 +68,6 @@ def test_a_condition_that_does_not_hold_is_reported(catalog: RunningCatalog) -> 
             rest.emit_mcp(conditional)
 
 
-def test_the_registry_says_what_is_supported(graph: Any) -> None:
-    specs = graph.get_entity_aspect_specs()
-    assert specs.supports("mlModel", "mlModelProperties")
-    assert not specs.supports("mlModelGroup", "versionProperties")
-
-
 def test_single_proposals_beyond_ascii_arrive_where_batches_do(
     catalog: RunningCatalog, graph: Any
 ) -> None:

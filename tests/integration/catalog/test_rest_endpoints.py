@@ -9,7 +9,6 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from mlcat_ingest.catalog.limits import Limits
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import counts
 
@@ -196,8 +195,6 @@ def test_hostile_names_come_back_as_they_went(shared: RunningCatalog, name: str)
     assert whole["aspects"]["mlModelKey"]["value"]["name"] == name
     [batch] = act(catalog, "/openapi/v3/entity/mlModel/batchGet", [{"urn": urn}]).json()
     assert batch["urn"] == urn
-    listed = act(catalog, "/entities?action=listUrns", {"entity": "mlModel"}).json()["value"]
-    assert urn in listed["entities"]
 
 
 def test_unencoded_slashes_and_pluses_in_the_path_are_themselves(catalog: RunningCatalog) -> None:
@@ -254,11 +251,6 @@ def test_entities_show_their_aspects_with_versions_and_stamps(catalog: RunningCa
     some = requests.get(url + "?aspects=List(status,ownership)", timeout=30).json()
     assert set(some["aspects"]) == {"status", "mlModelKey"}
     assert "systemMetadata" not in some["aspects"]["mlModelKey"]
-    tag = "urn:li:tag:a"
-    both = f"{catalog.url}/entitiesV2?ids=List({encoded(MODEL)},{tag})&aspects=List(status)"
-    found = requests.get(both, timeout=30).json()["results"]
-    assert found[MODEL]["aspects"]["status"] == some["aspects"]["status"]
-    assert list(found[tag]["aspects"]) == ["tagKey"]
     refused = MODEL.replace("PROD", "NOWHERE")
     made_up = requests.get(f"{catalog.url}/entitiesV2/{encoded(refused)}", timeout=30).json()
     assert made_up["aspects"]["mlModelKey"]["value"]["origin"] == "NOWHERE"
@@ -303,17 +295,6 @@ def test_an_entity_is_deleted_for_good(catalog: RunningCatalog) -> None:
     ]
     assert rows == [2, 0]
     assert read(catalog, MODEL, "mlModelKey").status_code == 404
-
-
-def test_urns_are_listed_in_pages(tmp_path: Path) -> None:
-    with running_catalog(tmp_path / "c.db", limits=Limits(page_size=2)) as catalog:
-        urns = [MODEL.replace("run1", f"run{n}") for n in range(4)]
-        proposals = [proposal(urn, {}) for urn in urns]
-        act(catalog, "/aspects?action=ingestProposalBatch", {"proposals": proposals})
-        page = act(
-            catalog, "/entities?action=listUrns", {"entity": "mlModel", "start": "1", "count": 9}
-        )
-    assert page.json()["value"] == {"entities": urns[1:3], "start": 1, "count": 2, "total": 4}
 
 
 def test_what_clients_ask_first(catalog: RunningCatalog) -> None:

@@ -28,9 +28,9 @@ def write(url: str, name: str) -> requests.Response:
 
 
 def models(url: str) -> int:
-    body = {"entity": "mlModel", "start": 0, "count": 0}
-    answer = requests.post(f"{url}/entities?action=listUrns", json=body, timeout=30)
-    return int(answer.json()["value"]["total"])
+    body = {"query": '{ search(input: {type: MLMODEL, query: "*", count: 0}) { total } }'}
+    answer = requests.post(f"{url}/api/graphql", json=body, timeout=30)
+    return int(answer.json()["data"]["search"]["total"])
 
 
 def test_a_full_disk_is_reported_and_survived(tmp_path: Path) -> None:

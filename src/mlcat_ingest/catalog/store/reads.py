@@ -32,7 +32,7 @@ from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, DEFAULTED, defa
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.registry import ENTITIES, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 
 _VALUE_COLUMNS = (
     "value",
@@ -249,15 +249,3 @@ def count_entity_rows(connection: Connection, urn: str) -> DeletionResult:
 def count_rows(connection: Connection, rows: FromClause, *conditions: ColumnElement[bool]) -> int:
     """Return how many of `rows` satisfy all `conditions`."""
     return connection.scalar(select(func.count()).select_from(rows).where(*conditions)) or 0
-
-
-def count_aspect(connection: Connection, name: str, urn_like: str | None = None) -> int:
-    """Return how many entities have the aspect `name`, of those whose URNs are like a pattern.
-
-    Default aspects that nobody wrote do not count; key aspects, which nobody writes, do.
-    """
-    conditions = [] if urn_like is None else [entity.c.urn.like(urn_like)]
-    types = [kind.entity_type for kind in ENTITIES.values() if kind.key == name]
-    if types:
-        return count_rows(connection, entity, entity.c.entity_type.in_(types), *conditions)
-    return count_rows(connection, ASPECTS_OF_ENTITIES, aspect.c.aspect == name, *conditions)

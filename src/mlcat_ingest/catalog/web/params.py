@@ -7,10 +7,9 @@ from typing import Any, Final
 from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.limits import SEARCH_PATTERN_CHARS, Limits
+from mlcat_ingest.catalog.limits import SEARCH_PATTERN_CHARS
 from mlcat_ingest.core.text import plural
 
-_FAR: Final = 2**62
 _SEPARATORS: Final = re.compile("([,()])")
 _INTEGER: Final = re.compile("-?[0-9]{1,18}")
 
@@ -195,26 +194,6 @@ def _split(text: str) -> Sequence[str]:
         else:
             parts[-1] += piece
     return parts
-
-
-def page_of(
-    params: Mapping[str, Any],
-    limits: Limits,
-    *,
-    count: int,
-    names: tuple[str, str] = ("start", "count"),
-) -> tuple[int, int]:
-    """Return where a page starts and how many it has, `count` by default and cut to the limit.
-
-    `names` are those of the two parameters.
-
-    Raises:
-        BadRequestError: one of the two is no whole number, 0 or more.
-    """
-    start = whole(params, names[0])
-    size = whole(params, names[1], count)
-    # Both have to fit into 64 bits together; there is nothing that far off.
-    return min(start, _FAR), min(size, limits.page_size)
 
 
 def json_type(value: Any) -> str:

@@ -26,13 +26,9 @@ from support.catalog_store import model, open_store, put
 TOKEN, READ_TOKEN = "write-token", "read-token"
 READING_POSTS = {
     "/aspects?action=getTimeseriesAspectValues",
-    "/aspects?action=getCount",
-    "/entities?action=search",
-    "/entities?action=listUrns",
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",
     "/test?action=batchEvaluate",
-    "/entities?action=exists",
     "/openapi/v3/entity/{entityType}/batchGet",
 }
 

@@ -1,14 +1,13 @@
 """`/aspects`: writing proposals, reading one aspect, and the events of timeseries aspects."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
+from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES
 from mlcat_ingest.catalog.schema.values import TimeseriesEvent
-from mlcat_ingest.catalog.search.request import Alternatives, Condition, Criterion
 from mlcat_ingest.catalog.store.prepare import check_urn
-from mlcat_ingest.catalog.store.reads import count_aspect
 from mlcat_ingest.catalog.store.timeseries import Span, read_events
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
@@ -16,8 +15,9 @@ from mlcat_ingest.catalog.web.params import (
     integer,
     json_list,
     json_object,
+    optional,
     required_text,
-    urn_pattern,
+    texts,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
@@ -36,7 +36,6 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     record,
     ref,
 )
-from mlcat_ingest.catalog.web.rest.filters import read_filter
 from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
@@ -52,6 +51,9 @@ _TIMES: Final[Mapping[str, Schema]] = {"startTimeMillis": WHOLE, "endTimeMillis"
 
 
 _WRITTEN: Final = "success"
+
+_Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
+"""Fields with their values, all of which an event has; one of the alternatives has to hold."""
 
 
 class Aspects(Resource):
@@ -125,7 +127,7 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "getTimeseriesAspectValues",
-        client="SDK DataHubGraph.get_timeseries_values",
+        client="SDK DataHubGraph.get_latest_timeseries_value",
         reads=True,
         body=record(
             *("urn", "aspect"),
@@ -146,7 +148,7 @@ class Aspects(Resource):
         entity_type = check_urn(urn)
         limit = 1 if flag(params, "latestValue") else whole(params, "limit", 100)
         limit = min(limit, self._limits.page_size)
-        wanted = read_filter(params.get("filter"))
+        wanted = _read_filter(params.get("filter"))
         events = self._events(urn, Span(aspect, *time_range(params)), wanted, limit)
         return {
             "entityName": entity_type,
@@ -156,31 +158,17 @@ class Aspects(Resource):
         }
 
     def _events(
-        self, urn: str, span: Span, wanted: Alternatives, limit: int
+        self, urn: str, span: Span, wanted: _Alternatives, limit: int
     ) -> Sequence[TimeseriesEvent]:
         """Return the newest events that match; of the newest ten thousand, where there are more."""
         read = limit
         while True:
             found = self._store.read(partial(read_events, urns=[urn], span=span, limit=read))[urn]
-            matching = [event for event in found if matches(event.value, wanted)]
+            matching = [event for event in found if _matches(event.value, wanted)]
             # A filter may leave too few: twice as many are read until there are enough.
             if len(matching) >= limit or len(found) < read or read >= self._limits.page_size:
                 return matching[:limit]
             read = min(2 * read, self._limits.page_size)
-
-    @action(
-        "/aspects",
-        "getCount",
-        client="SDK DataHubGraph.get_aspect_counts",
-        reads=True,
-        body=record("aspect", aspect=TEXT, urnLike=TEXT),
-        returns=WHOLE,
-    )
-    def get_count(self, call: Call) -> int:
-        """Count the entities that have an aspect, of those whose URNs are like an SQL pattern."""
-        params = json_object(call.json())
-        aspect, pattern = required_text(params, "aspect"), urn_pattern(params, "urnLike")
-        return self._store.read(lambda connection: count_aspect(connection, aspect, pattern))
 
 
 def _parameters(call: Call, method: str, name: str, record: type) -> Mapping[str, Any]:
@@ -198,65 +186,37 @@ def record_name_of(aspect: str) -> str:
     return known or f"com.linkedin.metadata.aspect.{aspect[:1].upper()}{aspect[1:]}"
 
 
-_TEXTS: Final[Mapping[Condition, Callable[[str, str], bool]]] = {
-    Condition.EQUAL: str.__eq__,
-    Condition.IN: str.__eq__,
-    Condition.IEQUAL: lambda found, value: found.lower() == value.lower(),
-    Condition.CONTAIN: str.__contains__,
-    Condition.START_WITH: str.startswith,
-    Condition.END_WITH: str.endswith,
-}
-_NUMBERS: Final[Mapping[Condition, Callable[[float, float], bool]]] = {
-    Condition.GREATER_THAN: float.__gt__,
-    Condition.GREATER_THAN_OR_EQUAL_TO: float.__ge__,
-    Condition.LESS_THAN: float.__lt__,
-    Condition.LESS_THAN_OR_EQUAL_TO: float.__le__,
-}
-
-
-def matches(event: Mapping[str, Any], any_of: Alternatives) -> bool:
-    """Return whether an event satisfies one of the alternatives; all events do if there is none.
+def _read_filter(value: Any) -> _Alternatives:
+    """Return the alternatives of `{"or": [{"and": [{"field", "values"}]}]}`; none without one.
 
     Raises:
-        BadRequestError: a criterion has a condition that events cannot be compared by.
+        BadRequestError: it is not understood, or compares by anything but equality.
     """
-    return not any_of or any(all(_holds(event, one) for one in some) for some in any_of)
+    alternatives = json_object(value or {}, "filter").get("or") or []
+    read = []
+    for at, item in enumerate(json_list(alternatives, "filter.or", SEARCH_CRITERIA)):
+        where = f"filter.or[{at}]"
+        criteria = json_list(json_object(item, where).get("and") or [], where, SEARCH_CRITERIA)
+        read.append(dict(_equality(criterion, f"{where}.and") for criterion in criteria))
+    return read
 
 
-def _holds(event: Mapping[str, Any], criterion: Criterion) -> bool:
-    path = criterion.field.removesuffix(".keyword").split(".")
-    found = list(_texts(event, path))
-    if criterion.condition is Condition.EXISTS:
-        return bool(found) is not criterion.negated
-    if criterion.condition not in _TEXTS and criterion.condition not in _NUMBERS:
-        raise BadRequestError(f"filter: events cannot be compared by {criterion.condition.value}")
-    is_match = any(
-        _compare(criterion.condition, text, value) for text in found for value in criterion.values
+def _equality(value: Any, where: str) -> tuple[str, Collection[str]]:
+    criterion = json_object(value, where)
+    condition = optional(criterion, "condition") or "EQUAL"
+    if condition != "EQUAL" or flag(criterion, "negated"):
+        raise BadRequestError(f"{where}: events can be compared by EQUAL only")
+    values = texts(criterion, SEARCH_VALUES, "values")
+    if values is None:
+        # As clients before 1.0 name it.
+        values = [required_text(criterion, "value")]
+    return required_text(criterion, "field"), values
+
+
+def _matches(event: Mapping[str, Any], any_of: _Alternatives) -> bool:
+    return not any_of or any(
+        all(event.get(field) in values for field, values in all_of.items()) for all_of in any_of
     )
-    return is_match is not criterion.negated
-
-
-def _compare(condition: Condition, text: str, value: str) -> bool:
-    if condition in _TEXTS:
-        return _TEXTS[condition](text, value)
-    try:
-        return _NUMBERS[condition](float(text), float(value))
-    except ValueError:
-        return False
-
-
-def _texts(value: Any, path: list[str]) -> Iterator[str]:
-    """Yield what is at the end of `path`, through lists, as text."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item, path)
-    elif path:
-        if isinstance(value, dict) and path[0] in value:
-            yield from _texts(value[path[0]], path[1:])
-    elif isinstance(value, str):
-        yield value
-    elif value is not None:
-        yield dumps(value).decode()
 
 
 def time_range(params: Mapping[str, Any]) -> tuple[int | None, int | None]:

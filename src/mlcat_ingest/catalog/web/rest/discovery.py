@@ -1,4 +1,4 @@
-"""Discovery: `/config`, `/health`, the registry of entity types and the OpenAPI 3.1 document.
+"""Discovery: `/config`, `/health` and the OpenAPI 3.1 document.
 
 The document, `/openapi.json`, is made from the table of endpoints.
 """
@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from mlcat_ingest.catalog.web.http import Call
-from mlcat_ingest.catalog.web.params import page_of
 from mlcat_ingest.catalog.web.refusals import PREFIXES, is_openapi
 from mlcat_ingest.catalog.web.rest.endpoint import (
     COMPONENTS,
@@ -20,16 +19,13 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     OPERATOR,
     READING_METHODS,
     TEXT,
-    WHOLE,
     Endpoint,
     Parameter,
     Resource,
     Schema,
     error_schema,
-    page_of_schema,
     record,
 )
-from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows, key_aspect_name
 
 PATH: Final = "/openapi.json"
 
@@ -177,42 +173,3 @@ class Config(Resource):
     def health(self, _call: Call) -> dict[str, Any]:
         """Say that the service answers."""
         return {"status": "ok"}
-
-
-class RegistryEndpoint(Resource):
-    """The endpoint of the registry of entity types."""
-
-    @Endpoint(
-        "GET",
-        "/openapi/v1/registry/models/entity/specifications",
-        {200: page_of_schema("elements", OBJECT)},
-        parameters=(
-            Parameter("start", "Number of entity types to skip.", WHOLE),
-            Parameter("count", "Maximum number of entity types. Default: 20.", WHOLE),
-        ),
-        client="SDK DataHubGraph.get_entity_aspect_specs",
-    )
-    def get(self, call: Call) -> dict[str, Any]:
-        """Read a page of the entity types, each with its key aspect and all it may have."""
-        start, count = page_of(call.query, self._limits, count=20)
-        types = sorted(ENTITY_TYPES)
-        elements = [_specification(name) for name in types[start : start + count]]
-        return {"elements": elements, "start": start, "count": len(elements), "total": len(types)}
-
-
-@cache
-def _specification(entity_type: str) -> Mapping[str, Any]:
-    key = key_aspect_name(entity_type)
-    # Types that are not in the table may have any aspect, so all known ones are theirs.
-    names = sorted(name for name in ASPECTS if name != key and allows(entity_type, name))
-    return {
-        "name": entity_type,
-        "keyAspectName": key,
-        "keyAspectSpec": _aspect(key),
-        "aspectSpecs": [_aspect(name) for name in names],
-    }
-
-
-def _aspect(name: str) -> Mapping[str, Any]:
-    spec = ASPECTS.get(name)
-    return {"aspectAnnotation": {"name": name, "timeseries": spec is not None and spec.timeseries}}

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.values import Change
-from mlcat_ingest.catalog.search.request import Condition
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import Call, Work
 
@@ -159,12 +158,6 @@ class Resource:
         ]
 
 
-def page_of_schema(name: str, items: Schema) -> Schema:
-    """Return the schema of a page of a list, whose `items` stand under `name`."""
-    numbers = ("start", "count", "total")
-    return record(name, *numbers, **{name: array(items)}, **dict.fromkeys(numbers, WHOLE))
-
-
 def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
@@ -211,12 +204,7 @@ _SYSTEM_METADATA: Final = record(
     lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
 )
 _CRITERION: Final = record(
-    "field",
-    field=TEXT,
-    value=TEXT,
-    values=array(TEXT),
-    condition={"type": "string", "enum": [condition.value for condition in Condition]},
-    negated=FLAG,
+    "field", field=TEXT, values=array(TEXT), condition={"const": "EQUAL"}, negated={"const": False}
 )
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
@@ -249,12 +237,7 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     "EntityPatch": _entity(ref("AspectPatch")),
     "EntityRead": _entity(ref("AspectRead")),
     "Criterion": _CRITERION,
-    "Filter": record(
-        **{
-            "or": array(record(**{"and": array(ref("Criterion"))})),
-            "and": array(record(criteria=array(ref("Criterion")))),
-        }
-    ),
+    "Filter": record(**{"or": array(record(**{"and": array(ref("Criterion"))}))}),
 }
 
 

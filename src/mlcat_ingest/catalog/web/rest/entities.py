@@ -1,18 +1,17 @@
-"""`/entitiesV2` and `/entities`: reading, finding and deleting entities, and writing snapshots.
+"""`/entitiesV2` and `/entities`: reading and deleting an entity, and writing snapshots.
 
-Snapshots are DataHub's older form of an entity, which `ingest` and `batchIngest` take.
+Snapshots are an older form of an entity: `datahub ingest` of Feast and SageMaker sends them
+where its sink is in the mode SYNC or ASYNC.
 Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
 `com.linkedin.metadata.snapshot.*`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from itertools import zip_longest
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, AspectVersion, Write
-from mlcat_ingest.catalog.search.request import MATCH_ALL, SearchRequest
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.references import delete_references, find_references
 from mlcat_ingest.catalog.store.rows import now_ms
@@ -21,11 +20,9 @@ from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import (
     check_count,
     flag,
-    json_list,
     json_object,
     json_type,
     optional,
-    page_of,
     query_list,
     required_text,
 )
@@ -33,7 +30,6 @@ from mlcat_ingest.catalog.web.rest.aspects import time_range
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
     FLAG,
-    INTERFACE,
     OBJECT,
     TEXT,
     URN,
@@ -41,13 +37,11 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Endpoint,
     Parameter,
     Resource,
-    Schema,
     action,
     array,
     record,
     ref,
 )
-from mlcat_ingest.catalog.web.rest.filters import read_filter
 from mlcat_ingest.catalog.web.rest.proposals import (
     aspects_of_record,
     expect_object,
@@ -64,27 +58,16 @@ from mlcat_ingest.metadata.registry import (
 from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.metadata.urn import check, entity_type_of, raw_parts
 
-_PAGE: Final[Mapping[str, Schema]] = {"start": WHOLE, "count": WHOLE}
-_SEARCH: Final = record(
-    "entity",
-    input=TEXT,
-    entity=TEXT,
-    filter=ref("Filter"),
-    searchFlags=record(filterNonLatestVersions=FLAG),
-    **_PAGE,
-)
-_FOUND: Final = record("entities", entities=array(record("entity", entity=URN)), numEntities=WHOLE)
 _DELETION: Final = record(
     "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
 )
 _DELETED: Final = record(
     *("urn", "rows", "timeseriesRows"), urn=URN, rows=WHOLE, timeseriesRows=WHOLE
 )
-_ASPECTS: Final = Parameter("aspects", "Names of the aspects to return: `List(a,b)`.")
 
 
 class Entities(Resource):
-    """The endpoints that read, find and delete whole entities, and write snapshots."""
+    """The endpoints that read and delete whole entities, and write snapshots."""
 
     @Endpoint(
         "GET",
@@ -92,7 +75,7 @@ class Entities(Resource):
         {200: record("urn", "aspects", urn=URN)},
         parameters=(
             Parameter("urn", "URN of the entity.", place="path", required=True),
-            _ASPECTS,
+            Parameter("aspects", "Names of the aspects to return: `List(a,b)`."),
         ),
         client=CONNECTOR,
     )
@@ -102,55 +85,17 @@ class Entities(Resource):
         The key aspect of an entity that does not exist has no system metadata: clients tell by
         that.
         """
-        [entity] = self._entities([call.urn_after("/entitiesV2/")], call)
-        return entity
-
-    @Endpoint(
-        "GET",
-        "/entitiesV2",
-        {200: record("results", "statuses", "errors", results=OBJECT)},
-        parameters=(
-            Parameter("ids", "URNs of the entities: `List(a,b)`.", required=True),
-            _ASPECTS,
-        ),
-        client="CLI migrate",
-    )
-    def get_many(self, call: Call) -> dict[str, Any]:
-        """Read many entities, each as it is read alone."""
-        urns = query_list(call.query, "ids")
-        if urns is None:
-            raise BadRequestError("ids: the parameter is missing")
-        check_count(urns, "URNs", self._limits.batch_urns)
-        results = {entity["urn"]: entity for entity in self._entities(urns, call)}
-        return {"results": results, "statuses": {}, "errors": {}}
-
-    def _entities(self, urns: Sequence[str], call: Call) -> Iterator[dict[str, Any]]:
-        types = {urn: entity_type_of(urn) for urn in urns}
-        for entity_type in types.values():
-            if entity_type not in ENTITY_TYPES:
-                raise NotFoundError(f"{entity_type!r} is not an entity type of this catalog")
-        found = self._store.get_many(urns, query_list(call.query, "aspects") or None)
-        for urn, entity_type in types.items():
-            aspects = {name: _envelope(name, held) for name, held in found.get(urn, {}).items()}
-            key = key_aspect_name(entity_type)
-            if key not in aspects:
-                made_up = {"time": now_ms(), "actor": SYSTEM_ACTOR}
-                aspects[key] = _bare_envelope(key, _key_of(urn, key), made_up)
-            yield {"urn": urn, "entityName": entity_type, "aspects": aspects}
-
-    @action(
-        "/entities",
-        "exists",
-        client=INTERFACE,
-        reads=True,
-        body=record("urn", urn=URN),
-        returns=FLAG,
-    )
-    def exists(self, call: Call) -> bool:
-        """Return whether an entity exists; one that is marked as removed does."""
-        urn = required_text(json_object(call.json()), "urn")
-        entity_type_of(urn)
-        return bool(self._store.exists([urn]))
+        urn = call.urn_after("/entitiesV2/")
+        entity_type = entity_type_of(urn)
+        if entity_type not in ENTITY_TYPES:
+            raise NotFoundError(f"{entity_type!r} is not an entity type of this catalog")
+        stored = self._store.get_many([urn], query_list(call.query, "aspects") or None)
+        aspects = {name: _envelope(name, aspect) for name, aspect in stored.get(urn, {}).items()}
+        key = key_aspect_name(entity_type)
+        if key not in aspects:
+            made_up = {"time": now_ms(), "actor": SYSTEM_ACTOR}
+            aspects[key] = _bare_envelope(key, _key_of(urn, key), made_up)
+        return {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
     @action("/entities", "delete", client=CONNECTOR, body=_DELETION, returns=_DELETED)
     def delete(self, call: Call) -> dict[str, Any]:
@@ -168,41 +113,6 @@ class Entities(Resource):
             return {"urn": urn, "rows": 0, "timeseriesRows": events}
         gone = self._store.delete(urn)
         return {"urn": urn, "rows": gone.rows, "timeseriesRows": gone.timeseries_rows}
-
-    @action(
-        "/entities",
-        "search",
-        client="SDK DataHubGraph.get_search_results",
-        reads=True,
-        body=_SEARCH,
-        returns=_FOUND,
-    )
-    def search(self, call: Call) -> dict[str, Any]:
-        """Find entities of one type by words and a filter; those marked as removed are left out.
-
-        So are versions that are not the latest of their set, unless
-        `searchFlags.filterNonLatestVersions` is false.
-        """
-        params = json_object(call.json())
-        start, count = page_of(params, self._limits, count=10)
-        flags = json_object(params.get("searchFlags") or {}, "searchFlags")
-        page = self._store.search(
-            SearchRequest(
-                query=optional(params, "input") or MATCH_ALL,
-                entity_types=frozenset({required_text(params, "entity")}),
-                any_of=read_filter(params.get("filter")),
-                start=start,
-                count=count,
-                highlight=False,
-                only_latest=flag(flags, "filterNonLatestVersions", default=True),
-            )
-        )
-        return {
-            "entities": [{"entity": hit.urn} for hit in page.hits],
-            "from": start,
-            "pageSize": count,
-            "numEntities": page.total,
-        }
 
     @action(
         "/entities",
@@ -230,21 +140,6 @@ class Entities(Resource):
 
     @action(
         "/entities",
-        "listUrns",
-        client="SDK DataHubGraph.list_all_entity_urns",
-        reads=True,
-        body=record("entity", entity=TEXT, **_PAGE),
-        returns=record("entities", entities=array(URN), total=WHOLE, **_PAGE),
-    )
-    def list_urns(self, call: Call) -> dict[str, Any]:
-        """Read a page of the URNs of one entity type, oldest first."""
-        params = json_object(call.json())
-        start, count = page_of(params, self._limits, count=100)
-        page = self._store.list_urns(required_text(params, "entity"), start, count)
-        return {"entities": page.urns, "start": start, "count": len(page.urns), "total": page.total}
-
-    @action(
-        "/entities",
         "ingest",
         client="SDK DataHubRestEmitter.emit_mce",
         body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
@@ -256,30 +151,6 @@ class Entities(Resource):
         if params.get("entity") is None:
             raise BadRequestError("entity: the parameter is missing")
         writes = read_snapshot(params["entity"], params.get("systemMetadata"))
-        check_count(writes, "aspects", self._limits.proposals)
-        self._store.write(writes)
-
-    @action(
-        "/entities",
-        "batchIngest",
-        client=INTERFACE,
-        body=record(
-            "entities", entities=array(ref("Snapshot")), systemMetadata=array(ref("SystemMetadata"))
-        ),
-        refuses=(422,),
-    )
-    def batch_ingest(self, call: Call) -> None:
-        """Write all aspects of many snapshots, or none of them."""
-        params = json_object(call.json())
-        if params.get("entities") is None:
-            raise BadRequestError("entities: the parameter is missing")
-        entities = json_list(params["entities"], "entities", self._limits.proposals)
-        metadata = json_list(params.get("systemMetadata") or [], "systemMetadata", len(entities))
-        writes = [
-            write
-            for entity, sent in zip_longest(entities, metadata)
-            for write in read_snapshot(entity, sent)
-        ]
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
 

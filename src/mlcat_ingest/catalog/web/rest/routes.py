@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.http import Call, Work, endpoint
 from mlcat_ingest.catalog.web.rest.aspects import Aspects
-from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument, RegistryEndpoint
+from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
@@ -49,7 +49,6 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             MetadataTests(store, limits),
             EntityReads(store, limits),
             Writing(store, limits),
-            RegistryEndpoint(store, limits),
             Config(store, limits),
         )
         for row in resource.endpoints()

@@ -13,7 +13,6 @@ from support.rest_client import RestClient, rest_client
 SINGLE = "/aspects?action=ingestProposal"
 BATCH = "/aspects?action=ingestProposalBatch"
 INGEST = "/entities?action=ingest"
-INGEST_MANY = "/entities?action=batchIngest"
 M = model("m")
 TAGS = "globalTags"
 ADD = {"op": "add", "path": "/customProperties/a", "value": "1"}
@@ -153,13 +152,6 @@ def test_a_snapshot_writes_all_its_aspects(client: RestClient) -> None:
     assert found.system_metadata == {"runId": "r"}
 
 
-def test_snapshots_come_in_batches(client: RestClient) -> None:
-    entities = [snapshot(M, STATUS), snapshot(model("n"))]
-    client.ok("POST", INGEST_MANY, {"entities": entities, "systemMetadata": [{"runId": "r"}]})
-    assert client.store.exists([M, model("n")]) == {M, model("n")}
-    assert client.ok("POST", INGEST_MANY, {"entities": []}) == {}
-
-
 def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
     client: RestClient,
 ) -> None:
@@ -197,36 +189,41 @@ def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
 )
 def test_a_snapshot_that_is_none_is_refused(client: RestClient, entity: Any, message: str) -> None:
     assert message in client.refused("POST", INGEST, {"entity": entity}, 422)
-    several = {"entities": [snapshot(model("n"), STATUS, STATUS), entity]}
-    reported = client.refused("POST", INGEST_MANY, several, 422)
-    assert message in reported
     assert client.store.read(counts) == {}
 
 
 @pytest.mark.parametrize(
-    ("target", "body", "message"),
-    [
-        (INGEST, {}, "entity: the parameter is missing"),
-        (INGEST, [], "the body must be a JSON object"),
-        (INGEST_MANY, {}, "entities: the parameter is missing"),
-        (INGEST_MANY, {"entities": {}}, "entities must be a list"),
-        (
-            INGEST_MANY,
-            {"entities": [], "systemMetadata": [{}]},
-            "systemMetadata has 1 item; the limit is 0",
-        ),
-        (INGEST_MANY, {"entities": [], "systemMetadata": 3}, "systemMetadata must be a list"),
-    ],
+    ("body", "message"),
+    [({}, "entity: the parameter is missing"), ([], "the body must be a JSON object")],
 )
-def test_parameters_are_named(client: RestClient, target: str, body: Any, message: str) -> None:
-    assert message in client.refused("POST", target, body)
+def test_parameters_are_named(client: RestClient, body: Any, message: str) -> None:
+    assert message in client.refused("POST", INGEST, body)
 
 
-def test_snapshots_have_so_many_aspects_in_all(tmp_path: Path) -> None:
+def test_a_snapshot_has_so_many_aspects(tmp_path: Path) -> None:
     aspects: list[dict[str, Any]] = [{f"com.linkedin.post.A{n}": {}} for n in range(4)]
     snapshot = {"urn": "urn:li:post:p", "aspects": aspects}
     entity = {"value": {"com.linkedin.metadata.snapshot.PostSnapshot": snapshot}}
     with rest_client(tmp_path / "c.db", Limits(proposals=3)) as client:
-        for target, body in ((INGEST, {"entity": entity}), (INGEST_MANY, {"entities": [entity]})):
-            refused = client.refused("POST", target, body)
-            assert "has 4 aspects; the limit is 3" in refused
+        refused = client.refused("POST", INGEST, {"entity": entity})
+        assert "has 4 aspects; the limit is 3" in refused
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("POST", "/runs?action=rollback", 404),
+        ("GET", "/relationships?urn=urn:li:tag:a&direction=INCOMING&types=List(TaggedWith)", 404),
+        ("GET", "/entitiesV2?ids=List(urn:li:tag:a)", 404),
+        ("POST", "/openapi/v3/entity/scroll", 404),
+        ("POST", "/openapi/v3/relationship/scroll", 404),
+        ("GET", "/openapi/v1/registry/models/entity/specifications", 404),
+        # Rest.li refuses an action that a resource does not have with 400.
+        ("POST", "/entities?action=listUrns", 400),
+        ("POST", "/aspects?action=getCount", 400),
+    ],
+)
+def test_what_is_no_endpoint_is_refused_as_a_server_does(
+    client: RestClient, method: str, target: str, status: int
+) -> None:
+    client.refused(method, target, {}, status)

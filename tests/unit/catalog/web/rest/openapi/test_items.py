@@ -126,22 +126,6 @@ def test_a_batch_names_what_it_does_not_understand(
     assert message in client.refused("POST", "/openapi/v3/entity/mlModelGroup/batchGet", asked)
 
 
-def test_the_registry_lists_every_type_with_its_aspects(client: RestClient) -> None:
-    at = "/openapi/v1/registry/models/entity/specifications"
-    page = client.ok("GET", f"{at}?start=0&count=1000")
-    assert page["count"] == page["total"] == len(page["elements"])
-    by_name = {element["name"]: element for element in page["elements"]}
-    model_type = by_name["mlModel"]
-    assert model_type["keyAspectName"] == "mlModelKey"
-    names = {spec["aspectAnnotation"]["name"] for spec in model_type["aspectSpecs"]}
-    assert "mlModelProperties" in names
-    assert "mlModelKey" not in names
-    assert "dataHubExecutionRequest" in by_name
-    assert client.ok("GET", f"{at}?start=2&count=3")["elements"] == page["elements"][2:5]
-    assert client.ok("GET", f"{at}?start=9999")["count"] == 0
-    assert "start: expected" in client.refused("GET", f"{at}?start=x")
-
-
 def test_a_read_asks_for_so_many(tmp_path: Path) -> None:
     tags = [f"urn:li:tag:{n}" for n in range(4)]
     with rest_client(tmp_path / "c.db", Limits(batch_urns=3)) as client:
