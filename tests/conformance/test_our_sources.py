@@ -23,13 +23,13 @@ from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 from mlcat_ingest.testing.conformance import check_catalog, check_source
-from mlcat_ingest.testing.gms import running_gms
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.testing.recording import RecordingCatalog
 from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support import small_store
 from support.definitions import definitions
 from support.feast import SQL_REGISTRY, registry
+from support.gms import running_gms
 from support.mlflow_databases import seeded_server
 from support.sagemaker import REGION, columns
 

@@ -10,8 +10,8 @@ from docs.list_messages import PACKAGE, Text, texts
 from docs.test_words import GLOSSARY, RETIRED_NAMES, RETIRED_PHRASES
 from support.source_code import nodes
 
-OF_OTHERS = ("testing/gms/", "testing/mlflow_store.py", "metadata/validate.py")
-"""Texts in the words of DataHub, and of a store's users."""
+OF_OTHERS = ("testing/mlflow_store.py", "metadata/validate.py")
+"""Texts in the words of others."""
 
 AVOID_SECTION = GLOSSARY.split("## Words that messages avoid")[1].split("## Retired")[0]
 AVOIDED = {

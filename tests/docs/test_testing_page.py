@@ -12,7 +12,7 @@ from mlcat_ingest.testing.conformance import Rule, check_source
 from support.model_registry import RegistrySource, filled
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "testing.md").read_text()
-NAMES = re.findall(r"`((?:conformance|recording|service|mlflow_store|gms)\.\w+)`", PAGE)
+NAMES = re.findall(r"`((?:conformance|recording|service|mlflow_store)\.\w+)`", PAGE)
 
 
 def test_the_rules_are_those_of_the_suite() -> None:

@@ -23,7 +23,8 @@ from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
+from mlcat_ingest.testing.mlflow_store import mlflow_client
+from support.seeded_store import START_MS
 
 GMS = os.environ.get("MLCAT_LIVE_GMS", "")
 TOKEN = os.environ.get("MLCAT_LIVE_TOKEN", "")

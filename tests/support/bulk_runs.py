@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.testing.mlflow_store import START_MS
+from support.seeded_store import START_MS
 
 
 def insert_runs(

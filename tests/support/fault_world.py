@@ -12,13 +12,14 @@ from typing import Any
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.testing.mlflow_store import SeededStore, mlflow_client, new_seeded_database
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.testing.service import failing_service
 from support.bulk_runs import insert_runs
 from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group, put
 from support.faults import Faults
+from support.seeded_store import SeededStore, new_seeded_database
 
 BULK = 160
 REFUSED = "the run that nobody likes"

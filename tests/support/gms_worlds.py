@@ -13,10 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.testing.gms import GmsProfile, RunningGms, running_gms
-from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
+from support.gms import GmsProfile, RunningGms, running_gms
+from support.seeded_store import START_MS
 
 Time = Literal["first", "champion is 2", "champion is 3", "less"]
 

@@ -5,9 +5,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import NamedTuple
 
-from mlcat_ingest.testing import mlflow_store
-from mlcat_ingest.testing.mlflow_store import SeededStore
 from support.mlflow_server import MlflowServer, running
+from support.seeded_store import SeededStore, new_seeded_database, seed
 from support.services import mariadb_database, postgres_database
 from support.venvs import OURS, venv_for
 
@@ -27,22 +26,22 @@ class Store(NamedTuple):
 
 @contextmanager
 def seeded_server(version: str, folder: Path) -> Iterator[tuple[MlflowServer, SeededStore]]:
-    """Give a server on a store with all that `mlflow_store.seed` makes.
+    """Give a server on a store with all that `seed` makes.
 
     `version` is `ours`, the MLflow of this environment, or names an environment of MLflow 2.
     """
     if version == "ours":
-        made = mlflow_store.new_seeded_database(folder / "mlflow.db")
+        made = new_seeded_database(folder / "mlflow.db")
         with running(OURS, folder) as server:
             yield server, made
     else:
         with running(venv_for(version), folder) as server:
-            yield server, mlflow_store.seed(server.url, logged_models=False)
+            yield server, seed(server.url, logged_models=False)
 
 
 @contextmanager
 def seeded_store(kind: str, folder: Path) -> Iterator[Store]:
-    """Give a store on a database of `kind`, with all that `mlflow_store.seed` makes."""
+    """Give a store on a database of `kind`, with all that `seed` makes."""
     databases: dict[str, AbstractContextManager[str]] = {
         "sqlite": nullcontext(f"sqlite:///{folder / 'mlflow.db'}"),
         "postgresql": postgres_database(),
@@ -53,5 +52,5 @@ def seeded_store(kind: str, folder: Path) -> Iterator[Store]:
         # Without a word of it, the server gets the copy of an empty database in SQLite.
         extra_args = [] if kind == "sqlite" else ["--backend-store-uri", database]
         server = stack.enter_context(running(OURS, folder, extra_args=extra_args))
-        mlflow_store.seed(server.url, name_chars=256)
+        seed(server.url, name_chars=256)
         yield Store(server.url, database)

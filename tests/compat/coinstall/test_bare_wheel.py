@@ -9,12 +9,12 @@ import pytest
 
 from mlcat_ingest.core.extras import MODULES
 from mlcat_ingest.hooks.spool import EventSpool
-from mlcat_ingest.testing.mlflow_store import seed
 from support import small_store
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fakes import model_urn
 from support.installed import finished, output, versions
 from support.mlflow_server import running
+from support.seeded_store import seed
 from support.small_store import A, B
 from support.venvs import REPOSITORY, Venv
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.testing.gms import V1_7, running_gms
 from support import small_store
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
+from support.gms import V1_7, running_gms
 from support.mlflow_tables import insert
 from support.small_store import GROUP, A, B, SmallStore
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.testing.gms import V1_6, RunningGms, running_gms
 from support.fakes import model_urn
+from support.gms import V1_6, RunningGms, running_gms
 
 pytestmark = [
     pytest.mark.compat,

@@ -21,13 +21,14 @@ from support.venvs import Venv, venv_for
 pytestmark = pytest.mark.compat
 
 SRC = Path(mlcat_ingest.__file__).parents[1]
-UPGRADE = Path(__file__).parents[2] / "support" / "mlflow_upgrade.py"
+TESTS = Path(__file__).parents[2]
+UPGRADE = TESTS / "support" / "mlflow_upgrade.py"
 
 _SEED = """
-import dataclasses, json, sys
-sys.path.insert(0, sys.argv[1])
-from mlcat_ingest.testing import mlflow_store
-made = mlflow_store.seed(sys.argv[2], logged_models=sys.argv[3] == "True")
+import dataclasses, json, os, sys
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+from support.seeded_store import seed
+made = seed(sys.argv[2], logged_models=sys.argv[3] == "True")
 print(json.dumps(dataclasses.asdict(made)))
 """
 
@@ -65,7 +66,8 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(release.name)
     original = folder / f"{release.revision}.db"
     logged_models = MlflowFeature.LOGGED_MODELS.is_in(REVISIONS[release.revision])
-    arguments = (str(SRC), f"sqlite:///{original}", str(logged_models))
+    paths = os.pathsep.join(map(str, (SRC, TESTS)))
+    arguments = (paths, f"sqlite:///{original}", str(logged_models))
     reported = output([release.venv.python, "-c", _SEED, *arguments], folder)
     seeded = json.loads(reported.splitlines()[-1])
     known = list(REVISIONS)

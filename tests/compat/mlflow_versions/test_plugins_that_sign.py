@@ -17,7 +17,6 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from mlcat_ingest.testing.mlflow_store import seed
 from mlcat_ingest.testing.service import (
     ServiceAnswer,
     ServiceRequest,
@@ -25,6 +24,7 @@ from mlcat_ingest.testing.service import (
 )
 from support.hooks import as_installed
 from support.mlflow_server import running
+from support.seeded_store import seed
 from support.venvs import OURS, venv_for
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]

@@ -19,11 +19,11 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
-from mlcat_ingest.testing.mlflow_store import START_MS
 from support.counting_proxy import counting_proxy
 from support.golden import as_lines
 from support.mlflow_readings import entities_of
 from support.mlflow_server import MlflowServer, running
+from support.seeded_store import START_MS
 from support.venvs import Venv, venv_for
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
@@ -37,7 +37,7 @@ RELEASES = {"mlflow-2.9": "2.9.", "mlflow-2": "2.22.", "mlflow-3.0": "3.0.", "ml
 SEED = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from mlcat_ingest.testing.mlflow_store import seed
+from support.seeded_store import seed
 print(json.dumps(seed(sys.argv[2], logged_models=False, colons=False).runs))
 """
 

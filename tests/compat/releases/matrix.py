@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/compat/releases/matrix.py
 
-It makes an environment in `.venvs/` for each SDK, and writes `testing/gms/releases.json` and the
-tables of `compatibility.md`: of what golden proposals hold, the part that a release drops.
+It makes an environment in `.venvs/` for each SDK, and writes `tests/support/gms/releases.json` and
+the tables of `compatibility.md`: of what golden proposals hold, the part that a release drops.
 """
 
 import json
@@ -18,8 +18,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.urn import FABRICS, entity_type_of
-from mlcat_ingest.testing.gms import releases
-from mlcat_ingest.testing.gms.releases import Release
+from support.gms import releases
+from support.gms.releases import Release
 from support.golden import FILES, proposals_of
 from support.venvs import REPOSITORY, make_venv
 

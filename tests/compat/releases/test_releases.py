@@ -21,7 +21,7 @@ from compat.releases.matrix import (
     unknown_to,
 )
 from mlcat_ingest.client.rest.behaviour import Capabilities
-from mlcat_ingest.testing.gms.releases import Release, known_part, releases
+from support.gms.releases import Release, known_part, releases
 
 pytestmark = pytest.mark.compat
 

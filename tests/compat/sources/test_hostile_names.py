@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
+from support.seeded_store import START_MS
 
 pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore")]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.testing.mlflow_store import SeededStore, new_seeded_database
 from support.catalog_process import catalog_process
+from support.seeded_store import SeededStore, new_seeded_database
 
 pytestmark = [pytest.mark.e2e, pytest.mark.smoke]
 

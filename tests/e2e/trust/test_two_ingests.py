@@ -17,12 +17,13 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.mlflow_store import SeededStore, mlflow_client, new_seeded_database
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group
 from support.fault_world import assert_sums
 from support.mlflow_server import MlflowServer, running
+from support.seeded_store import SeededStore, new_seeded_database
 from support.venvs import OURS
 
 pytestmark = pytest.mark.e2e

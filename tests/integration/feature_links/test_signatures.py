@@ -14,11 +14,11 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.testing.gms import V1_7, running_gms
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
 from support.evaluations import COLUMNS, evaluated_store
+from support.gms import V1_7, running_gms
 from support.mlflow_server import running
 from support.venvs import OURS
 

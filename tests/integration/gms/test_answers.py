@@ -12,9 +12,9 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.pipeline.flow.queues import Cancellation
-from mlcat_ingest.testing.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 from support.catalog_store import put
 from support.definitions import DRIVER, DRIVERS, FeatureWorld, definitions
+from support.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 
 pytestmark = pytest.mark.integration
 

@@ -16,9 +16,9 @@ from datahub.ingestion.graph.config import DatahubClientConfig
 from datahub.metadata import schema_classes as classes
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.testing.gms import V1_6, RunningGms, running_gms
 from support.catalog_checks import everything
 from support.definitions import FeatureWorld, definitions
+from support.gms import V1_6, RunningGms, running_gms
 
 pytestmark = pytest.mark.integration
 

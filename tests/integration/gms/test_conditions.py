@@ -6,7 +6,7 @@ import pytest
 
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION
 from mlcat_ingest.metadata.registry import KEY_ASPECTS
-from mlcat_ingest.testing.gms import V1_7
+from support.gms import V1_7
 from support.gms_worlds import Past, World, gms_world, plain_world
 
 pytestmark = pytest.mark.integration

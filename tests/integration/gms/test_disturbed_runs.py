@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.testing.gms import V0_15, V1_6, V1_7, GmsProfile
+from support.gms import V0_15, V1_6, V1_7, GmsProfile
 from support.gms_worlds import Past, differences, gms_world, plain_world
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from mlcat_ingest.testing.gms import V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 from support.fakes import group_urn, model_urn
+from support.gms import V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 from support.recorded_requests import proposal
 
 pytestmark = pytest.mark.integration

@@ -11,8 +11,8 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.behaviour import Capabilities
-from mlcat_ingest.testing.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.fakes import model_urn
+from support.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.small_store import SmallStore, make
 
 pytestmark = pytest.mark.integration

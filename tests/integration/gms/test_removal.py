@@ -12,8 +12,8 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.gms import V1_6, RunningGms, running_gms
 from support.fakes import model_urn
+from support.gms import V1_6, RunningGms, running_gms
 from support.small_store import A, B, SmallStore, make
 
 pytestmark = pytest.mark.integration

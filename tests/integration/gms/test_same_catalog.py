@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.testing.gms import V1_0, V1_6, V1_7, GmsProfile
 from support.catalog_store import put
+from support.gms import V1_0, V1_6, V1_7, GmsProfile
 from support.gms_worlds import NAMING, Past, World, differences, gms_world, plain_world
 
 pytestmark = pytest.mark.integration

@@ -15,10 +15,10 @@ from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset
-from mlcat_ingest.testing.gms import V1_0, V1_7, GmsProfile, running_gms
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
+from support.gms import V1_0, V1_7, GmsProfile, running_gms
 
 pytestmark = pytest.mark.integration
 

@@ -16,13 +16,13 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.mlflow_store import HOSTILE_NAMES, SeededStore
 from support.bulk_runs import insert_runs, insert_versions
 from support.catalog_server import running_catalog
 from support.counting_proxy import counting_proxy
 from support.mlflow_databases import seeded_server
 from support.mlflow_server import MlflowServer
 from support.sdk_schema import assert_valid_for_sdk
+from support.seeded_store import HOSTILE_NAMES, SeededStore
 
 pytestmark = pytest.mark.integration
 

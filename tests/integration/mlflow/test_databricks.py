@@ -21,10 +21,11 @@ from mlcat_ingest.sources.mlflow.read.files import FileLocation
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
-from mlcat_ingest.testing.mlflow_store import mlflow_client, new_seeded_database
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.databricks_stub import CLIENT, TOKEN, Databricks, databricks_over
 from support.mlflow_readings import comparable, records_of
 from support.mlflow_server import running
+from support.seeded_store import new_seeded_database
 from support.venvs import OURS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]

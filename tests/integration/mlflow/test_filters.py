@@ -13,9 +13,9 @@ from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
-from mlcat_ingest.testing.mlflow_store import START_MS, SeededStore
 from support.bulk_runs import insert_runs
 from support.mlflow_databases import seeded_server
+from support.seeded_store import START_MS, SeededStore
 
 pytestmark = pytest.mark.integration
 

@@ -19,10 +19,10 @@ from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
-from mlcat_ingest.testing.mlflow_store import HOSTILE_NAMES, START_MS, SeededStore
 from support.mlflow_databases import seeded_server
 from support.mlflow_readings import NOT_A_NUMBER, entities_of, records_of
 from support.mlflow_server import MlflowServer
+from support.seeded_store import HOSTILE_NAMES, START_MS, SeededStore
 
 pytestmark = pytest.mark.integration
 

@@ -10,10 +10,10 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter, Thing
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
-from mlcat_ingest.testing.mlflow_store import START_MS
 from support.mlflow_databases import Store
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_tables import reader_of
+from support.seeded_store import START_MS
 
 pytestmark = pytest.mark.integration
 

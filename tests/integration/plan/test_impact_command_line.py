@@ -10,10 +10,10 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.gms import running_gms
 from support.catalog_server import running_catalog
 from support.definitions import AGE, RATE, RIDERS, TRIPS, FeatureWorld, definitions
 from support.fakes import model_urn
+from support.gms import running_gms
 
 pytestmark = pytest.mark.integration
 

@@ -13,9 +13,10 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
 from support.examples import examples
+from support.seeded_store import START_MS
 
 pytestmark = pytest.mark.integration
 

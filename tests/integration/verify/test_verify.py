@@ -16,11 +16,12 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.testing.gms import running_gms
-from mlcat_ingest.testing.mlflow_store import START_MS, mlflow_client
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.bulk_runs import insert_runs
 from support.catalog_server import running_catalog
+from support.gms import running_gms
 from support.mlflow_server import MlflowServer, running
+from support.seeded_store import START_MS
 from support.venvs import OURS
 
 pytestmark = pytest.mark.integration

@@ -22,11 +22,11 @@ from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.testing.gms import faults
-from mlcat_ingest.testing.gms.faults import Events
-from mlcat_ingest.testing.gms.profile import V1_6, GmsProfile, is_valid
-from mlcat_ingest.testing.gms.releases import known_part
-from mlcat_ingest.testing.gms.requests import (
+from support.gms import faults
+from support.gms.faults import Events
+from support.gms.profile import V1_6, GmsProfile, is_valid
+from support.gms.releases import known_part
+from support.gms.requests import (
     SeenRequest,
     named_urns,
     path_in,
@@ -34,7 +34,7 @@ from mlcat_ingest.testing.gms.requests import (
     with_proposals,
     with_value,
 )
-from mlcat_ingest.testing.gms.store import (
+from support.gms.store import (
     LaggingCopy,
     LimitedStore,
     asks_index,

@@ -17,8 +17,8 @@ from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.testing.gms.profile import GmsProfile
-from mlcat_ingest.testing.gms.requests import SeenRequest
+from support.gms.profile import GmsProfile
+from support.gms.requests import SeenRequest
 
 _GRAPHQL: Final = frozenset({"/api/graphql", "/api/v2/graphql"})
 _SEARCH_FIELDS: Final = re.compile(

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from urllib.parse import quote_plus
 
 from mlcat_ingest.metadata.urn import KINDS, UrnPart
-from mlcat_ingest.testing.gms.releases import server_release
+from support.gms.releases import server_release
 
 _V1_6: Final = server_release("v1.6.0")
 

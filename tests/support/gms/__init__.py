@@ -1,6 +1,5 @@
 """A DataHub server (GMS) to test against: the embedded catalog, answering as GMS does.
 
-It needs the extra `catalog`.
 `running_gms` serves it on loopback. A `GmsProfile` says which of GMS's behaviours it has, each
 switched by one option; `V1_6` is the default, other releases are beside it. Faults that a server
 meets now and then, such as an exhausted database or an index that has to catch up, are methods of
@@ -16,9 +15,9 @@ in one request::
         assert gms.calls("/aspects")[0].json()["async"] == "false"
 """
 
-from mlcat_ingest.testing.gms.profile import V0_15, V1_0, V1_6, V1_7, GmsProfile
-from mlcat_ingest.testing.gms.requests import SeenRequest
-from mlcat_ingest.testing.gms.server import RunningGms, running_gms
+from support.gms.profile import V0_15, V1_0, V1_6, V1_7, GmsProfile
+from support.gms.requests import SeenRequest
+from support.gms.server import RunningGms, running_gms
 
 __all__ = [
     "V0_15",

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from mlcat_ingest.catalog.errors import AspectRefusedError
 from mlcat_ingest.catalog.web.refusals import message_of, refusal
-from mlcat_ingest.testing.gms.requests import SeenRequest
+from support.gms.requests import SeenRequest
 
 COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed field."
 """The sentence of VersionPropertiesValidator.java."""
