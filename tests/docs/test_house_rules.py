@@ -18,7 +18,6 @@ BROAD_BORDERS = {
     "catalog/store/store.py",  # a job: its error is raised where its result is asked for
     "cli/main.py",  # the command line: whatever comes is one message and a status
     "hooks/listener.py",  # training: nothing of ours may stop it
-    "pipeline/ending.py",  # the end of a run: what cannot be closed is in its report
     "pipeline/read/pages.py",  # the per-record loop
     "pipeline/run.py",  # the run: whatever ends it is in its report
     "testing/conformance/rules.py",  # what a source under test raises: a rule judges it
@@ -77,7 +76,7 @@ def test_kinds_of_notes_are_keys_of_the_report() -> None:
         and node.args
         and ast.unparse(node.func).rpartition(".")[2] in {"Note", "note"}
     }
-    assert ("ending.py", "'run_not_listed'") in kinds
+    assert ("run.py", "'run_not_listed'") in kinds
     passed_on = {("tally.py", "note.kind"), ("text.py", "kind")}
     assert {kind for kind in kinds - passed_on if not re.match(r"'[a-z_]+'\Z", kind[1])} == set()
 

@@ -117,7 +117,7 @@ class World:
         for host in self.hosts:
             if host.process is not None and host.run is not None:
                 self.scheduler.kill(host.process)
-                host.run._ending.close()
+                host.run._close()
 
     def kill(self) -> None:
         running = [one for one in self.hosts if one.process is not None]
@@ -131,7 +131,7 @@ class World:
                 host.state = self._copy(host.state)
             self.scheduler.kill(killed)
             if host.run is not None:
-                host.run._ending.close()  # its locks and files are gone with a process
+                host.run._close()  # its locks and files are gone with a process
 
     def refuse(self) -> None:
         if self.storage.stored and self.scheduler.chance.random() < 0.6:
@@ -224,7 +224,7 @@ class World:
 
     def _judge(self, run: PipelineRun, client: Client, known: int | None) -> None:
         """Fail where a run ended with an error of its own, or removed more than it may."""
-        cause = run._cancellation.cause
+        cause = run._context.cancellation.cause
         if cause is not None:
             self.scheduler.log(f"ends: {type(cause).__name__}: {str(cause)[:150]}")
         if not isinstance(cause, MlcatError | StoppedError | None):

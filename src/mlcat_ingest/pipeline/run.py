@@ -10,7 +10,6 @@ waits, tells the progress, and takes Ctrl-C.
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
@@ -22,12 +21,11 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.pending import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.errors import LimitError, MlcatError
-from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.ending import Ending
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
-from mlcat_ingest.pipeline.flow.queues import Cancellation, Channel, InFlight, StoppedError
-from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
+from mlcat_ingest.pipeline.flow.queues import Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_collisions
@@ -36,15 +34,16 @@ from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
 from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
-from mlcat_ingest.pipeline.report.catalog import RecipeListing, system_metadata
+from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.tally import Mask, Progress, Tally
+from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
+from mlcat_ingest.pipeline.report.verdict import Verdict
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.write.batches import BatchWriter
-from mlcat_ingest.pipeline.write.delivery import Delivery, DeliveryTarget
-from mlcat_ingest.pipeline.write.merger import Merger, NewEntityLimit
+from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit
+from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
+from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.rules import by_aspect
@@ -101,9 +100,6 @@ class RunOptions:
     """How the catalog lists the run; None where it does not."""
 
 
-MakeDelivery = Callable[[Catalog, Merge, Tally, Cancellation], DeliveryTarget]
-
-
 class PipelineRun:
     """One run over sources and a sink that are built already; used once."""
 
@@ -112,104 +108,57 @@ class PipelineRun:
         sources: Sequence[Source[Any]],
         sink: Catalog,
         options: RunOptions,
-        delivery: MakeDelivery = Delivery,
+        make_delivery: MakeDelivery = Delivery,
     ) -> None:
-        """Prepare the stages, with what `delivery` makes; nothing is contacted before `execute`."""
-        self._sources = sources
-        self._sink = sink
-        self._doing = options.doing
-        self._scope = options.scope
-        self.found_ids: set[str] = set()
-        self._state = options.state
-        self._cancellation = Cancellation()
-        self._in_flight = InFlight(self._cancellation)
-        letters = _letters_of(options)
+        """Prepare the stages; nothing is contacted before `execute`."""
         recipe = options.recipe
-        self._tally = Tally(recipe.name, options.mask, letters)
-        self._linker = Linker(sink, self._tally, self._cancellation)
-        self._keys = PrimaryKeys(sink, partial(self._tally.note, "primary_keys_not_taken"))
-        self._mapper = self._mapping(options)
-        self._chunker = Chunker(self._tally, self._state.tracker.entity_folded)
-        self._deferred = DeferredRemovals()
-        self._lineage = LineageCheck(sink, self._tally, self._cancellation, recipe.lineage)
-        # One chunk waits while the workers are busy: more would only take memory.
-        self._chunks: Channel[Chunk] = Channel(self._cancellation, 1)
-        self._evaluator = Evaluator(
-            sink,
-            recipe.evaluate,
-            self._state.tracker.results,
-            self._tally,
-            self._cancellation,
-            complete=options.quality_gate is not None,
+        self._sources = sources
+        self._options = options
+        self._state = options.state
+        self._letters = DeadLetters(
+            options.dead_letters,
+            options.mask,
+            options.on_dead_letter,
+            add=options.add_dead_letters,
         )
-        self._delivery, self._writer, self._merger, self._removal = self._writing(options, delivery)
-        self._ending = Ending(
-            sources,
-            sink,
-            options.state,
-            self._tally,
-            self._cancellation,
-            self._deferred,
-            letters,
-            quality_gate=_gate_of(options, sink),
-            listing=options.listing,
-        )
+        tally = Tally(recipe.name, options.mask, self._letters)
+        self._context = context = RunContext(sink, tally, options.state.tracker)
+        self.found_ids: set[str] = set()
         self._threads: list[Future[None]] = []
+        self._catalog = ""
+        self._verdict: Verdict | None = None
 
-    def _mapping(self, options: RunOptions) -> PageMapper:
-        """Return the stage from records to entities."""
-        return PageMapper(
-            Enricher(options.recipe.enrich),
-            self._keys,
-            self._linker,
-            options.state.tracker,
-            self._tally,
-            self._pass_over,
+        gate = options.quality_gate
+        self._gate = None if gate is None else QualityGate(gate, sink, recipe.evaluate.test_urns)
+        self._evaluator = Evaluator(context, recipe.evaluate, complete=gate is not None)
+
+        self._keys = PrimaryKeys(sink, partial(tally.note, "primary_keys_not_taken"))
+        self._linker = Linker(context)
+        self._mapper = PageMapper(
+            context, Enricher(recipe.enrich), self._keys, self._linker, self._evaluator
         )
+        self._lineage = LineageCheck(context, recipe.lineage)
+        self._chunker = Chunker(context)
+        # One chunk waits while the workers are busy: more would only take memory.
+        self._chunks: Channel[Chunk] = Channel(context.cancellation, 1)
 
-    def _writing(
-        self, options: RunOptions, delivery: MakeDelivery
-    ) -> tuple[DeliveryTarget, BatchWriter, Merger, Removal]:
-        """Return the stages from an entity to the catalog."""
-        recipe, tracker = options.recipe, self._state.tracker
         rules = MergeRules(recipe.name, by_aspect(recipe.merge))
-        merge = partial(merge_entity, rules=rules, remembered=tracker.bases.get)
+        merge = partial(merge_entity, rules=rules, remembered=context.tracker.bases.get)
+        in_flight = InFlight(context.cancellation)
+        self._delivery = make_delivery(context, merge)
+        self._writer = BatchWriter(context, in_flight, self._delivery, self._evaluator)
+        self._latest = LatestVersions(context, make_delivery)
+        self._deferred = DeferredRemovals()
+        limit = NewEntityLimit(recipe.limits)
+        defer = self._deferred.partition
+        self._merger = Merger(
+            context, in_flight, self._writer, self._evaluator, self._latest, limit, merge, defer
+        )
 
-        def deliver(merge: Merge) -> DeliveryTarget:
-            return delivery(self._sink, merge, self._tally, self._cancellation)
-
-        last = deliver(merge)
-        writer = BatchWriter(
-            last,
-            self._in_flight,
-            self._evaluator,
-            tracker,
-            self._tally,
-            batch_size=self._sink.facts.batch_size,
+        copier = GroupCopier(sink, make_delivery(context, partial(merge_entity, rules=UNION)))
+        self._removal = Removal(
+            context, self._deferred, copier, self._keys, writer=recipe.name, limits=recipe.limits
         )
-        merger = Merger(
-            self._sink,
-            writer,
-            self._in_flight,
-            self._evaluator,
-            tracker,
-            NewEntityLimit(recipe.limits),
-            self._tally,
-            merge,
-            self._deferred.partition,
-            deliver,
-        )
-        removal = Removal(
-            self._sink,
-            tracker,
-            self._deferred,
-            GroupCopier(self._sink, deliver(partial(merge_entity, rules=UNION))),
-            self._keys,
-            self._tally.note,
-            writer=recipe.name,
-            limits=recipe.limits,
-        )
-        return last, writer, merger, removal
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
         """Read, merge, write and evaluate, and return the report.
@@ -217,66 +166,44 @@ class PipelineRun:
         Errors and Ctrl-C end the run and are in the report; nothing is raised for them. `keep`
         gets the current report from time to time, so that a killed run leaves one, too.
         """
+        sink, cancellation = self._context.sink, self._context.cancellation
         try:
-            if not self._sink.facts.exists:
+            if not sink.facts.exists:
                 self._wait(self._start("contact", self._contact), progress)
-                self._cancellation.check()
-            self._state.open(self._sink, needs_results=self._ending.quality_gate is not None)
+                cancellation.check()
+            self._state.open(sink, needs_results=self._gate is not None)
             self._wait(self._start("connect", self._connect), progress)
-            self._cancellation.check()
-            log.info("%s %s", self._doing, self._ending.catalog)
+            cancellation.check()
+            log.info("%s %s", self._options.doing, self._catalog)
             workers = [self._start("write", self._work) for _ in range(WORKERS)]
             conductor = self._start("map", lambda: self._conduct(workers))
             self._threads += [*workers, conductor]
             self._wait(conductor, progress, keep)
         except BaseException as error:  # noqa: BLE001 - it is in the report, Ctrl-C too
-            self._cancellation.stop(error)
+            cancellation.stop(error)
         self._let_finish()
-        self._ending.close()
-        return self._ending.report(finished=True)
+        self._close()
+        return self._report(finished=True)
 
     @property
     def next_removals(self) -> Sequence[str]:
-        """The entities that go if the next complete pass lacks them as this one did."""
+        """The entities that are removed if the next complete pass lacks them, too."""
         return tuple(self._removal.next_pass)
-
-    def _connect(self) -> None:
-        self._ending.catalog = self._sink.open()
-        self._sink.system_metadata = system_metadata(self._ending.report(finished=False))
-        self._evaluator.open()
 
     def _contact(self) -> None:
         """Read a page of every source: where one does not answer, no empty catalog is left."""
         for source in self._sources:
-            next(iter(source.read(request_for(source, self._scope, NullState()))), None)
+            next(iter(source.read(request_for(source, self._options.scope, NullState()))), None)
 
-    def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
-        return start_thread(work, f"mlcat-{name}", on_error=self._stop_run)
-
-    def _stop_run(self, error: BaseException) -> None:
-        """Stop the run for the error of a thread, unless it was stopped already."""
-        if not isinstance(error, StoppedError):
-            log.debug("%s failed", threading.current_thread().name, exc_info=error)
-            self._cancellation.stop(error)
-
-    def _wait(
-        self, work: Future[None], progress: OnProgress | None, keep: OnReport | None = None
-    ) -> None:
-        going = True
-        kept_s = -KEEP_EVERY_S
-        while going:
-            wait([work], _TICK_S)
-            going = not work.done() and not self._cancellation.stopped
-            if progress is not None:
-                pending_request = longest_pending_request(*self._sources, self._sink.traffic)
-                progress(replace(self._tally.progress(), pending_request=pending_request))
-            if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
-                kept_s = time.monotonic()
-                keep(self._ending.report(finished=False))
+    def _connect(self) -> None:
+        self._catalog = self._context.sink.open()
+        self._context.sink.system_metadata = system_metadata(self._report(finished=False))
+        self._evaluator.open()
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
+        """Read all sources, and end each stage in the order of the data."""
         over_limit = None
-        unlisted = refuse_collisions(self._sources, self._sink, self._keys)
+        unlisted = refuse_collisions(self._sources, self._context.sink, self._keys)
         failure: BaseException | None = None
         for i, source in enumerate(self._sources):
             try:
@@ -290,10 +217,10 @@ class PipelineRun:
         self._evaluator.flush()
         self._delivery.finish()
         self._lineage.finish()
-        if failure is None and (over_limit or isinstance(self._scope, Shards)):
+        if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
         if failure or over_limit:
-            self._cancellation.stop(failure or over_limit)
+            self._context.cancellation.stop(failure or over_limit)
 
     def _read(self, source: Source[Any]) -> BaseException | None:
         """Bring all of `source` into the catalog; return what made its reading end early.
@@ -302,42 +229,34 @@ class PipelineRun:
             LimitError: too much would be removed, so nothing was.
         """
         read_before = len(self._state.partition_passes())
-        request = request_for(source, self._scope, self._state)
-        pages: Channel[Page[Any] | Finished] = Channel(self._cancellation, 1)
+        request = request_for(source, self._options.scope, self._state)
+        pages: Channel[Page[Any] | Finished] = Channel(self._context.cancellation, 1)
         reader = start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
         self._threads.append(reader)
         for page in pages:
             if isinstance(page, Finished):
-                self._finish(page)
+                self._finish_partition(page)
                 continue
             entities = self._mapper.entities(source, page)
             self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
         self._drain()
+        # What some shards lack may be in others.
+        if pages.error is not None or isinstance(self._options.scope, Shards):
+            self._deferred.restart()
+            return pages.error
         try:
-            # What some shards lack may be in others.
-            if pages.error is None and not isinstance(self._scope, Shards):
-                parts = self._state.partition_passes()[read_before:]
-                gone = self._removal.after(source, parts)
-                self._dispatch(self._chunker.chunks(gone))
-                self._drain()
-                self._merger.latest.settle()
-                # A pass after the checkpoint would not read the entities without a result.
-                self._evaluator.flush()
-                # Units were evaluated by those who wrote them.
-                if not isinstance(self._scope, Rest):
-                    self._evaluator.catch_up(parts)
-                self._state.commit()
+            self._finish_source(source, self._state.partition_passes()[read_before:])
         except LimitError:
             # Or the checkpoint would count with that of the next source.
-            self._state.tracker.reopen(self._state.partition_passes()[read_before:])
+            self._context.tracker.reopen(self._state.partition_passes()[read_before:])
             raise
         except MlcatError as error:
             return error
         finally:
             self._deferred.restart()
-        return pages.error
+        return None
 
-    def _finish(self, finished: Finished) -> None:
+    def _finish_partition(self, finished: Finished) -> None:
         """Keep what the end of a partition says, for when all of it is acknowledged."""
         self.found_ids.update(finished.found_ids)
         if finished.index is not None:
@@ -345,52 +264,121 @@ class PipelineRun:
         if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:
             finished.partition.finish(finished.checkpoint, complete=finished.complete)
 
-    def _drain(self) -> None:
-        """Write what was read so far, to the last entity."""
-        self._dispatch(self._chunker.rest())
-        while not self._in_flight.wait_until_idle():
-            self._writer.flush()
-
-    def _pass_over(self, urns: Sequence[str]) -> None:
-        """Count entities whose records did not change since the catalog acknowledged them."""
-        for entity_type, count in Counter(map(entity_type_of, urns)).items():
-            self._tally.entities_passed_over(entity_type, count)
-        self._evaluator.add_unchanged(urns)
+    def _finish_source(self, source: Source[Any], passes: Sequence[PartitionPass]) -> None:
+        """Remove what `source` lacks, evaluate what has no result, and save the checkpoints."""
+        gone = self._removal.after(source, passes)
+        self._dispatch(self._chunker.chunks(gone))
+        self._drain()
+        self._latest.settle()
+        # A pass after the checkpoint would not read the entities without a result.
+        self._evaluator.flush()
+        # Shards were evaluated by the runs that wrote them.
+        if not isinstance(self._options.scope, Rest):
+            self._evaluator.catch_up(passes)
+        self._state.commit()
 
     def _dispatch(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            moves = self._in_flight.moves
-            while not self._in_flight.claim(chunk.entities, chunk.version_sets):
-                if not self._writer.flush():
-                    self._in_flight.wait_for_move(moves)
-                moves = self._in_flight.moves
+            self._writer.claim(chunk.entities, chunk.version_sets)
             self._chunks.put(chunk)
+
+    def _drain(self) -> None:
+        """Write what was read so far, to the last entity."""
+        self._dispatch(self._chunker.rest())
+        self._writer.drain()
 
     def _work(self) -> None:
         for chunk in self._chunks:
             self._merger.merge(chunk.entity_type, chunk.entities)
 
+    def _report(self, *, finished: bool) -> Report:
+        """Return the report of the run as it is now."""
+        error = self._context.cancellation.cause
+        return self._context.tally.report(
+            RunStatus(
+                catalog=self._catalog,
+                passes=self._state.pass_summaries(failed=finished and error is not None),
+                source_requests=sum(source.requests_made() for source in self._sources),
+                catalog_requests=self._context.sink.traffic.requests_made(),
+                error=error,
+                finished=finished,
+                gate=self._verdict,
+            )
+        )
+
+    def _close(self) -> None:
+        """Judge, publish the report, and close everything, even where one of these fails.
+
+        The first failure is the run's error, unless it has one already.
+        """
+        sink, cancellation = self._context.sink, self._context.cancellation
+        closings: list[Callable[[], None]] = [
+            *(source.close for source in self._sources),
+            self._judge,
+            self._publish,
+            lambda: sink.close(complete=cancellation.cause is None),
+            self._state.close,
+            self._deferred.close,
+            lambda: self._letters.close(complete=cancellation.cause is None),
+        ]
+        for close in closings:
+            try:
+                close()
+            except BaseException as error:  # a file that cannot be finished is a failed run
+                log.debug("closing failed", exc_info=True)
+                cancellation.stop(error)
+
+    def _judge(self) -> None:
+        """Look at the results of metadata tests, while the state and the catalog are open."""
+        cause, tally = self._context.cancellation.cause, self._context.tally
+        if self._gate is not None and not isinstance(cause, KeyboardInterrupt):
+            self._verdict = self._gate.judge(
+                self._context.tracker.results,
+                tally.not_evaluated,
+                tally.unevaluated_tests,
+                ask_names=cause is None,
+            )
+
+    def _publish(self) -> None:
+        """Write the report to the catalog, if it is open and keeps anything."""
+        listing, sink = self._options.listing, self._context.sink
+        if listing is None or not self._catalog or not sink.facts.keeps:
+            return
+        problem = publish(self._report(finished=True), listing, sink)
+        if problem is not None:
+            self._context.tally.note("run_not_listed", problem)
+
+    def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
+        return start_thread(work, f"mlcat-{name}", on_error=self._stop_run)
+
+    def _stop_run(self, error: BaseException) -> None:
+        """Stop the run for the error of a thread, unless it was stopped already."""
+        if not isinstance(error, StoppedError):
+            log.debug("%s failed", threading.current_thread().name, exc_info=error)
+            self._context.cancellation.stop(error)
+
+    def _wait(
+        self, work: Future[None], progress: OnProgress | None, keep: OnReport | None = None
+    ) -> None:
+        going = True
+        kept_s = -KEEP_EVERY_S
+        while going:
+            wait([work], _TICK_S)
+            going = not work.done() and not self._context.cancellation.stopped
+            if progress is not None:
+                sides = (*self._sources, self._context.sink.traffic)
+                pending = longest_pending_request(*sides)
+                progress(replace(self._context.tally.progress(), pending_request=pending))
+            if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
+                kept_s = time.monotonic()
+                keep(self._report(finished=False))
+
     def _let_finish(self) -> None:
         """Give requests under way a moment, so that what they achieve is counted."""
-        if self._cancellation.stopped:
-            for side in (*self._sources, self._sink.traffic):
+        if self._context.cancellation.stopped:
+            for side in (*self._sources, self._context.sink.traffic):
                 side.end_waits()
         try:
             wait(self._threads, GRACE_S)
         except KeyboardInterrupt:
             log.debug("not waiting for requests under way")
-
-
-def _letters_of(options: RunOptions) -> DeadLetters:
-    return DeadLetters(
-        options.dead_letters,
-        options.mask,
-        options.on_dead_letter,
-        add=options.add_dead_letters,
-    )
-
-
-def _gate_of(options: RunOptions, sink: Catalog) -> QualityGate | None:
-    if options.quality_gate is None:
-        return None
-    return QualityGate(options.quality_gate, sink, options.recipe.evaluate.test_urns)

@@ -14,14 +14,13 @@ from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.catalog import RecipeListing
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import (
-    MakeDelivery,
     OnProgress,
     OnReport,
     PipelineRun,
     RunOptions,
 )
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
-from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.model import EvaluateSpec, Recipe, dead_letter_file

@@ -15,7 +15,7 @@ from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
@@ -191,7 +191,8 @@ class Retraction(Closing):
         """
         tally = Tally(self._name, self._mask)
         planned = PlannedDelivery(self._store)
-        sets = LatestVersions(PlannedCatalog(self._sink, self._store), lambda _: planned, tally)
+        context = RunContext(PlannedCatalog(self._sink, self._store), tally)
+        sets = LatestVersions(context, lambda *_: planned)
         urns = UrnList()
         try:
             list_ours(urns, self._state, self._sink, self._sources, self._name)
@@ -217,10 +218,9 @@ class Retraction(Closing):
         """
         letters = DeadLetters(self._dead_letters, self._mask)
         tally = Tally(self._name, self._mask, letters)
-        delivery = Delivery(self._sink, self._merge, tally, Cancellation())
-        sets = LatestVersions(
-            self._sink, lambda merge: Delivery(self._sink, merge, tally, Cancellation()), tally
-        )
+        context = RunContext(self._sink, tally)
+        delivery = Delivery(context, self._merge)
+        sets = LatestVersions(context, Delivery)
         error: BaseException | None = None
         try:
             self._state.invalidate()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -40,7 +41,7 @@ def ingest(sink: SteppedSink, writer: str, entry: str) -> None:
     }
     merge = partial(merge_entity, rules=MergeRules(writer))
     merged = merge(Entity(URN, fresh), read_stored(sink, [Entity(URN, fresh)]).get(URN))
-    delivery = Delivery(sink, merge, Tally(writer, str), Unhurried())
+    delivery = Delivery(RunContext(sink, Tally(writer, str), cancellation=Unhurried()), merge)
     assert not any(one.refusals for one in delivery.deliver([merged]))
 
 

@@ -4,21 +4,19 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from mlcat_ingest.client.base import Catalog, Evaluates, Evaluation
+from mlcat_ingest.client.base import Evaluates, Evaluation
 from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
-from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import EvaluateSpec
 
@@ -31,28 +29,23 @@ class Evaluator:
 
     def __init__(
         self,
-        sink: Catalog,
+        context: RunContext,
         spec: EvaluateSpec,
-        results: EvaluationResults,
-        tally: Tally,
-        cancellation: Cancellation,
         *,
         complete: bool = False,
     ) -> None:
-        """Evaluate through `sink`; nothing is called if `spec` switches it off.
+        """Evaluate through the catalog; nothing is called if `spec` switches it off.
 
         `complete` says that something depends on the results: what has none is evaluated too.
         """
-        self._sink = sink
+        self._context = context
         self._spec = spec
         self._complete = complete
-        self._results = results
-        self._tally = tally
-        self._cancellation = cancellation
+        self._results = context.tracker.results
         self._lock = threading.Lock()
         self._waiting: list[str] = []
-        self._client = ClientEvaluator(sink)
-        self._fallback = FallbackEvaluator(sink.evaluator, self._client)
+        self._client = ClientEvaluator(context.sink)
+        self._fallback = FallbackEvaluator(context.sink.evaluator, self._client)
         self._over = not spec.enabled
         if self._over:
             self._stop("switched off in the recipe")
@@ -71,17 +64,22 @@ class Evaluator:
             return
         tests = read_test_files(self._spec.test_files)
         self._client.add_tests({urn: one.proposal.aspect for urn, one in tests.items()})
-        if self._sink.facts.keeps and (problem := create_tests(self._sink, tests)) is not None:
+        sink = self._context.sink
+        if sink.facts.keeps and (problem := create_tests(sink, tests)) is not None:
             self._stop(problem)
 
     def _stop(self, reason: str) -> None:
         self._over = True
-        self._tally.tests_evaluated(Evaluation(not_evaluated=reason))
+        self._context.tally.tests_evaluated(Evaluation(not_evaluated=reason))
+
+    @property
+    def _may_use_client(self) -> bool:
+        return self._spec.where != "service" and self._context.sink.facts.keeps
 
     @property
     def _evaluates(self) -> Evaluates:
-        if self._spec.where == "service" or not self._sink.facts.keeps:
-            return self._sink.evaluator
+        if not self._may_use_client:
+            return self._context.sink.evaluator
         return self._client if self._spec.where == "client" else self._fallback
 
     @property
@@ -157,17 +155,17 @@ class Evaluator:
 
     def _digest(self, passes: Sequence[PartitionPass]) -> str | None:
         """Return the digest of the tests, if the client evaluates, or did in an earlier run."""
-        if self._over or not passes or self._spec.where == "service" or not self._sink.facts.keeps:
+        if self._over or not passes or not self._may_use_client:
             return None
         earlier = any(one.tests for one in passes)
         if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):
             return None
         tests = self._client.tests(self._spec.test_urns)
-        self._tally.tests_unevaluated(tests.unevaluated)
+        self._context.tally.tests_unevaluated(tests.unevaluated)
         return tests.digest if tests.problem is None else None
 
     def _evaluate(self, batch: list[str]) -> None:
-        self._cancellation.check()
+        self._context.cancellation.check()
         if self._over:
             self._miss(batch)
             return
@@ -176,7 +174,7 @@ class Evaluator:
         )
         if evaluation.not_evaluated is not None:
             self._over = True
-        self._tally.tests_evaluated(evaluation)
+        self._context.tally.tests_evaluated(evaluation)
         self._results.save(evaluation.outcomes)
         self._miss(urn for urn in batch if urn not in evaluation.outcomes)
 

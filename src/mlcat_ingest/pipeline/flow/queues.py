@@ -79,7 +79,7 @@ class Channel(Generic[T]):
             condition.notify_all()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Say that nothing more comes, and why if that is too early."""
+        """End the channel; `error` is what ended it early."""
         with self._cancellation.condition:
             self._closed = True
             self.error = error
@@ -108,22 +108,22 @@ class Channel(Generic[T]):
 class InFlight:
     """Claims on URNs that are being read, merged or written: none of them twice at a time.
 
-    A URN is parked while its proposals wait for a batch to fill. A stage that waits for a parked
-    URN has to flush the batch, or would wait for ever. Entities of one version set queue up in the
-    order in which they were claimed, until they are released or known to change nothing of the set.
+    A URN is buffered while its proposals wait for a batch to fill. A stage that waits for such a
+    URN has to flush the batch, or it would wait for ever. Entities of one version set queue up in
+    the order of their claims, until they are released or known to change nothing of the set.
     """
 
     def __init__(self, cancellation: Cancellation) -> None:
         """Start with no URN claimed."""
         self._cancellation = cancellation
         self._claimed: set[str] = set()
-        self._parked: set[str] = set()
+        self._buffered: set[str] = set()
         self._set_of: dict[str, str] = {}
         self._queues: dict[str, dict[str, None]] = {}
-        self._moves = 0
+        self._releases = 0
 
     def claim(self, urns: Collection[str], version_sets: Mapping[str, str] | None = None) -> bool:
-        """Claim all of `urns`, or return False where one of them is parked.
+        """Claim all of `urns`, or return False where one of them is buffered.
 
         `version_sets` maps versions to their sets, ascending.
 
@@ -136,7 +136,7 @@ class InFlight:
                 lambda: (
                     self._cancellation.stopped
                     or self._claimed.isdisjoint(wanted)
-                    or not self._parked.isdisjoint(wanted)
+                    or not self._buffered.isdisjoint(wanted)
                 )
             )
             self._cancellation.check()
@@ -148,25 +148,25 @@ class InFlight:
                 self._queues.setdefault(version_set, {})[urn] = None
             return True
 
-    def park(self, urns: Collection[str]) -> None:
-        """Say that `urns` wait for a batch to fill."""
+    def mark_buffered(self, urns: Collection[str]) -> None:
+        """Note that `urns` wait for a batch to fill."""
         with self._cancellation.condition:
-            self._parked.update(urns)
+            self._buffered.update(urns)
             self._cancellation.condition.notify_all()
 
-    def unpark(self, urns: Collection[str]) -> None:
-        """Say that `urns` are on their way."""
+    def mark_sent(self, urns: Collection[str]) -> None:
+        """Note that `urns` are being sent."""
         with self._cancellation.condition:
-            self._parked.difference_update(urns)
+            self._buffered.difference_update(urns)
 
     def release(self, urns: Collection[str]) -> None:
-        """Give `urns` free again."""
+        """End the claims on `urns`."""
         with self._cancellation.condition:
             self._claimed.difference_update(urns)
             self._leave(urns)
 
-    def leave_sets(self, urns: Iterable[str]) -> None:
-        """Say that nothing of their version sets changes with `urns`."""
+    def leave_version_sets(self, urns: Iterable[str]) -> None:
+        """Note that `urns` change nothing of their version sets."""
         with self._cancellation.condition:
             self._leave(urns)
 
@@ -178,7 +178,7 @@ class InFlight:
                 del queue[urn]
                 if not queue:
                     del self._queues[version_set]
-        self._moves += 1
+        self._releases += 1
         self._cancellation.condition.notify_all()
 
     def first_of_sets(self) -> list[str]:
@@ -187,31 +187,31 @@ class InFlight:
             return [next(iter(queue)) for queue in self._queues.values()]
 
     @property
-    def moves(self) -> int:
+    def releases(self) -> int:
         """How often URNs were released, or left their sets."""
-        return self._moves
+        return self._releases
 
-    def wait_for_move(self, since: int) -> None:
-        """Wait until `moves` is not `since` any more.
+    def wait_for_release(self, since: int) -> None:
+        """Wait until `releases` is not `since` any more.
 
         Raises:
             StoppedError: the run was stopped.
         """
         with self._cancellation.condition:
             self._cancellation.condition.wait_for(
-                lambda: self._cancellation.stopped or self._moves != since
+                lambda: self._cancellation.stopped or self._releases != since
             )
             self._cancellation.check()
 
     def wait_until_idle(self) -> bool:
-        """Wait until nothing moves; return whether nothing is parked either.
+        """Wait until all claimed URNs are buffered; return whether there are none.
 
         Raises:
             StoppedError: the run was stopped.
         """
         with self._cancellation.condition:
             self._cancellation.condition.wait_for(
-                lambda: self._cancellation.stopped or len(self._claimed) == len(self._parked)
+                lambda: self._cancellation.stopped or len(self._claimed) == len(self._buffered)
             )
             self._cancellation.check()
             return not self._claimed

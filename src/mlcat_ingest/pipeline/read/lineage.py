@@ -18,10 +18,9 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.report.summaries import DanglingDataset, LineageSummary
-from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import LineageSpec
 
 log = logging.getLogger(__name__)
@@ -47,13 +46,9 @@ _WORD: Final = re.compile(r"\w+")
 class LineageCheck:
     """Takes note of datasets while entities pass, and looks them up at the end of a run."""
 
-    def __init__(
-        self, sink: Catalog, tally: Tally, cancellation: Cancellation, spec: LineageSpec
-    ) -> None:
-        """Look up in `sink`; nothing is kept or asked where `spec` switches it off."""
-        self._sink = sink
-        self._tally = tally
-        self._cancellation = cancellation
+    def __init__(self, context: RunContext, spec: LineageSpec) -> None:
+        """Look up in the catalog; nothing is kept or asked where `spec` switches it off."""
+        self._context = context
         self._enabled = spec.check
         self._models: dict[str, int] = {}
         self._beyond = False
@@ -81,9 +76,9 @@ class LineageCheck:
         Cost: one request for each batch of datasets, and one search where some are not there.
         """
         if not self._enabled:
-            self._tally.lineage(LineageSummary(not_checked="switched off in the recipe"))
-        elif self._models and self._sink.facts.keeps:
-            self._tally.lineage(self._summary())
+            self._context.tally.lineage(LineageSummary(not_checked="switched off in the recipe"))
+        elif self._models and self._context.sink.facts.keeps:
+            self._context.tally.lineage(self._summary())
 
     def _summary(self) -> LineageSummary:
         urns = list(self._models)
@@ -103,9 +98,9 @@ class LineageCheck:
     def _missing(self, urns: Sequence[str]) -> list[str]:
         missing: list[str] = []
         for start in range(0, len(urns), MAX_REQUEST_ITEMS):
-            self._cancellation.check()
+            self._context.cancellation.check()
             batch = urns[start : start + MAX_REQUEST_ITEMS]
-            held = set(existing(self._sink, batch))
+            held = set(existing(self._context.sink, batch))
             missing.extend(urn for urn in batch if urn not in held)
         return missing
 
@@ -113,7 +108,7 @@ class LineageCheck:
         similar: Sequence[Sequence[str]] = ()
         if urns:
             try:
-                similar = self._sink.search.datasets_like([_words(urn) for urn in urns])
+                similar = self._context.sink.search.datasets_like([_words(urn) for urn in urns])
             except MlcatError as error:
                 log.info("the catalog finds no similar datasets: %s", error)
         for at, urn in enumerate(urns):

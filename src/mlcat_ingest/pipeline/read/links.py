@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.client.base import CANNOT_ANSWER
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.links.evidence import Evidence, LinkOptions, UnlinkedModel
 from mlcat_ingest.links.index import FeatureIndex, Features
@@ -17,9 +17,8 @@ from mlcat_ingest.metadata.reserved import (
     FEATURES_RESOLVED_BY,
     FEATURES_UNRESOLVED,
 )
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.read.lineage import existing
-from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +45,9 @@ class Linker:
     that holds nothing cannot be asked: for it, what the stores have is what there is.
     """
 
-    def __init__(self, sink: Catalog, tally: Tally, cancellation: Cancellation) -> None:
-        """Look up in `sink`; nothing is asked before a model has evidence."""
-        self._sink = sink
-        self._tally = tally
-        self._cancellation = cancellation
+    def __init__(self, context: RunContext) -> None:
+        """Look up in the catalog; nothing is asked before a model has evidence."""
+        self._context = context
         self._indexes: list[FeatureIndex] = []
         self._features = Features()
         self._known: dict[str, bool] = {}
@@ -102,7 +99,7 @@ class Linker:
         return results
 
     def _existence(self, candidates: Iterable[Candidate]) -> Callable[[Candidate], Exists]:
-        if not self._sink.facts.keeps:
+        if not self._context.sink.facts.keeps:
             return _in_stores
         urns = dict.fromkeys(
             one.urn
@@ -113,7 +110,7 @@ class Linker:
         answers = {urn: self._known[urn] for urn in urns if urn in self._known}
         new = [urn for urn in urns if urn not in answers]
         if new and self._cannot_tell is None:
-            self._cancellation.check()
+            self._context.cancellation.check()
             answers.update(self._look_up(new))
             self._known.update(answers)
             _shrink(self._known, KNOWN)
@@ -121,7 +118,7 @@ class Linker:
 
     def _look_up(self, urns: Sequence[str]) -> Mapping[str, bool]:
         try:
-            held = set(existing(self._sink, urns))
+            held = set(existing(self._context.sink, urns))
         except CANNOT_ANSWER as error:
             log.warning("features cannot be looked up, so links do not change: %s", error)
             self._cannot_tell = error.message
@@ -130,7 +127,7 @@ class Linker:
 
     def _with_links(self, model: UnlinkedModel, result: _LinkResult) -> Entity:
         links, problems = result
-        self._tally.features(links)
+        self._context.tally.features(links)
         notes = [*model.notes, *(Note("feature_file_unreadable", one) for one in problems)]
         notes += [Note("feature_unknown", text) for text in links.unknown]
         notes += [Note("feature_ambiguous", text) for text in links.ambiguous]

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -11,6 +11,8 @@ from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import Channel
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
@@ -18,8 +20,7 @@ from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.read.links import Linker
-from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
+from mlcat_ingest.pipeline.state.tracker import ChangedRecord
 from mlcat_ingest.sources.base import (
     Capability,
     FeaturesOnly,
@@ -89,20 +90,18 @@ class PageMapper:
 
     def __init__(
         self,
+        context: RunContext,
         enricher: Enricher,
         keys: PrimaryKeys,
         linker: Linker,
-        tracker: Tracker,
-        tally: Tally,
-        pass_over: Callable[[Sequence[str]], None],
+        evaluator: Evaluator,
     ) -> None:
-        """Tell the URNs of unchanged entities to `pass_over`, and count in `tally`."""
+        """Map with these; `evaluator` takes the URNs of unchanged entities."""
+        self._context = context
         self._enricher = enricher
         self._keys = keys
         self._linker = linker
-        self._tracker = tracker
-        self._tally = tally
-        self._pass_over = pass_over
+        self._evaluator = evaluator
 
     def entities(self, source: Source[Any], page: Page[Any]) -> Iterator[Entity]:
         """Yield the entities of each record of `page` that changed since it was acknowledged.
@@ -111,8 +110,8 @@ class PageMapper:
 
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
-        self._tally.count(records=len(page.records))
-        changes = self._tracker.changes(page)
+        self._context.tally.count(records=len(page.records))
+        changes = self._context.tracker.changes(page)
         self._pass_over(changes.unchanged)
         for start in range(0, len(changes.changed), MAX_REQUEST_ITEMS):
             some = changes.changed[start : start + MAX_REQUEST_ITEMS]
@@ -124,11 +123,17 @@ class PageMapper:
             linked = self._linker.link([entities for _, entities in mapped])
             for (changed, _), entities in zip(mapped, linked, strict=True):
                 if not any(one.aspects or one.only_if_absent for one in entities):
-                    self._tracker.record_seen(changed, entities)
-                elif self._tracker.track(changed, entities):
+                    self._context.tracker.record_seen(changed, entities)
+                elif self._context.tracker.track(changed, entities):
                     yield from entities
                 else:
                     self._pass_over([one.urn for one in entities])
+
+    def _pass_over(self, urns: Sequence[str]) -> None:
+        """Count entities whose records did not change since the catalog acknowledged them."""
+        for entity_type, count in Counter(map(entity_type_of, urns)).items():
+            self._context.tally.entities_passed_over(entity_type, count)
+        self._evaluator.add_unchanged(urns)
 
     def _map(self, source: Source[Any], changed: ChangedRecord) -> Sequence[Entity] | None:
         record = changed.record
@@ -142,8 +147,8 @@ class PageMapper:
             failed = (name_of(record), f"{type(error).__name__}: {error}")
         else:
             return self._keys.fit(entities)
-        self._tally.record_failed(*failed)
-        self._tracker.record_failed(changed, failed[1])
+        self._context.tally.record_failed(*failed)
+        self._context.tracker.record_failed(changed, failed[1])
         return None
 
 
@@ -163,10 +168,9 @@ class Chunker:
     A chunk ends sooner with an entity that makes it weigh `HEAVIEST`.
     """
 
-    def __init__(self, tally: Tally, entity_folded: Callable[[str], None]) -> None:
-        """Count notes of entities in `tally`; `entity_folded` hears of two that become one."""
-        self._tally = tally
-        self._entity_folded = entity_folded
+    def __init__(self, context: RunContext) -> None:
+        """Start with no entities."""
+        self._context = context
         self._buffers: dict[str, dict[str, Entity]] = {}
         self._weights: Counter[str] = Counter()
         self._references: dict[str, None] = {}
@@ -175,7 +179,7 @@ class Chunker:
         """Yield the chunks that `entities` fill; the rest stays for the next call or `rest`."""
         for entity in entities:
             if entity.notes:
-                self._tally.notes(entity)
+                self._context.tally.notes(entity)
             if entity.only_if_absent and self._is_repeated(entity.urn):
                 continue
             entity_type = entity_type_of(entity.urn)
@@ -183,7 +187,7 @@ class Chunker:
             earlier = buffer.get(entity.urn)
             buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
             if earlier is not None and not (earlier.only_if_absent or entity.only_if_absent):
-                self._entity_folded(entity.urn)
+                self._context.tracker.entity_folded(entity.urn)
             self._weights[entity_type] += weight_of(entity)
             if len(buffer) >= MAX_REQUEST_ITEMS or self._weights[entity_type] >= HEAVIEST:
                 yield from self._containers()

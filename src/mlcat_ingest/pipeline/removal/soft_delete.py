@@ -2,13 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.client.base import CANNOT_ANSWER
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, LimitError
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -16,6 +16,7 @@ from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
@@ -24,7 +25,6 @@ from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, Source
 
@@ -125,25 +125,22 @@ class Removal:
 
     def __init__(
         self,
-        sink: Catalog,
-        tracker: Tracker,
+        context: RunContext,
         deferred: DeferredRemovals,
         copier: GroupCopier,
         keys: PrimaryKeys,
-        note: Callable[[str, str], None],
         *,
         writer: str,
         limits: LimitsSpec,
     ) -> None:
-        """Remove `deferred` entities and those that passes did not list; `note` adds a note."""
-        self._sink = sink
-        self._tracker = tracker
+        """Remove `deferred` entities and those that passes did not list."""
+        self._context = context
+        self._note = context.tally.note
         self._deferred = deferred
         self._copier = copier
-        self._note = note
         self._max_ratio = limits.max_removed_ratio
         self.next_pass: list[str] = []
-        self._unlisted = UnlistedEntities(sink, tracker, writer, keys)
+        self._unlisted = UnlistedEntities(context, writer, keys)
 
     def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
         """Yield the entities to remove, now that `passes` read all of `source`.
@@ -169,7 +166,7 @@ class Removal:
             if one.missing.is_gone() and not self._is_used(one):
                 removed.setdefault(one.part, []).append(one.missing.urn)
         for part, urns in removed.items():
-            self._tracker.entities.delete(part, urns)
+            self._context.tracker.entities.delete(part, urns)
             for urn in urns:
                 yield Entity(urn, {STATUS: {"removed": True}})
 
@@ -178,7 +175,7 @@ class Removal:
     ) -> Iterator[_MissingEntity]:
         if Capability.MISSING not in source.capabilities:
             return
-        if not self._tracker.remembers:
+        if not self._context.tracker.remembers:
             self._note_without_state(source)
             return
         for part in passes:
@@ -188,7 +185,9 @@ class Removal:
                 unlisted = self._unlisted.after_full(part, waiting)
             else:
                 # A pass over changes knows only the entities that it read under another name.
-                unlisted = self._unlisted.read(part, self._tracker.entities.renamed_urns(part))
+                unlisted = self._unlisted.read(
+                    part, self._context.tracker.entities.renamed_urns(part)
+                )
             for some in unlisted:
                 properties = {one.urn: one.properties for one in some}
                 for missing in source.missing(part.source, some):
@@ -196,7 +195,7 @@ class Removal:
                     yield _MissingEntity(part, missing, label)
 
     def _note_without_state(self, source: Source[Any]) -> None:
-        if Capability.FEATURES in source.capabilities and self._sink.facts.keeps:
+        if Capability.FEATURES in source.capabilities and self._context.sink.facts.keeps:
             self._note("removal_without_state", "no removals without the state database")
 
     def _confirm(
@@ -211,8 +210,8 @@ class Removal:
             if not part.is_complete:
                 continue
             absent = [one for one in missing if one.part is part and one.missing.second_pass]
-            before = self._tracker.entities.absent_urns(part)
-            self._tracker.entities.replace_absent(part, [one.missing.urn for one in absent])
+            before = self._context.tracker.entities.absent_urns(part)
+            self._context.tracker.entities.replace_absent(part, [one.missing.urn for one in absent])
             for one in absent:
                 if one.missing.urn in before:
                     confirmed.append(one)
@@ -246,7 +245,7 @@ class Removal:
         try:
             used = any(
                 self._has_foreign(page, gone.part.source, missing.urn)
-                for page in self._sink.search.members(missing.urn)
+                for page in self._context.sink.search.members(missing.urn)
             )
         except CANNOT_ANSWER as error:
             self._note("groups_kept", f"{missing.urn}: its members cannot be listed: {error}")
@@ -257,7 +256,7 @@ class Removal:
 
     def _has_foreign(self, models: Sequence[str], source: str, group: str) -> bool:
         aspects = [properties_aspect("mlModel") or "", STATUS]
-        for urn, stored in self._sink.read_many(models, aspects).items():
+        for urn, stored in self._context.sink.read_many(models, aspects).items():
             properties = stored_properties(urn, stored)
             if properties is None or is_removed(stored):
                 continue

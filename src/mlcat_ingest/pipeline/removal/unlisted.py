@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
+from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import read_bases
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import Unlisted
 
 log = logging.getLogger(__name__)
@@ -58,10 +58,9 @@ class ListedUrns:
 class UnlistedEntities:
     """Lists the live entities of one recipe in one catalog that a pass did not list."""
 
-    def __init__(self, sink: Catalog, tracker: Tracker, writer: str, keys: PrimaryKeys) -> None:
-        """Search `sink` for entities with a base of `writer`; `tracker` is what state knows."""
-        self._sink = sink
-        self._tracker = tracker
+    def __init__(self, context: RunContext, writer: str, keys: PrimaryKeys) -> None:
+        """Search the catalog for entities with a base of `writer`."""
+        self._context = context
         self._writer = writer
         self._keys = keys
 
@@ -72,12 +71,12 @@ class UnlistedEntities:
         """
         try:
             listed = sum(
-                self._sink.search.entities_of_source(each, part.source).total
+                self._context.sink.search.entities_of_source(each, part.source).total
                 for each in self._types(part)
             )
         except CANNOT_ANSWER:
             listed = 0
-        return max(listed, self._tracker.entities.record_count(part))
+        return max(listed, self._context.tracker.entities.record_count(part))
 
     def after_full(self, part: PartitionPass, waiting: Sequence[str]) -> Iterator[list[Unlisted]]:
         """Yield the entities of the partition in the catalog that a full pass did not list.
@@ -87,7 +86,7 @@ class UnlistedEntities:
         Cost: one request an entity type where nothing is unlisted; else one for each 1,000 that
         the catalog holds and one for each batch unlisted.
         """
-        known = self._tracker.entities
+        known = self._context.tracker.entities
         listed = ListedUrns(chain(known.listed_urns(part), waiting))
         urns = chain(
             self._search(part),
@@ -100,7 +99,8 @@ class UnlistedEntities:
     def _search(self, part: PartitionPass) -> Iterator[str]:
         try:
             for entity_type in self._types(part):
-                for page in self._sink.search.entities_of_source(entity_type, part.source).pages:
+                listing = self._context.sink.search.entities_of_source(entity_type, part.source)
+                for page in listing.pages:
                     yield from page
         except CANNOT_ANSWER as error:
             log.info(
@@ -121,7 +121,7 @@ class UnlistedEntities:
                 name = properties_aspect(entity_type)
                 if name is None:
                     continue
-                stored = self._sink.read_many(members, [name, STATUS])
+                stored = self._context.sink.read_many(members, [name, STATUS])
                 yield [
                     Unlisted(urn, properties)
                     for urn in members

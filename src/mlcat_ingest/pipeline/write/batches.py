@@ -1,22 +1,53 @@
-"""Batches of merged entities: packed until they fill a request, delivered, evaluated."""
+"""Chunks of entities become batches: read what is stored, merge, pack, deliver, evaluate."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import InFlight
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of
-from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
+from mlcat_ingest.pipeline.write.conflicts import PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
+from mlcat_ingest.pipeline.write.version_sets import LatestVersions
+from mlcat_ingest.recipe.model import LimitsSpec
 
 MOST_WAITING: Final = MAX_REQUEST_ITEMS
 """Entities that wait for earlier ones of their version sets, before these are written at once."""
+
+
+class NewEntityLimit:
+    """The limit on entities that a run creates in the catalog."""
+
+    def __init__(self, limits: LimitsSpec) -> None:
+        """Let as many through as `limits` allows."""
+        self._limit = limits.max_new_entities
+        self._admitted = 0
+        self._lock = threading.Lock()
+
+    def admit(self, count: int) -> None:
+        """Return if `count` more may be created.
+
+        Raises:
+            LimitError: they would pass the limit; none of them counts as admitted.
+        """
+        with self._lock:
+            if self._admitted + count > self._limit:
+                raise LimitError(
+                    f"more than {plural(self._limit, 'new entity', 'new entities')} would be "
+                    "created; the run stopped at this limit",
+                    hint="raise limits.max_new_entities, or narrow the source",
+                )
+            self._admitted += count
 
 
 class BatchWriter:
@@ -30,26 +61,22 @@ class BatchWriter:
 
     def __init__(
         self,
-        delivery: DeliveryTarget,
+        context: RunContext,
         in_flight: InFlight,
+        delivery: DeliveryTarget,
         evaluator: Evaluator,
-        tracker: Tracker,
-        tally: Tally,
-        *,
-        batch_size: int,
     ) -> None:
-        """Deliver batches of `batch_size`, release them once written, and have them evaluated."""
-        self._delivery = delivery
-        self._batch_size = batch_size
+        """Deliver batches, release them once written, and have them evaluated."""
+        self._context = context
         self._in_flight = in_flight
+        self._delivery = delivery
         self._evaluator = evaluator
-        self._tracker = tracker
-        self._tally = tally
+        self._batch_size = context.sink.facts.batch_size
         self._lock = threading.Lock()
         self._waiting: dict[str, MergedEntity] = {}
         self._waiting_weight = 0
-        self._pool: list[MergedEntity] = []
-        self._pooled_proposals = self._pooled_weight = 0
+        self._buffer: list[MergedEntity] = []
+        self._buffered_proposals = self._buffered_weight = 0
 
     def add(self, changed: Sequence[MergedEntity]) -> None:
         """Take changed entities, and write each batch that they fill.
@@ -58,25 +85,38 @@ class BatchWriter:
         """
         versions = {one.urn: one for one in changed if _changes_version(one)}
         others = [one for one in changed if one.urn not in versions]
-        self._in_flight.leave_sets([one.urn for one in others])
+        self._in_flight.leave_version_sets([one.urn for one in others])
         with self._lock:
-            self._in_flight.park([one.urn for one in changed])
+            self._in_flight.mark_buffered([one.urn for one in changed])
             self._waiting.update(versions)
             self._waiting_weight += sum(weight_of(one.entity) for one in versions.values())
             full = [*self._pack(others), *self._next_versions()]
         self._write_all(full)
         while True:
-            moves = self._in_flight.moves
+            releases = self._in_flight.releases
             if not self._is_crowded():
                 return
             if not self.flush():
-                self._in_flight.wait_for_move(moves)
+                self._in_flight.wait_for_release(releases)
+
+    def claim(self, urns: Collection[str], version_sets: Mapping[str, str]) -> None:
+        """Claim `urns` for a chunk, once earlier entities of the same URNs are written."""
+        releases = self._in_flight.releases
+        while not self._in_flight.claim(urns, version_sets):
+            if not self.flush():
+                self._in_flight.wait_for_release(releases)
+            releases = self._in_flight.releases
+
+    def drain(self) -> None:
+        """Write all that was claimed, to the last entity."""
+        while not self._in_flight.wait_until_idle():
+            self.flush()
 
     def flush(self) -> bool:
         """Write what still waits for its batch to fill; return whether that was anything."""
         with self._lock:
             batches = self._next_versions()
-            if self._pool:
+            if self._buffer:
                 batches.append(self._cut())
         self._write_all(batches)
         return bool(batches)
@@ -101,46 +141,120 @@ class BatchWriter:
         return self._pack(versions)
 
     def _pack(self, entities: Iterable[MergedEntity]) -> list[list[MergedEntity]]:
-        """Put `entities` into the pool, and return the batches that they fill."""
+        """Put `entities` into the buffer, and return the batches that they fill."""
         full = []
         for one in entities:
             weight = weight_of(one.entity)
-            if self._pool and (
-                self._pooled_proposals + len(one.proposals) > self._batch_size
-                or self._pooled_weight + weight > HEAVIEST
+            if self._buffer and (
+                self._buffered_proposals + len(one.proposals) > self._batch_size
+                or self._buffered_weight + weight > HEAVIEST
             ):
                 full.append(self._cut())
-            self._pool.append(one)
-            self._pooled_proposals += len(one.proposals)
-            self._pooled_weight += weight
-            if self._pooled_proposals >= self._batch_size:
+            self._buffer.append(one)
+            self._buffered_proposals += len(one.proposals)
+            self._buffered_weight += weight
+            if self._buffered_proposals >= self._batch_size:
                 full.append(self._cut())
         return full
 
     def _cut(self) -> list[MergedEntity]:
-        batch, self._pool = self._pool, []
-        self._pooled_proposals = self._pooled_weight = 0
-        self._in_flight.unpark([one.urn for one in batch])
+        batch, self._buffer = self._buffer, []
+        self._buffered_proposals = self._buffered_weight = 0
+        self._in_flight.mark_sent([one.urn for one in batch])
         return batch
 
     def _write(self, batch: Sequence[MergedEntity]) -> None:
-        results, writes = self._tracker.results, self._tracker.writes
+        tracker = self._context.tracker
         urns = [one.urn for one in batch]
-        results.invalidate([one.urn for one in batch if one.outcome != "created"])
-        writes.begin(urns)
+        tracker.results.invalidate([one.urn for one in batch if one.outcome != "created"])
+        tracker.writes.begin(urns)
         delivered = self._delivery.deliver(batch)
-        writes.end([one.merged.urn for one in delivered if not one.may_be_stored])
-        self._tally.entities_written(delivered)
+        tracker.writes.end([one.merged.urn for one in delivered if not one.may_be_stored])
+        self._context.tally.entities_written(delivered)
         refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
-        self._tracker.bases.save(bases_of(one.merged for one in delivered if not one.refusals))
-        self._tracker.acknowledge(urns, refused)
+        tracker.bases.save(bases_of(one.merged for one in delivered if not one.refusals))
+        tracker.acknowledge(urns, refused)
         removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
-        results.save({}, removed)
+        tracker.results.save({}, removed)
         self._evaluator.add_written(
             one for one in delivered if not one.refusals and one.merged.urn not in removed
         )
         # Whoever waits until nothing is in flight evaluates what is left, and saves a checkpoint.
         self._in_flight.release(urns)
+
+
+class Merger:
+    """Reads what the catalog holds of a chunk, merges, and passes on what changed."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        in_flight: InFlight,
+        writer: BatchWriter,
+        evaluator: Evaluator,
+        latest: LatestVersions,
+        limit: NewEntityLimit,
+        merge: Merge,
+        defer: Callable[[Sequence[MergedEntity]], tuple[Sequence[MergedEntity], Sequence[str]]],
+    ) -> None:
+        """Merge by `merge`, and hand changed entities to `writer`.
+
+        `defer` parts merged entities into those to write, and the URNs of deferred removals.
+        """
+        self._context = context
+        self._in_flight = in_flight
+        self._writer = writer
+        self._evaluator = evaluator
+        self._latest = latest
+        self._limit = limit
+        self._merge_one = merge
+        self._defer = defer
+        self._reads = PermittedReads(context.sink)
+
+    def merge(self, entity_type: str, entities: Mapping[str, Entity]) -> None:
+        """Merge `entities` of one type, by URN, with what is stored.
+
+        Raises:
+            LimitError: too many of them are new to the catalog.
+
+        Cost: one read request, and the write and evaluation requests that it fills.
+        """
+        stored, denied = self._reads.read([*entities.values()])
+        if denied:
+            self._refuse(entity_type, denied)
+        refused = {one.merged.urn for one in denied}
+        every = [
+            self._merge_one(one, stored.get(urn))
+            for urn, one in entities.items()
+            if urn not in refused
+        ]
+        earlier = self._context.tracker.writes.earlier
+        if earlier:
+            every = [write_again(one) if one.urn in earlier else one for one in every]
+        merged, deferred = self._defer(every)
+        self._in_flight.release(deferred)
+        self._latest.watch(merged)
+        changed = [one for one in merged if one.proposals]
+        self._limit.admit(sum(one.outcome == "created" for one in changed))
+        self._context.tally.entities_merged(entity_type, merged)
+        unchanged = [one.urn for one in merged if not one.proposals]
+        if self._context.tracker.bases.is_new:
+            self._context.tracker.bases.save(bases_of(one for one in merged if not one.proposals))
+        # Before they are acknowledged: the end of a pass evaluates those that have no result yet.
+        self._evaluator.add_unchanged(
+            [one.urn for one in merged if not one.proposals and not one.is_removed]
+        )
+        self._context.tracker.acknowledge(unchanged, {})
+        self._in_flight.release(unchanged)
+        self._writer.add(changed)
+
+    def _refuse(self, entity_type: str, denied: Sequence[DeliveryOutcome]) -> None:
+        """Count entities as refused that the token may not read: a merge needs what is stored."""
+        reasons = {one.merged.urn: str(one.refusals[0]) for one in denied}
+        self._context.tally.entities_merged(entity_type, [one.merged for one in denied])
+        self._context.tally.entities_written(denied)
+        self._context.tracker.acknowledge(reasons, reasons)
+        self._in_flight.release(list(reasons))
 
 
 def _changes_version(one: MergedEntity) -> bool:

@@ -23,12 +23,12 @@ from mlcat_ingest.metadata.proposal import (
 )
 from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
-from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -149,11 +149,10 @@ class ConflictGuard:
     shows it. Safe for several threads.
     """
 
-    def __init__(self, sink: Catalog, merge: Merge, tally: Tally) -> None:
-        """Ask `sink` with the first write, if it holds anything that a version could be of."""
-        self._sink = sink
+    def __init__(self, context: RunContext, merge: Merge) -> None:
+        """Ask the catalog with the first write, if it holds anything that has a version."""
+        self._context = context
         self._merge = merge
-        self._tally = tally
         self._lock = threading.Lock()
         self._enforcement: _Enforcement | None = None
 
@@ -173,7 +172,7 @@ class ConflictGuard:
             probe = _probe(batch) if self._enforcement is None else ()
             if not probe:
                 return
-            refused = self._sink.write(probe)
+            refused = self._context.sink.write(probe)
             if not refused and self._stores(probe):
                 self._enforcement = "ignored"
             elif any(isinstance(one, AspectChangedError) for one in refused):
@@ -182,14 +181,14 @@ class ConflictGuard:
             # batch tells.
 
     def _known_enforcement(self) -> _Enforcement | None:
-        if not self._sink.facts.keeps:
+        if not self._context.sink.facts.keeps:
             return "none"
-        enforced = self._sink.facts.enforces_conditions
+        enforced = self._context.sink.facts.enforces_conditions
         return None if enforced is None else "checked" if enforced else "ignored"
 
     def _stores(self, probe: Sequence[Proposal]) -> bool:
         urn, names = probe[0].entity_urn, [one.aspect_name for one in probe]
-        return bool(self._sink.read_many([urn], names).get(urn))
+        return bool(self._context.sink.read_many([urn], names).get(urn))
 
     @property
     def checks_versions(self) -> bool:
@@ -219,11 +218,11 @@ class ConflictGuard:
         """
         ignored = self._enforcement == "ignored"
         if not ignored:
-            self._tally.count(
+            self._context.tally.count(
                 unverified=sum(any(map(_is_unconditional, one.proposals)) for one in arrived)
             )
         to_read = [one for one in arrived if ignored or _hidden_as_unused(one)]
-        stored = read_stored(self._sink, [one.entity for one in to_read])
+        stored = read_stored(self._context.sink, [one.entity for one in to_read])
         retries = []
         for one in to_read:
             now = stored.get(one.urn, {})
@@ -232,7 +231,7 @@ class ConflictGuard:
             if restored is not None or status is not None:
                 merged = self._merge_again(one, now, restored or {})
                 retries.append(merged if status is None else _with_status(merged, status))
-        self._tally.count(conflicts=len(retries))
+        self._context.tally.count(conflicts=len(retries))
         return [one for one in retries if one.proposals]
 
     def _unhide(self, one: MergedEntity, now: StoredEntity) -> Proposal | None:
@@ -269,15 +268,15 @@ class ConflictGuard:
                     ancestor = without_computed(name, first[name].value) if name in first else {}
                     value = rebase_aspect(name, ancestor, theirs, after.value)
                     restored[name] = StoredAspect(value, after.version)
-        self._tally.count(unverified=not verified)
+        self._context.tally.count(unverified=not verified)
         return None if alone else restored
 
     def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
         """Return the versions from `first` to before `last`, without those before one not kept."""
         values: list[Aspect] = []
         for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
-            name = proposal.aspect_name
-            written = self._sink.read_versions(proposal.entity_urn, {name: number}).get(name)
+            name, versions = proposal.aspect_name, {proposal.aspect_name: number}
+            written = self._context.sink.read_versions(proposal.entity_urn, versions).get(name)
             if written is None:
                 break
             values.append(written.value)

@@ -13,15 +13,14 @@ from http import HTTPStatus
 from random import SystemRandom
 from typing import Final, Protocol
 
-from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
-from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored, write_again
 from mlcat_ingest.pipeline.write.read_back import ReadBack
 
@@ -62,25 +61,24 @@ class DeliveryTarget(Protocol):
         ...
 
 
+MakeDelivery = Callable[[RunContext, Merge], DeliveryTarget]
+
+
 class Delivery:
     """Writes batches of merged entities. Safe to use from several threads."""
 
     def __init__(
         self,
-        sink: Catalog,
+        context: RunContext,
         merge: Merge,
-        tally: Tally,
-        cancellation: Cancellation,
         on_written: OnWritten | None = None,
     ) -> None:
-        """Write to `sink`, and merge again by `merge`."""
+        """Write to the catalog, and merge again by `merge`."""
+        self._context = context
         self._on_written = on_written
-        self._sink = sink
         self._merge = merge
-        self._tally = tally
-        self._cancellation = cancellation
-        self._conflicts = ConflictGuard(sink, merge, tally)
-        self._read_back = ReadBack(sink, tally, cancellation)
+        self._conflicts = ConflictGuard(context, merge)
+        self._read_back = ReadBack(context)
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[DeliveryOutcome]:
         """Write `batch` and return what became of each entity, in no particular order.
@@ -115,7 +113,7 @@ class Delivery:
         for attempt in range(1, ROUNDS + 1):
             if attempt > 1:
                 longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
-                self._cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
+                self._context.cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
                 # Read after the pause: what others write between read and write is a conflict.
                 waiting.extend(self._merge_conflicted(conflicted))
             waiting, conflicted = self._round(waiting, attempt, done, apart=apart)
@@ -139,7 +137,7 @@ class Delivery:
         """
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
-        for part in _split(waiting, max(1, self._sink.facts.batch_size >> (attempt - 1))):
+        for part in _split(waiting, max(1, self._context.sink.facts.batch_size >> (attempt - 1))):
             refused = self._write(part)
             arrived = [one for one in part if one.urn not in refused]
             exact = self._conflicts.checks_versions
@@ -157,16 +155,16 @@ class Delivery:
 
     def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
         """Write `part` and return the refusals by URN."""
-        self._cancellation.check()
+        self._context.cancellation.check()
         proposals = [proposal for one in part for proposal in one.proposals]
         refused: dict[str, list[AspectRejectedError]] = {}
-        for error in self._sink.write(self._conflicts.with_conditions(proposals)):
+        for error in self._context.sink.write(self._conflicts.with_conditions(proposals)):
             refused.setdefault(error.urn, []).append(error)
         return refused
 
     def _merge_conflicted(self, conflicted: Sequence[MergedEntity]) -> Iterator[MergedEntity]:
         """Read `conflicted` again and yield them merged anew."""
-        stored = read_stored(self._sink, [one.entity for one in conflicted])
+        stored = read_stored(self._context.sink, [one.entity for one in conflicted])
         changed = 0
         for one in conflicted:
             merged = self._merge(one.entity, stored.get(one.urn))
@@ -181,7 +179,7 @@ class Delivery:
             else:
                 changed += _has_changed(one.stored, merged.stored)
                 yield merged
-        self._tally.count(conflicts=changed)
+        self._context.tally.count(conflicts=changed)
 
     def _take_apart(
         self, one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int, *, apart: bool
@@ -209,7 +207,7 @@ class Delivery:
 
     def _deliver_alone(self, alone: Entity) -> Iterator[Refusal]:
         """Write one aspect of an entity, with its base; yield its refusal."""
-        stored = read_stored(self._sink, [alone])
+        stored = read_stored(self._context.sink, [alone])
         merged = self._merge(alone, stored.get(alone.urn))
         if merged.proposals:
             for outcome in self._deliver_rounds([merged], apart=False):

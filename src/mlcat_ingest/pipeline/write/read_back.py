@@ -12,15 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 from mlcat_ingest.metadata.urn import KINDS, UrnPart, entity_type_of
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import without_computed
-from mlcat_ingest.pipeline.report.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +63,9 @@ class _SentValue(NamedTuple):
 class ReadBack:
     """Takes note of what a run wrote, and reads samples of it at the end. Safe for threads."""
 
-    def __init__(self, sink: Catalog, tally: Tally, cancellation: Cancellation) -> None:
-        """Read from `sink`, and count in `tally` what is not stored."""
-        self._sink = sink
-        self._tally = tally
-        self._cancellation = cancellation
+    def __init__(self, context: RunContext) -> None:
+        """Read from the catalog, and count what it does not store."""
+        self._context = context
         self._lock = threading.Lock()
         self._entities: Counter[_UrnGroup] = Counter()
         self._shapes: Counter[_Shape] = Counter()
@@ -103,20 +100,22 @@ class ReadBack:
         Cost: one request for each entity type that was written; as many again where something is
         missing.
         """
-        if not self._sink.facts.keeps or not self._samples:
+        if not self._context.sink.facts.keeps or not self._samples:
             return
         try:
             dropped = self._count_dropped()
             if dropped:
-                self._cancellation.pause(PAUSE_S)
+                self._context.cancellation.pause(PAUSE_S)
                 dropped = self._count_dropped()
         except MlcatError as error:
-            self._tally.note("not_read_back", f"written entities could not be read back: {error}")
+            self._context.tally.note(
+                "not_read_back", f"written entities could not be read back: {error}"
+            )
             return
         for what, count in dropped.items():
             entities = plural(count, "entity", "entities")
             log.warning("the catalog does not store %s of %s", what, entities)
-            self._tally.count(what, dropped=count)
+            self._context.tally.count(what, dropped=count)
 
     def _count_dropped(self) -> Counter[str]:
         stored = self._read()
@@ -163,7 +162,7 @@ class ReadBack:
             aspects.setdefault(entity_type, {key_aspect_name(entity_type)}).add(sent.aspect)
         stored: dict[str, StoredEntity] = {}
         for entity_type, members in urns.items():
-            stored.update(self._sink.read_many(list(members), aspects[entity_type]))
+            stored.update(self._context.sink.read_many(list(members), aspects[entity_type]))
         return stored
 
 

@@ -10,12 +10,12 @@ Source: `VersionPropertiesSideEffect`, `VersionSetPropertiesSideEffect` and `ESU
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
+from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
     STATUS,
@@ -25,12 +25,12 @@ from mlcat_ingest.metadata.aspects.common import (
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
-from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
+from mlcat_ingest.pipeline.write.delivery import MakeDelivery
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +74,10 @@ class LatestVersions:
     Safe to use from several threads, but for `settle`.
     """
 
-    def __init__(
-        self, sink: Catalog, delivery: Callable[[Merge], DeliveryTarget], tally: Tally
-    ) -> None:
-        """Read from `sink`, and write by what `delivery` makes of a merge."""
-        self._sink = sink
-        self._delivery = delivery(self._merge)
-        self._tally = tally
+    def __init__(self, context: RunContext, make_delivery: MakeDelivery) -> None:
+        """Read from the catalog, and write with a delivery of its own."""
+        self._context = context
+        self._delivery = make_delivery(context, self._merge)
         self._lock = threading.Lock()
         self._sets: dict[str, _VersionSet] = {}
         self._expected: dict[str, str] = {}
@@ -161,14 +158,14 @@ class LatestVersions:
             by_type.setdefault(entity_type_of(urn), {})[urn] = None
         stored: dict[str, StoredEntity] = {}
         for some in by_type.values():
-            stored.update(self._sink.read_many(list(some), aspects))
+            stored.update(self._context.sink.read_many(list(some), aspects))
         return stored
 
     def _members(self, version_set: str, groups: Iterable[str]) -> Iterator[_Version]:
         """Yield the live versions of a set among the members of `groups`, whoever wrote them."""
         try:
             for group in sorted(groups):
-                for page in self._sink.search.members(group):
+                for page in self._context.sink.search.members(group):
                     stored = self._read(page, VERSION_PROPERTIES, STATUS)
                     yield from _live(version_set, stored, stored)
         except CANNOT_ANSWER as error:
@@ -187,8 +184,8 @@ class LatestVersions:
             merged = [self._merge(one, stored.get(one.urn)) for one in entities]
             changed = [one for one in merged if one.proposals]
             if changed:
-                self._tally.entities_merged(entity_type_of(changed[0].urn), changed)
-                self._tally.entities_written(self._delivery.deliver(changed))
+                self._context.tally.entities_merged(entity_type_of(changed[0].urn), changed)
+                self._context.tally.entities_written(self._delivery.deliver(changed))
             self._expected.update(
                 (one.urn, one.aspects[VERSION_SET_PROPERTIES][_LATEST]) for one in entities
             )

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow.queues import Cancellation, Channel, InFlight, StoppedError
 from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.recipe.model import EvaluateSpec
 from support.fakes import FakeSink, model_urn
 
@@ -102,27 +102,27 @@ def test_a_claim_waits_until_the_urn_is_released() -> None:
     assert results == [True]
 
 
-def test_a_claim_on_a_parked_urn_asks_for_a_flush() -> None:
+def test_a_claim_on_a_buffered_urn_asks_for_a_flush() -> None:
     cancellation = Cancellation()
     claims = InFlight(cancellation)
     claims.claim(["a"])
     with in_thread(lambda: claims.claim(["a"])) as results:
         waiting(cancellation)
-        claims.park(["a"])
+        claims.mark_buffered(["a"])
     assert results == [False]
 
 
-def test_settling_waits_for_what_moves_and_tells_what_is_parked() -> None:
+def test_settling_waits_for_what_releases_and_tells_what_is_buffered() -> None:
     cancellation = Cancellation()
     claims = InFlight(cancellation)
     assert claims.wait_until_idle()
     claims.claim(["a", "b"])
-    claims.park(["a"])
+    claims.mark_buffered(["a"])
     with in_thread(claims.wait_until_idle) as results:
         waiting(cancellation)
         claims.release(["b"])
     assert results == [False]
-    claims.unpark(["a"])
+    claims.mark_sent(["a"])
     claims.release(["a"])
     assert claims.wait_until_idle()
 
@@ -141,7 +141,7 @@ def test_a_stop_ends_waiting_for_urns(verb: str) -> None:
 
 def test_a_batch_that_was_cut_before_evaluation_ended_is_not_evaluated() -> None:
     sink, cancellation = FakeSink(not_evaluated="404"), Cancellation()
-    evaluator = Evaluator(sink, EvaluateSpec(), Tracker().results, Tally("t"), cancellation)
+    evaluator = Evaluator(RunContext(sink, Tally("t"), cancellation=cancellation), EvaluateSpec())
     evaluator.add(model_urn(f"r{n}") for n in range(450))
     evaluator.flush()
     evaluator.add([model_urn("late")])
@@ -150,7 +150,7 @@ def test_a_batch_that_was_cut_before_evaluation_ended_is_not_evaluated() -> None
 
 def test_nothing_is_evaluated_once_the_run_is_stopped() -> None:
     sink, cancellation = FakeSink(), Cancellation()
-    evaluator = Evaluator(sink, EvaluateSpec(), Tracker().results, Tally("t"), cancellation)
+    evaluator = Evaluator(RunContext(sink, Tally("t"), cancellation=cancellation), EvaluateSpec())
     evaluator.add([model_urn("r")])
     cancellation.stop(None)
     with pytest.raises(StoppedError):

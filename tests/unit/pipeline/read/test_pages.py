@@ -9,10 +9,10 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.read.pages import Chunker, request_for
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import (
     Capability,
     Changes,
@@ -91,7 +91,7 @@ def view(number: int) -> list[Entity]:
 
 
 def test_tables_among_their_features_fill_chunks_of_their_own() -> None:
-    chunker = Chunker(Tally("any"), Tracker().entity_folded)
+    chunker = Chunker(RunContext(FakeSink(), Tally("any")))
     entities = chain.from_iterable(map(view, range(250)))
     chunks = [*chunker.chunks(entities), *chunker.rest()]
     sizes = [len(one.entities) for one in chunks if one.entity_type == "mlFeatureTable"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, LimitError
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import ListedUrns
 from mlcat_ingest.recipe.model import LimitsSpec
@@ -93,17 +94,16 @@ class World:
         """Return the URNs of the entities to remove after a pass."""
         part: Any = FinishedPass(({}, self.complete) if self.finished else None, self.complete)
         tracker: Any = SimpleNamespace(entities=self.known, remembers=self.remembers)
+        tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
         copier: Any = SimpleNamespace(copy=lambda old, new: self.copied.append((old, new)))
         keys: Any = SimpleNamespace(refused=self.refused)
         source: Any = SimpleNamespace(capabilities=self.capabilities, missing=self.missing)
         deferred = DeferredRemovals()
         removal = Removal(
-            self.sink,
-            tracker,
+            RunContext(self.sink, tally, tracker),
             deferred,
             copier,
             keys,
-            lambda kind, text: self.notes.append((kind, text)),
             writer="r",
             limits=LimitsSpec(max_removed_ratio=self.ratio),
         )

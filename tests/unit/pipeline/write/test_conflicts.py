@@ -10,7 +10,7 @@ import pytest
 from mlcat_ingest.client.base import AspectWrite, CatalogFacts, StoredEntity
 from mlcat_ingest.errors import AspectRejectedError, NotAuthorizedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -72,7 +72,7 @@ def model(*groups: str, **aspects: Any) -> Entity:
 def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
     """Merge entities with what is stored, write them, and return the counts."""
     tally = Tally("test", str)
-    delivery = Delivery(sink, merge, tally, Cancellation())
+    delivery = Delivery(RunContext(sink, tally), merge)
     stored = read_stored(sink, entities)
     delivery.deliver([merge(one, stored.get(one.urn)) for one in entities])
     status = RunStatus(catalog="", passes=[], source_requests=0, catalog_requests=0, error=None)
@@ -192,7 +192,7 @@ def test_a_probe_that_is_refused_for_its_content_too_shows_that_conditions_are_c
             return [content, *others]
 
     owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
-    guard = ConflictGuard(Thorough(), INGEST, Tally("test", str))
+    guard = ConflictGuard(RunContext(Thorough(), Tally("test", str)), INGEST)
     guard.learn([INGEST(model("g", ownership={"owners": [owner]}), None)])
     assert guard.checks_versions
 

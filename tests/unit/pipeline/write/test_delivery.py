@@ -8,6 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow.queues import Cancellation
 from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import merge_entity
@@ -440,7 +441,7 @@ def test_a_deletion_is_no_probe() -> None:
 def deliver(sink: FakeSink, *entities: Entity) -> dict[str, DeliveryOutcome]:
     """Deliver entities, and return the outcomes by URN."""
     merge = partial(merge_entity, rules=MergeRules("test"))
-    delivery = Delivery(sink, merge, Tally("test", str), Cancellation())
+    delivery = Delivery(RunContext(sink, Tally("test", str)), merge)
     stored = read_stored(sink, entities)
     merged = [merge(one, stored.get(one.urn)) for one in entities]
     return {one.merged.urn: one for one in delivery.deliver(merged)}

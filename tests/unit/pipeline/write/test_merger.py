@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
-from mlcat_ingest.pipeline.write.merger import NewEntityLimit
+from mlcat_ingest.pipeline.write.batches import NewEntityLimit
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
