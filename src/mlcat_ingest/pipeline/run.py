@@ -36,9 +36,8 @@ from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.report import Report, Verdict
 from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
-from mlcat_ingest.pipeline.report.verdict import Verdict
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit

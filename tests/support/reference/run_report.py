@@ -9,17 +9,22 @@ from typing import Any, Final
 from mlcat_ingest.pipeline.report import report
 from mlcat_ingest.pipeline.report.prometheus import LAST_SUCCESS, as_prometheus
 from mlcat_ingest.pipeline.report.render import as_data
-from mlcat_ingest.pipeline.report.report import COUNTERS, Failure, HooksSummary, Report
-from mlcat_ingest.pipeline.report.summaries import (
+from mlcat_ingest.pipeline.report.report import (
+    COUNTERS,
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
+    FailedTest,
+    Failure,
     FeatureSummary,
+    HooksSummary,
     LineageSummary,
     PassSummary,
+    Report,
+    TestVerdict,
+    Verdict,
 )
-from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from support.reference.blocks import Page
 from support.reference.docstrings import attribute_docstrings
 from support.reference.markdown import inline, paragraph, table

@@ -9,8 +9,12 @@ from jinja2 import Environment
 from mlcat_ingest.airflow.provider import get_provider_info
 from mlcat_ingest.airflow.reports import TESTS, join_summaries, refused_by, summary_of
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.summaries import EntityCounts, EvaluationSummary, FailedRecord
+from mlcat_ingest.pipeline.report.report import (
+    EntityCounts,
+    EvaluationSummary,
+    FailedRecord,
+    Report,
+)
 
 TEST = "urn:li:test:owned"
 DAG = Path(__file__).parents[3] / "airflow_dags" / "mlcat_ingest_dag.py"

@@ -19,8 +19,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.hooks.drain import DrainResult
 from mlcat_ingest.hooks.spool import Event, EventSpool
-from mlcat_ingest.pipeline.report.report import Report, failure_of, worst
-from mlcat_ingest.pipeline.report.summaries import EntityCounts
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report, failure_of, worst
 from support.cli import Invoke, Result
 from support.fakes import FakeSource, model_urn
 from support.sides import Sides

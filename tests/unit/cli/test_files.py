@@ -15,9 +15,16 @@ from mlcat_ingest.cli.files import MetricsFile, ReportFile, write_whole
 from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of
-from mlcat_ingest.pipeline.report.summaries import EntityCounts, EvaluationSummary, PassSummary
-from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.report import (
+    COUNTERS,
+    EntityCounts,
+    EvaluationSummary,
+    PassSummary,
+    Report,
+    TestVerdict,
+    Verdict,
+    failure_of,
+)
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke

@@ -23,8 +23,7 @@ from mlcat_ingest.pipeline.merge.applied import decode
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.render import as_json
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.summaries import EntityCounts
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Progress
 from mlcat_ingest.pipeline.run import WORKERS, OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.report import TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.database import acquire, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.recipe.model import Recipe

@@ -24,7 +24,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.labels import label_of
-from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.provenance import is_removed
-from mlcat_ingest.pipeline.report.summaries import DanglingDataset, LineageSummary
+from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary
 from mlcat_ingest.recipe.model import LineageSpec
 
 log = logging.getLogger(__name__)

@@ -29,8 +29,7 @@ from mlcat_ingest.metadata.aspects.untyped import (
 )
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.render import as_data, as_text
-from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
-from mlcat_ingest.pipeline.report.summaries import FailedRecord
+from mlcat_ingest.pipeline.report.report import EXIT_OK, FailedRecord, Report
 
 MAX_TEXT: Final = 200_000
 """Characters of the report as text, and again of the report as data: a catalog limits aspects."""

@@ -7,9 +7,13 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.labels import with_label
-from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
-from mlcat_ingest.pipeline.report.summaries import FeatureSummary
-from mlcat_ingest.pipeline.report.verdict import Verdict
+from mlcat_ingest.pipeline.report.report import (
+    EXIT_OK,
+    FeatureSummary,
+    HooksSummary,
+    Report,
+    Verdict,
+)
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {

@@ -4,18 +4,13 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Final, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
-from mlcat_ingest.pipeline.report.summaries import (
-    EntityCounts,
-    EvaluationSummary,
-    FailedRecord,
-    FeatureSummary,
-    LineageSummary,
-    PassSummary,
-)
-from mlcat_ingest.pipeline.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    from mlcat_ingest.client import base
 
 _Numbers = TypeVar("_Numbers")
 
@@ -83,6 +78,197 @@ class HooksSummary:
     """Error that ended the drain early."""
     dead_letter_file: str | None = None
     """File of the proposals that the catalog refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityCounts:
+    """Entities of one type."""
+
+    read: int = 0
+    """Entities made from records; the sum of the other counts unless the run ended early."""
+    created: int = 0
+    """Entities that the catalog did not have."""
+    updated: int = 0
+    """Entities that the catalog had, and that changed."""
+    removed: int = 0
+    """Entities that were soft-deleted."""
+    unchanged: int = 0
+    """Entities that needed no write."""
+    rejected: int = 0
+    """Entities that the catalog refused, in whole or in part."""
+
+    @property
+    def written(self) -> int:
+        """Entities that the catalog acknowledged in this run."""
+        return self.created + self.updated + self.removed
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRecord:
+    """A record that could not be mapped, or an entity that the catalog refused."""
+
+    reference: str
+    """Reference of the record, or URN of the entity."""
+    reason: str
+    """Cause, as the mapping or the catalog gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSummary:
+    """Metadata tests of the written entities."""
+
+    evaluated: int = 0
+    """Entities whose metadata tests were evaluated."""
+    passing: int = 0
+    """Results that pass, one per test and entity."""
+    failing: int = 0
+    """Results that fail, one per test and entity."""
+    failing_tests: Mapping[str, int] = field(default_factory=dict)
+    """Number of entities that fail a test, by the URN of the test."""
+    not_evaluated: str | None = None
+    """Reason why no entity, or no further entity, was evaluated."""
+    unevaluated_tests: Mapping[str, str] = field(default_factory=dict)
+    """Reason why a test could not be evaluated, by the URN of the test."""
+    where: "base.EvaluatedBy | None" = None
+    """`service` or `client`: the side that evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class DanglingDataset:
+    """A dataset that models used and that the catalog does not have."""
+
+    urn: str
+    """URN that the models name."""
+    models: int
+    """Number of models that used it."""
+    nearest: tuple[str, ...] = ()
+    """URNs of datasets in the catalog with similar names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineageSummary:
+    """Datasets that models used, and whether the catalog has them."""
+
+    datasets: int = 0
+    """Datasets that were looked up."""
+    in_catalog: int = 0
+    """Datasets that the catalog has."""
+    dangling: tuple[DanglingDataset, ...] = ()
+    """The first few datasets that the catalog does not have, the most used first."""
+    beyond: bool = False
+    """True if models used more datasets than one run looks up."""
+    not_checked: str | None = None
+    """Reason why some or all datasets were not looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSummary:
+    """Links of models to the features that they were trained on."""
+
+    linked: Mapping[str, int] = field(default_factory=dict)
+    """Models with links, by the rule that found the features."""
+    approximate: int = 0
+    """Models among these that may have used other features."""
+    unknown: int = 0
+    """References to features that neither a feature source nor the catalog has."""
+    ambiguous: int = 0
+    """References that several features match."""
+    not_looked_up: int = 0
+    """Models whose links were left unchanged, because their features could not be looked up."""
+
+    @property
+    def models(self) -> int:
+        """Models that have a feature."""
+        return sum(self.linked.values())
+
+
+@dataclass(frozen=True, slots=True)
+class PassSummary:
+    """How one place was read."""
+
+    source: str
+    """Key of the source that was read."""
+    full: bool
+    """True for a full pass, false for a pass over the changes since the last run."""
+    why: str
+    """Reason for a full pass, or for one over changes."""
+    instance: str = ""
+    """Platform instance of the source."""
+    current_at_ms: int | None = None
+    """Start of the last completed pass, in epoch milliseconds: the catalog is current up to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestVerdict:
+    """A test that the pattern of the quality gate matches."""
+
+    __test__ = False  # for pytest, this is no test class
+
+    urn: str
+    """URN of the test."""
+    name: str | None = None
+    """Name of the test, if it is known."""
+    passing: int = 0
+    """Entities that pass the test."""
+    failing: int = 0
+    """Entities that fail the test."""
+    newly_failing: int = 0
+    """Entities among these that did not fail it in the run before."""
+
+    @property
+    def label(self) -> str:
+        """The name, and the URN behind it; the URN alone where the name is not known."""
+        return f"{self.name} ({printable(self.urn)})" if self.name else printable(self.urn)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """An entity that fails a test."""
+
+    entity: str
+    """URN of the entity."""
+    test: str
+    """URN of the test."""
+    newly: bool
+    """True if the entity did not fail the test in the run before."""
+    name: str | None = None
+    """Display name of the entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of the quality gate on the entities of a recipe; only evaluated tests pass."""
+
+    pattern: str
+    """Pattern of `--fail-on-tests`."""
+    tests: tuple[TestVerdict, ...] = ()
+    """Tests that the pattern matches, each with its results."""
+    unevaluated: int = 0
+    """Results that are not known."""
+    not_evaluated: tuple[str, ...] = ()
+    """Reasons why results are not known."""
+    examples: tuple[FailedTest, ...] = ()
+    """The first few failures, new ones first."""
+
+    @property
+    def passing(self) -> int:
+        """Results that pass, one a test and entity."""
+        return sum(test.passing for test in self.tests)
+
+    @property
+    def failing(self) -> int:
+        """Results that fail, old and new."""
+        return sum(test.failing for test in self.tests)
+
+    @property
+    def newly_failing(self) -> int:
+        """Results that fail and did not in the run before."""
+        return sum(test.newly_failing for test in self.tests)
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing fails and every result is known."""
+        return not self.failing and not self.not_evaluated
 
 
 class Counter(TypedDict, total=False):

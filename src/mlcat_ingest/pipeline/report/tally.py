@@ -21,8 +21,8 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
-from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of, new_run_id
-from mlcat_ingest.pipeline.report.summaries import (
+from mlcat_ingest.pipeline.report.report import (
+    COUNTERS,
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
@@ -30,8 +30,11 @@ from mlcat_ingest.pipeline.report.summaries import (
     FeatureSummary,
     LineageSummary,
     PassSummary,
+    Report,
+    Verdict,
+    failure_of,
+    new_run_id,
 )
-from mlcat_ingest.pipeline.report.verdict import Verdict
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailabl
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.report.summaries import PassSummary
+from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import (
     file_of,

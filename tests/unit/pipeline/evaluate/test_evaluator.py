@@ -12,7 +12,7 @@ from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.pipeline.report.summaries import EvaluationSummary
+from mlcat_ingest.pipeline.report.report import EvaluationSummary
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion

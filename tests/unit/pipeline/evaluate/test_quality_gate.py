@@ -15,8 +15,7 @@ from mlcat_ingest.pipeline.evaluate.quality_gate import (
     QualityGateResult,
     junit_lines,
 )
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.report import FailedTest, Report, TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion

@@ -10,8 +10,7 @@ from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import dataset, entity_type_of
 from mlcat_ingest.pipeline.read import lineage
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.summaries import DanglingDataset, LineageSummary
+from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe

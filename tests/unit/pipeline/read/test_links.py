@@ -15,8 +15,7 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.render import as_data, as_text
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.summaries import FeatureSummary
+from mlcat_ingest.pipeline.report.report import FeatureSummary, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.recipe.rules import EnrichRule

@@ -23,9 +23,13 @@ from mlcat_ingest.pipeline.report.catalog import (
     publish,
     source_urn,
 )
-from mlcat_ingest.pipeline.report.report import Report, failure_of
-from mlcat_ingest.pipeline.report.summaries import FailedRecord
-from mlcat_ingest.pipeline.report.verdict import TestVerdict, Verdict
+from mlcat_ingest.pipeline.report.report import (
+    FailedRecord,
+    Report,
+    TestVerdict,
+    Verdict,
+    failure_of,
+)
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe

@@ -10,8 +10,8 @@ from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged, with_label
 from mlcat_ingest.pipeline.report.render import as_text
+from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
-from mlcat_ingest.pipeline.report.verdict import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe

@@ -5,14 +5,16 @@ from dataclasses import replace
 
 from mlcat_ingest.errors import LimitError, SourceUnavailableError
 from mlcat_ingest.pipeline.report.render import as_data, as_json, as_text
-from mlcat_ingest.pipeline.report.report import COUNTERS, Report, failure_of
-from mlcat_ingest.pipeline.report.summaries import (
+from mlcat_ingest.pipeline.report.report import (
+    COUNTERS,
     DanglingDataset,
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
     LineageSummary,
     PassSummary,
+    Report,
+    failure_of,
 )
 
 GOOD = Report(

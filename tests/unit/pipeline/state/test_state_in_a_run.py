@@ -20,8 +20,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.summaries import EntityCounts
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state import session as session_module

@@ -14,8 +14,7 @@ from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.summaries import EntityCounts
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.conflicts import read_stored
