@@ -13,8 +13,8 @@ from mlcat_ingest.pipeline.merge import entity as merging
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Bases, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import Removal
+from mlcat_ingest.pipeline.state.entities import UnacknowledgedWrites
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
-from mlcat_ingest.pipeline.state.unacknowledged import UnacknowledgedWrites
 from mlcat_ingest.pipeline.write import conflicts, delivery
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery

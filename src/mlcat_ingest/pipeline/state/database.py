@@ -34,7 +34,7 @@ ValueT = TypeVar("ValueT")
 
 DIALECTS: Final = ("sqlite", "postgresql")
 
-_OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
+OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
 
 # What SQLite says of a file that is there, but is no sound database.
 _CORRUPT: Final = ("file is not a database", "malformed", "file is encrypted", "corrupt")
@@ -124,7 +124,7 @@ def open_state(url: str) -> Engine:
         except OSError as error:
             raise StateUnavailableError(
                 f"the folder {path.parent} for the state cannot be created: {error.strerror}",
-                hint=_OTHER_DATABASE,
+                hint=OTHER_DATABASE,
             ) from error
     # Losing the last commits with the power costs a run time, and an fsync a batch costs each run.
     engine = open_engine(address.render_as_string(hide_password=False), durable=False)
@@ -199,7 +199,7 @@ def translate_errors(url: str | URL) -> Iterator[None]:
             ) from error
         raise StateUnavailableError(
             f"the state database {printable_url(url)} cannot be used: {message}",
-            hint=_OTHER_DATABASE,
+            hint=OTHER_DATABASE,
         ) from error
 
 
@@ -315,7 +315,7 @@ def _take_file(path: Path) -> Lock | None:
     except OSError as error:
         raise StateUnavailableError(
             f"the lock file {path} cannot be created: {error.strerror}",
-            hint="set `state: {url: …}` to another database",
+            hint=OTHER_DATABASE,
         ) from error
 
 

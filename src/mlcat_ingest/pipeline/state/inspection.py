@@ -15,6 +15,7 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.pipeline.state import partitions, tables
 from mlcat_ingest.pipeline.state.database import (
+    OTHER_DATABASE,
     Holder,
     file_of,
     held_state,
@@ -116,7 +117,6 @@ _DEAD_LETTERS: Final = "dead-letter file"
 _WITH_TIMEOUT: Final = frozenset({"postgresql+psycopg", "postgresql+psycopg2"})
 _CONNECT_S: Final = "10"
 
-_MAY_LOCK: Final = text("SELECT pg_try_advisory_xact_lock(hashtext('mlcat-ingest check'))")
 _MAY_WRITE: Final = text(
     "SELECT CASE WHEN to_regclass('state_part') IS NULL"
     " THEN has_schema_privilege(current_schema(), 'CREATE')"
@@ -133,8 +133,7 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
     try:
         path = file_of(lasting_address(url))
         if path is not None and not path.exists():
-            hint = "set `state: {url: …}` to another database"
-            yield _place(_STATE, path, hint, "created by the first run")
+            yield _place(_STATE, path, OTHER_DATABASE, "created by the first run")
             return
         engine = open_engine(_with_timeout(url))
         with translate_errors(url):
@@ -163,7 +162,6 @@ def _with_timeout(url: str) -> str:
 
 
 def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
-    hint = "set `state: {url: …}` to another database"
     with engine.connect() as connection:
         if path is None:
             allowed = bool(connection.scalar(_MAY_WRITE))
@@ -173,7 +171,7 @@ def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
         # One that a newer version made is refused here as it is by a run.
         pending(connection, tables.COMPONENT, tables.MIGRATIONS)
     if not allowed:
-        return Finding(_STATE, "failed", f"{printable_url(url)} is not writable", hint)
+        return Finding(_STATE, "failed", f"{printable_url(url)} is not writable", OTHER_DATABASE)
     return Finding(_STATE, "ok", printable_url(url))
 
 
@@ -185,11 +183,8 @@ def _lockable(engine: Engine, url: str, recipe: str) -> Finding:
         )
     path = lock_file(url, recipe)
     if path is not None:
-        return _place(_LOCK, path, "set `state: {url: …}` to another database", "free")
-    with engine.connect() as connection:
-        free = bool(connection.scalar(_MAY_LOCK))
-    # Another check holds it for a moment: that shows as well that there are locks.
-    return Finding(_LOCK, "ok", "free" if free else "another check is in progress")
+        return _place(_LOCK, path, OTHER_DATABASE, "free")
+    return Finding(_LOCK, "ok", "free")
 
 
 def _place(what: str, path: Path, hint: str, well: str) -> Finding:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Engine, and_, delete, select, update
 
 from mlcat_ingest.pipeline.state.database import translate_errors
-from mlcat_ingest.pipeline.state.tables import absent, part, record
+from mlcat_ingest.pipeline.state.tables import part, record
 from mlcat_ingest.sql.engine import write_rows, write_transaction
 
 IN_LIST: Final = 500
@@ -121,23 +121,6 @@ def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str,
         return dict(rows.all())
 
 
-def listed_urns(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
-    """Yield the entities of the records that a pass listed."""
-    return _urns(engine, part_id, record.c.seen_in_pass == pass_number)
-
-
-def unlisted_urns(engine: Engine, part_id: int, pass_number: int) -> Iterator[str]:
-    """Yield the entities of the records that a pass did not list."""
-    return _urns(engine, part_id, record.c.seen_in_pass != pass_number)
-
-
-def count(engine: Engine, part_id: int) -> int:
-    """Return the number of records of a partition."""
-    with engine.connect() as connection:
-        of_part = select(func.count()).select_from(record).where(record.c.part_id == part_id)
-        return int(connection.scalar(of_part) or 0)
-
-
 def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
     """Delete entities: of a record that is others too these stay, and it equals nothing any more.
 
@@ -161,29 +144,6 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
                 connection.execute(update(record).where(*row).values(values))
             else:
                 connection.execute(delete(record).where(*row))
-
-
-def absent_urns(engine: Engine, part_id: int) -> set[str]:
-    """Return the entities that the last complete pass over a partition lacked."""
-    with engine.connect() as connection:
-        return set(connection.scalars(select(absent.c.urn).where(absent.c.part_id == part_id)))
-
-
-def replace_absent(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
-    """Keep that a complete pass over a partition lacked `urns`, and listed all others."""
-    values = [{"part_id": part_id, "urn": urn} for urn in dict.fromkeys(urns)]
-    with write_transaction(engine) as connection:
-        connection.execute(delete(absent).where(absent.c.part_id == part_id))
-        if values:
-            connection.execute(insert(absent), values)
-
-
-def _urns(engine: Engine, part_id: int, condition: ColumnElement[bool]) -> Iterator[str]:
-    wanted = select(record.c.urns).where(record.c.part_id == part_id, record.c.urns != "")
-    with translate_errors(engine.url), engine.connect() as connection:
-        found = connection.execution_options(yield_per=IN_LIST).scalars(wanted.where(condition))
-        for urns in found:
-            yield from urns.split("\n")
 
 
 def urns_of(engine: Engine, recipe: str, sink: str) -> Iterator[list[str]]:

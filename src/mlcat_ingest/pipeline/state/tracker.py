@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sqlalchemy import Engine
 
@@ -12,17 +12,18 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.state import records
-from mlcat_ingest.pipeline.state.bases import AppliedBases
-from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
+from mlcat_ingest.pipeline.state.database import RunDatabase
+from mlcat_ingest.pipeline.state.entities import (
+    AppliedBases,
+    KnownEntities,
+    UnacknowledgedWrites,
+)
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
-from mlcat_ingest.pipeline.state.unacknowledged import UnacknowledgedWrites
 from mlcat_ingest.sources.base import Page, RecordVersion
 
 log = logging.getLogger(__name__)
-
-ValueT = TypeVar("ValueT")
 
 ROWS: Final = 500
 """Rows that are written in one transaction."""
@@ -85,72 +86,6 @@ class _Pending:
             reason=self.reason[:REASON_CHARS],
             seen_in_pass=self.part.number,
         )
-
-
-class KnownEntities:
-    """The entities that are remembered of each partition, for the removal of those that are gone.
-
-    A database that cannot be read is an error: removals depend on it.
-    """
-
-    def __init__(self, database: RunDatabase, flush: Callable[[], object]) -> None:
-        """Read from `database`, once `flush` has written what waits for its transaction."""
-        self._database = database
-        self._flush = flush
-        self._renamed: dict[PartitionPass, list[str]] = {}
-
-    def listed_urns(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
-        return self._read(
-            lambda engine: records.listed_urns(engine, part.part_id, part.number), iter(())
-        )
-
-    def unlisted_urns(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that an earlier pass over `part` listed, and this one did not."""
-        return self._read(
-            lambda engine: records.unlisted_urns(engine, part.part_id, part.number), iter(())
-        )
-
-    def add_renamed(self, part: PartitionPass, urns: Iterable[str]) -> None:
-        """Take note that records of `part` are other entities now than `urns`."""
-        self._renamed.setdefault(part, []).extend(urns)
-
-    def renamed_urns(self, part: PartitionPass) -> Sequence[str]:
-        """Return entities whose records are other entities since this pass over `part`."""
-        return self._renamed.get(part, ())
-
-    def record_count(self, part: PartitionPass) -> int:
-        """Return how many records of `part` are known."""
-        return self._read(lambda engine: records.count(engine, part.part_id), 0)
-
-    def absent_urns(self, part: PartitionPass) -> set[str]:
-        """Return the entities that the last complete pass over `part` lacked."""
-        return self._read(lambda engine: records.absent_urns(engine, part.part_id), set[str]())
-
-    def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
-        """Keep that this complete pass over `part` lacked `urns`, and no others."""
-        self._database.attempt(
-            lambda engine: records.replace_absent(engine, part.part_id, urns), None
-        )
-
-    def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
-        """Delete what is known of entities that are removed, so that they can come back."""
-        self._database.attempt(
-            lambda engine: records.delete_entities(engine, part.part_id, urns), None
-        )
-
-    def _read(self, read: Callable[[Engine], ValueT], default: ValueT) -> ValueT:
-        """Return what `read` returns, `default` where there is no database.
-
-        Raises:
-            StateUnavailableError: the database fails: removals depend on what it says.
-        """
-        self._flush()
-        engine = self._database.engine
-        if engine is None:
-            return default
-        with translate_errors(engine.url):
-            return read(engine)
 
 
 class Tracker:

@@ -1,0 +1,207 @@
+"""The entities that state knows: of each partition, their bases, and their unfinished writes."""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import ColumnElement, Engine, delete, exists, func, insert, select
+
+from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
+from mlcat_ingest.pipeline.state.partitions import PartitionPass
+from mlcat_ingest.pipeline.state.records import IN_LIST, delete_entities
+from mlcat_ingest.pipeline.state.tables import absent, base, record, unacknowledged
+from mlcat_ingest.sql.engine import write_rows, write_transaction
+
+_SAVE_BASE: Final = (
+    "INSERT INTO state_base (recipe, sink, urn, text) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (recipe, sink, urn) DO UPDATE SET text = excluded.text"
+)
+_BEGIN_WRITE: Final = (
+    "INSERT INTO state_unacknowledged (recipe, sink, urn) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_DELETE_WRITE: Final = "DELETE FROM state_unacknowledged WHERE recipe = ? AND sink = ? AND urn = ?"
+
+
+class KnownEntities:
+    """The entities that are remembered of each partition, for the removal of missing ones.
+
+    A database that cannot be read is an error: removals depend on it.
+    """
+
+    def __init__(self, database: RunDatabase, flush: Callable[[], object]) -> None:
+        """Read from `database`, once `flush` has written what waits for its transaction."""
+        self._database = database
+        self._flush = flush
+        self._renamed: dict[PartitionPass, list[str]] = {}
+
+    def listed_urns(self, part: PartitionPass) -> Iterator[str]:
+        """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
+        return self._urns(part, record.c.seen_in_pass == part.number)
+
+    def unlisted_urns(self, part: PartitionPass) -> Iterator[str]:
+        """Yield the entities that an earlier pass over `part` listed, and this one did not."""
+        return self._urns(part, record.c.seen_in_pass != part.number)
+
+    def _urns(self, part: PartitionPass, condition: ColumnElement[bool]) -> Iterator[str]:
+        engine = self._flushed()
+        if engine is None:
+            return
+        statement = select(record.c.urns).where(
+            record.c.part_id == part.part_id, record.c.urns != "", condition
+        )
+        with translate_errors(engine.url), engine.connect() as connection:
+            for urns in connection.execution_options(yield_per=IN_LIST).scalars(statement):
+                yield from urns.split("\n")
+
+    def add_renamed(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Take note that records of `part` are other entities now than `urns`."""
+        self._renamed.setdefault(part, []).extend(urns)
+
+    def renamed_urns(self, part: PartitionPass) -> Sequence[str]:
+        """Return entities whose records are other entities since this pass over `part`."""
+        return self._renamed.get(part, ())
+
+    def record_count(self, part: PartitionPass) -> int:
+        """Return how many records of `part` are known."""
+        engine = self._flushed()
+        if engine is None:
+            return 0
+        statement = select(func.count()).select_from(record)
+        with translate_errors(engine.url), engine.connect() as connection:
+            return connection.scalar(statement.where(record.c.part_id == part.part_id)) or 0
+
+    def absent_urns(self, part: PartitionPass) -> set[str]:
+        """Return the entities that the last complete pass over `part` lacked."""
+        engine = self._flushed()
+        if engine is None:
+            return set()
+        statement = select(absent.c.urn).where(absent.c.part_id == part.part_id)
+        with translate_errors(engine.url), engine.connect() as connection:
+            return set(connection.scalars(statement))
+
+    def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Keep that this complete pass over `part` lacked `urns`, and no others."""
+        values = [{"part_id": part.part_id, "urn": urn} for urn in dict.fromkeys(urns)]
+
+        def replace(engine: Engine) -> None:
+            with write_transaction(engine) as connection:
+                connection.execute(delete(absent).where(absent.c.part_id == part.part_id))
+                if values:
+                    connection.execute(insert(absent), values)
+
+        self._database.attempt(replace, None)
+
+    def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Delete what is known of entities that are removed, so that they can come back."""
+        self._database.attempt(lambda engine: delete_entities(engine, part.part_id, urns), None)
+
+    def _flushed(self) -> Engine | None:
+        """Return the database with all rows written; None where there is none."""
+        self._flush()
+        return self._database.engine
+
+
+class AppliedBases:
+    """The bases that one recipe wrote to one catalog, from any thread.
+
+    A base that cannot be kept or read is one that the state does not know.
+    """
+
+    def __init__(self, database: RunDatabase) -> None:
+        """Keep them in `database` once it is started."""
+        self._database = database
+        self.is_new = False
+        """True where an earlier run kept none: then those of unchanged entities are missing too."""
+
+    def start(self) -> None:
+        """Look if there are any; the database is started."""
+        self.is_new = self._database.attempt(self._has_none, False)
+
+    def _has_none(self, engine: Engine) -> bool:
+        own = self._database
+        found = select(base.c.urn).where(base.c.recipe == own.recipe, base.c.sink == own.sink)
+        with engine.connect() as connection:
+            return not connection.scalar(select(exists(found)))
+
+    def get(self, urn: str) -> str | None:
+        """Return the base of an entity as it was last written. Cost: one statement."""
+
+        def read(engine: Engine) -> str | None:
+            own = self._database
+            with engine.connect() as connection:
+                return connection.scalar(
+                    select(base.c.text).where(
+                        base.c.recipe == own.recipe, base.c.sink == own.sink, base.c.urn == urn
+                    )
+                )
+
+        return self._database.attempt(read, None)
+
+    def save(self, texts: Mapping[str, str]) -> None:
+        """Keep bases by URN, once the catalog has acknowledged them."""
+        if not texts:
+            return
+        own = self._database
+        # In one order, so that two writers never wait for each other.
+        rows = ((own.recipe, own.sink, urn, texts[urn]) for urn in sorted(texts))
+
+        def save(engine: Engine) -> None:
+            with write_transaction(engine) as connection:
+                write_rows(connection, _SAVE_BASE, rows)
+
+        own.attempt(save, None)
+
+
+class UnacknowledgedWrites:
+    """The entities whose writes are under way, of one recipe in one catalog; from any thread.
+
+    A service may fail after its database took a write and before its search index learns of it.
+    Then an entity is stored and never found, until it is written again, with the same values too.
+
+    Attributes:
+        earlier: entities whose writes an earlier run began, and no run saw the end of.
+    """
+
+    def __init__(self, database: RunDatabase) -> None:
+        """Keep them in `database` once it is started."""
+        self._database = database
+        self._lock = threading.Lock()
+        self._ended: set[str] = set()
+        self.earlier: set[str] = set()
+
+    def load(self) -> None:
+        """Find what earlier runs left.
+
+        Raises:
+            StateUnavailableError: the database fails.
+        """
+        own = self._database
+        if own.engine is None:
+            return
+        conditions = unacknowledged.c.recipe == own.recipe, unacknowledged.c.sink == own.sink
+        with translate_errors(own.engine.url), own.engine.connect() as connection:
+            self.earlier.update(connection.scalars(select(unacknowledged.c.urn).where(*conditions)))
+
+    def begin(self, urns: Collection[str]) -> None:
+        """Keep that `urns` are about to be written; a run that is killed leaves them.
+
+        Cost: one transaction, which also deletes those whose writes have ended since the last one.
+        """
+        with self._lock:
+            ended, self._ended = self._ended.difference(urns), set()
+            self._database.attempt(lambda engine: self._save(engine, urns, ended), None)
+
+    def end(self, urns: Collection[str]) -> None:
+        """Take note that the catalog took or refused `urns`; the next `begin` deletes them."""
+        with self._lock:
+            self._ended.update(urns)
+            self.earlier.difference_update(urns)
+
+    def _save(self, engine: Engine, begun: Collection[str], ended: Collection[str]) -> None:
+        own = self._database
+        with write_transaction(engine) as connection:
+            # In one order, so that two writers never wait for each other.
+            for statement, urns in ((_DELETE_WRITE, ended), (_BEGIN_WRITE, begun)):
+                if urns:
+                    rows = ((own.recipe, own.sink, urn) for urn in sorted(urns))
+                    write_rows(connection, statement, rows)
