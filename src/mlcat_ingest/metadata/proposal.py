@@ -108,3 +108,12 @@ class Entity:
     only_if_absent: bool = False
     notes: tuple[Note, ...] = ()
     adds_only: frozenset[str] = frozenset()
+
+    @property
+    def entity_type(self) -> str:
+        """The entity type that the URN names.
+
+        Raises:
+            InvalidUrnError: the URN names none.
+        """
+        return entity_type_of(self.urn)

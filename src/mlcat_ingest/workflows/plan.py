@@ -90,7 +90,7 @@ class PlanStore:
             (one.urn, each.aspect_name, *map(_encode, values_of(one, each)))
             for each in one.proposals
         ]
-        entity = (one.urn, entity_type_of(one.urn), bool(one.stored), label_of_merged(one))
+        entity = (one.urn, one.entity_type, bool(one.stored), label_of_merged(one))
         with self._lock:
             self._db.execute("INSERT OR IGNORE INTO entity VALUES (?, ?, ?, ?)", entity)
             self._db.executemany(_ADD, rows)

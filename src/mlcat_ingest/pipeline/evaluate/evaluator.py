@@ -189,7 +189,7 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
     Aspects that were not written are not known, but for a new entity. Nor is which version is the
     latest, and nothing of groups: a renaming copies others' entries to them afterwards.
     """
-    entity_type = entity_type_of(merged.urn)
+    entity_type = merged.entity_type
     if entity_type not in EVALUATED or entity_type == "mlModelGroup":
         return NOTHING
     aspects: dict[str, Aspect | None] = {}

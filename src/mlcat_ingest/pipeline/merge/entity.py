@@ -13,7 +13,6 @@ from mlcat_ingest.metadata.proposal import (
     Proposal,
 )
 from mlcat_ingest.metadata.reserved import RENAMED_TO
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
@@ -80,6 +79,11 @@ class MergedEntity:
         return self.entity.urn
 
     @property
+    def entity_type(self) -> str:
+        """The type of the entity."""
+        return self.entity.entity_type
+
+    @property
     def is_removed(self) -> bool:
         """True if the source says that the entity is gone."""
         return bool(self.entity.aspects.get(STATUS, NOTHING).get("removed"))
@@ -104,7 +108,7 @@ def merge_entity(
     Raises:
         RecipeError: the stored entity comes from another server of the same type.
     """
-    main_aspect = properties_aspect(entity_type_of(entity.urn))
+    main_aspect = properties_aspect(entity.entity_type)
     if entity.only_if_absent or main_aspect is None:
         proposals = () if stored else tuple(_plain(entity))
         outcome: Outcome = "created" if proposals else "unchanged"
@@ -121,7 +125,7 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
 
 def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
     """Return `stored` with a base that has all that `one` applied, whatever was written over it."""
-    main_aspect = properties_aspect(entity_type_of(one.urn)) or ""
+    main_aspect = properties_aspect(one.entity_type) or ""
     now = stored.get(main_aspect)
     if now is None or one.writer is None:
         return stored

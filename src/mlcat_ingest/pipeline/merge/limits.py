@@ -11,7 +11,6 @@ from typing import Final
 from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 
@@ -68,7 +67,7 @@ HEAVIEST: Final = 20_000
 
 def weight_of(entity: Entity) -> int:
     """Return how many entries the lists and maps of an entity's properties aspect have."""
-    properties = entity.aspects.get(properties_aspect(entity_type_of(entity.urn)) or "")
+    properties = entity.aspects.get(properties_aspect(entity.entity_type) or "")
     if properties is None:
         return 0
     return sum(len(value) for value in properties.values() if isinstance(value, list | dict))

@@ -65,7 +65,7 @@ def retract_entity(
     otherwise kept, which is reported. An entity without a base of the writer is left as it is, if
     none is `remembered` either.
     """
-    main_aspect = properties_aspect(entity_type_of(entity.urn))
+    main_aspect = properties_aspect(entity.entity_type)
     if stored is None or main_aspect is None or main_aspect not in stored:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
     properties = custom_properties(stored[main_aspect].value)
@@ -147,7 +147,7 @@ class _Retraction:
 
     def _has_content(self) -> bool:
         """Return whether anything remains that is not this package's or the service's own."""
-        skipped = {*OF_THE_SERVICE, key_aspect_name(entity_type_of(self._entity.urn))}
+        skipped = {*OF_THE_SERVICE, key_aspect_name(self._entity.entity_type)}
         return any(
             _is_content(name, value)
             for name, value in self._left.items()

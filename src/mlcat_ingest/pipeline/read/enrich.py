@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.aspects.governance import (
 )
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import parse
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
 from mlcat_ingest.pipeline.merge.rules import UNION, properties_aspect
 from mlcat_ingest.recipe.rules import EnrichRule, Match, OwnerRule
@@ -77,7 +77,7 @@ class Enricher:
         that the entity's type cannot have, unless it can have none that rules add.
         """
         for entity in entities:
-            entity_type = entity_type_of(entity.urn)
+            entity_type = entity.entity_type
             if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
                 yield entity
             else:
@@ -88,7 +88,7 @@ class Enricher:
 
         An enriched entity matches the same rules as before.
         """
-        entity_type = entity_type_of(entity.urn)
+        entity_type = entity.entity_type
         if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
             return
         _, rules = self._types.get(entity_type) or self._rules_of(entity_type)

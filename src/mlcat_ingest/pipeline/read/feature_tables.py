@@ -153,7 +153,7 @@ class PrimaryKeys:
 
     def _try_writing(self, key: str, entities: Iterable[Entity]) -> None:
         refusal = self._refusal(key)
-        tables = (one.urn for one in entities if entity_type_of(one.urn) == _TABLE)
+        tables = (one.urn for one in entities if one.entity_type == _TABLE)
         table = next(tables, None)
         if refusal is None or table is None or self._refusal(table) is not None:
             self._taken = True  # or whatever is written is refused, and each for its own reason
@@ -185,7 +185,7 @@ class PrimaryKeys:
 def _key_urns(entities: Iterable[Entity]) -> Iterator[str]:
     """Yield the URNs of keys that are among `entities`, and then of those that tables list."""
     for one in entities:
-        if entity_type_of(one.urn) == KEY:
+        if one.entity_type == KEY:
             yield one.urn
     for one in entities:
         yield from one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}).get(_LIST) or ()
@@ -203,10 +203,10 @@ def _without_keys(entities: Sequence[Entity]) -> Iterator[Entity]:
     """Yield all but keys; what they say is on the table that their URNs name."""
     by_table: dict[str, list[Entity]] = {}
     for one in entities:
-        if entity_type_of(one.urn) == KEY:
+        if one.entity_type == KEY:
             by_table.setdefault(raw_parts(one.urn)[0], []).append(one)
     for one in entities:
-        entity_type = entity_type_of(one.urn)
+        entity_type = one.entity_type
         if entity_type == _TABLE and ML_FEATURE_TABLE_PROPERTIES in one.aspects:
             yield _with_property(one, by_table.get(raw_parts(one.urn)[1], []))
         elif entity_type != KEY:

@@ -182,7 +182,7 @@ class Chunker:
                 self._context.tally.notes(entity)
             if entity.only_if_absent and self._is_repeated(entity.urn):
                 continue
-            entity_type = entity_type_of(entity.urn)
+            entity_type = entity.entity_type
             buffer = self._buffers.setdefault(entity_type, {})
             earlier = buffer.get(entity.urn)
             buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)

@@ -32,7 +32,7 @@ def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
 
 def label_of_merged(one: MergedEntity) -> str | None:
     """Return the label of an entity as it will be, or as it was where that is not written."""
-    home = properties_aspect(entity_type_of(one.urn))
+    home = properties_aspect(one.entity_type)
     if home is None:
         return None
     written = next((each.aspect for each in one.proposals if each.aspect_name == home), None)

@@ -16,7 +16,6 @@ from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
@@ -138,7 +137,7 @@ class Tally:
         """Count what the mapping of `entity` left out or changed."""
         if not entity.notes:
             return
-        aspect = properties_aspect(entity_type_of(entity.urn)) or ""
+        aspect = properties_aspect(entity.entity_type) or ""
         about = with_label(entity.urn, label_of(entity.urn, entity.aspects.get(aspect)))
         for note in entity.notes:
             self.note(note.kind, f"{about}: {note.detail}")
@@ -174,7 +173,7 @@ class Tally:
     def entities_written(self, delivered: Sequence[DeliveryOutcome]) -> None:
         """Count entities that the catalog is done with."""
         outcomes = Counter(
-            (entity_type_of(one.merged.urn), "rejected" if one.refusals else one.merged.outcome)
+            (one.merged.entity_type, "rejected" if one.refusals else one.merged.outcome)
             for one in delivered
         )
         refused = [
@@ -361,7 +360,7 @@ def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
 def _changed_groups(delivered: Iterable[DeliveryOutcome]) -> Iterator[str]:
     """Yield the groups that the catalog took, or took a member of."""
     for one in delivered:
-        merged, entity_type = one.merged, entity_type_of(one.merged.urn)
+        merged, entity_type = one.merged, one.merged.entity_type
         if one.refusals:
             continue
         if entity_type == "mlModelGroup":

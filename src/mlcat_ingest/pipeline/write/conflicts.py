@@ -22,7 +22,6 @@ from mlcat_ingest.metadata.proposal import (
     Proposal,
 )
 from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect, key_aspect_name
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
@@ -40,7 +39,7 @@ def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEn
     """
     by_type: dict[str, list[Entity]] = {}
     for one in entities:
-        by_type.setdefault(entity_type_of(one.urn), []).append(one)
+        by_type.setdefault(one.entity_type, []).append(one)
     stored: dict[str, StoredEntity] = {}
     for entity_type, some in by_type.items():
         urns = [one.urn for one in some]
@@ -240,7 +239,7 @@ class ConflictGuard:
         if not _hidden_as_unused(one) or status is None:
             return None
         visible = {name: aspect for name, aspect in now.items() if name != STATUS}
-        main_aspect = properties_aspect(entity_type_of(one.urn)) or ""
+        main_aspect = properties_aspect(one.entity_type) or ""
         if main_aspect not in visible:
             visible[main_aspect] = one.stored[main_aspect]  # deleted, and with it the base
         if self._merge(one.entity, with_applied_of(one, visible)).outcome == "removed":

@@ -16,7 +16,6 @@ from typing import Final, Protocol
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
@@ -184,7 +183,7 @@ class Delivery:
     def _take_apart(
         self, one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int, *, apart: bool
     ) -> DeliveryOutcome:
-        main_aspect = properties_aspect(entity_type_of(one.urn))
+        main_aspect = properties_aspect(one.entity_type)
         several = len(one.proposals) > 1 and not one.entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
         if denied or not apart or not several or main_aspect is None:
