@@ -20,8 +20,8 @@ from mlcat_ingest.cli.options import OutputSettings
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, QualityGateResult
     from mlcat_ingest.pipeline.report.report import Report
-    from mlcat_ingest.recipe.model import Recipe
-    from mlcat_ingest.workflows.changes import ChangeLog
+    from mlcat_ingest.pipeline.write.delivery import OnWritten
+    from mlcat_ingest.workflows.plan_render import ChangeLog
 
 
 STDOUT: Final = Path("-")
@@ -127,15 +127,6 @@ class MetricsFile(_RunFile):
         return as_prometheus(report, before.decode("utf-8", "replace"))
 
 
-changes_option = click.option(
-    "--changes",
-    "changes_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    metavar="FILE",
-    help="Write each change to FILE as JSON Lines: entity, field, value before and after, reason.",
-)
-
-
 class ChangesFile:
     """The file of --changes, if it is asked for."""
 
@@ -150,7 +141,7 @@ class ChangesFile:
         self._settings = settings
         self._log: ChangeLog | None = None
 
-    def open(self, recipe: "Recipe") -> "ChangeLog | None":
+    def open(self) -> "OnWritten | None":
         """Make the file empty, and return what writes it; None where it is not asked for.
 
         Raises:
@@ -158,14 +149,14 @@ class ChangesFile:
         """
         if self._path is None:
             return None
-        from mlcat_ingest.workflows.changes import ChangeLog
+        from mlcat_ingest.workflows.plan_render import ChangeLog
 
         try:
-            self._log = ChangeLog(self._path, recipe.enrich)
+            self._log = ChangeLog(self._path)
         except OSError as error:
             message = f"--changes: {self._path} cannot be written: {error.strerror}"
             raise click.UsageError(message) from error
-        return self._log
+        return self._log.write
 
     def finish(self) -> int:
         """Close the file, and say what went wrong with it; return an exit status."""
@@ -180,7 +171,13 @@ class ChangesFile:
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --report, --metrics-file and --changes."""
-    command = changes_option(command)
+    command = click.option(
+        "--changes",
+        "changes_file",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        metavar="FILE",
+        help="Write each change to FILE as JSON Lines: entity, field, value before and after.",
+    )(command)
     kind = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
     command = click.option(
         "--metrics-file",

@@ -1,16 +1,14 @@
 """`mlcat-ingest plan`: what a run would write, entity by entity, with nothing written."""
 
-import json
 import re
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import stop_on_sigterm
-from mlcat_ingest.cli.files import ChangesFile, changes_option, fail_on_tests_option
+from mlcat_ingest.cli.files import fail_on_tests_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
     ReadingOptions,
@@ -20,10 +18,9 @@ from mlcat_ingest.cli.options import (
 from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from mlcat_ingest.workflows.impact import Impact
-    from mlcat_ingest.workflows.plan import Plan, Totals
+    from mlcat_ingest.workflows.plan import Impact, Plan, Totals
     from mlcat_ingest.workflows.plan_diff import EntityDiff
 
 SHOWN: Final = 20
@@ -39,7 +36,7 @@ SHOWN: Final = 20
     "  mlcat-ingest plan recipe.yml --json | jq -r 'select(.action == \"remove\").urn'"
 )
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print all changes as JSON Lines.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 5 if there is anything to write.")
 @click.option(
     "--impact",
@@ -47,7 +44,6 @@ SHOWN: Final = 20
     help="List the models that use a feature which would be removed; exit with status 5 if there "
     "are any.",
 )
-@changes_option
 @fail_on_tests_option
 @output_options
 def command(
@@ -57,13 +53,12 @@ def command(
     as_json: bool,
     exit_code: bool,
     impact: bool,
-    changes_file: Path | None,
 ) -> int:
     """Show what a run of RECIPE would write, field by field, without writing anything.
 
     The plan reads the same records as the run would: the changes since the last run, or everything
     with --full. The catalog and the state of the recipe do not change, and a run may be in progress
-    at the same time. The output shows the first entities in full; --json prints all of them, and a
+    at the same time. The output shows the first entities in full; --json prints every change, and a
     summary at the end.
 
     With --fail-on-tests the metadata tests are evaluated on the entities as the run would leave
@@ -79,7 +74,6 @@ def command(
         as_json=as_json,
         exit_code=exit_code,
         impact=impact,
-        changes_file=changes_file,
     )
 
 
@@ -90,26 +84,21 @@ def show_plan(
     as_json: bool = False,
     exit_code: bool = False,
     impact: bool = False,
-    changes_file: Path | None = None,
 ) -> int:
     """Make the plan of a recipe, print it, and return the exit status."""
     from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
-    from mlcat_ingest.pipeline.report.report import worst
     from mlcat_ingest.workflows.ingest import Pipeline
     from mlcat_ingest.workflows.plan import Totals, exit_code_of_plan
 
     settings = OutputSettings.current()
-    file = ChangesFile(changes_file, settings)
     resolved, _ = reading.resolve(settings, "comparing with")
     pipeline = Pipeline(resolved)
-    changes = file.open(resolved.recipe)
     with stop_on_sigterm():
         with settings.progress() as progress:
             plan = pipeline.plan(
                 progress,
                 full=reading.full,
                 accept_renaming=reading.accept_renaming,
-                changes=changes,
                 gate=None if fail_on_tests is None else QualityGateOptions(fail_on_tests),
             )
         totals = Totals(plan.batch_size)
@@ -118,21 +107,17 @@ def show_plan(
             impacts = pipeline.impacts(plan) if impact and plan.report.failure is None else ()
             affected = printed(plan, totals, impacts)
     settings.print_failure(plan.report, "a run would fail here: ")
-    planned = exit_code_of_plan(
-        plan.report, totals, tell_pending=exit_code, affects_models=affected
-    )
-    return worst(planned, file.finish())
+    return exit_code_of_plan(plan.report, totals, tell_pending=exit_code, affects_models=affected)
 
 
 def print_json(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]" = ()) -> bool:
-    """Print a JSON object for each entity and impact, and the summary as the last.
+    """Print a JSON object for each change and impact, and the summary as the last.
 
     Return whether a model is affected.
     """
-    from mlcat_ingest.workflows.plan_render import entity_data, impact_data, summary_data
+    from mlcat_ingest.workflows.plan_render import impact_data, summary_data
 
-    for one in _count(plan.entities(), totals):
-        print_json_line(entity_data(one))
+    print_changes(_count(plan.entities(), totals))
     affected = False
     for each in impacts:
         affected |= each.models > 0
@@ -173,8 +158,17 @@ def _count(entities: "Iterable[EntityDiff]", totals: "Totals") -> "Iterator[Enti
         yield one
 
 
-def print_json_line(data: object) -> None:
-    """Print a JSON object on a line, secrets hidden."""
-    from mlcat_ingest.recipe.secrets import mask
+def print_changes(entities: "Iterable[EntityDiff]") -> None:
+    """Print a JSON object for each change in entities."""
+    from mlcat_ingest.workflows.plan_render import change_data
 
-    output.out(mask(json.dumps(data, ensure_ascii=False)))
+    for entity in entities:
+        for data in change_data(entity):
+            print_json_line(data)
+
+
+def print_json_line(data: "Mapping[str, Any]") -> None:
+    """Print a JSON object on a line, secrets hidden."""
+    from mlcat_ingest.workflows.plan_render import json_line
+
+    output.out(json_line(data))

@@ -24,7 +24,7 @@ from mlcat_ingest.hooks.spool import EventSpool
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report.report import HooksSummary, Report
-    from mlcat_ingest.workflows.changes import ChangeLog
+    from mlcat_ingest.pipeline.write.delivery import OnWritten
     from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
 # Rarer still gains nothing here and takes memory.
@@ -70,8 +70,8 @@ def command(
 
     share_one_heap()
     if dry_run:
-        _refuse_with_dry_run(report_file, metrics_file, fail_on_tests, junit_file)
-        return show_plan(reading, changes_file=changes_file)
+        _refuse_with_dry_run(report_file, metrics_file, changes_file, fail_on_tests, junit_file)
+        return show_plan(reading)
     settings = OutputSettings.current()
     files = OutputFiles(report_file, metrics_file, settings)
     gate = GateFile(fail_on_tests, junit_file, settings)
@@ -94,7 +94,7 @@ def _run(
 
     resolved, is_default = reading.resolve(settings, "writing to")
     pipeline = Pipeline(resolved)
-    changes = changes_file.open(resolved.recipe)
+    changes = changes_file.open()
     if reading.is_address:
         settings.print_note("# The recipe of this run; save it to change it.")
         settings.print_note(recipe_to_yaml(resolved.recipe).rstrip())
@@ -127,7 +127,7 @@ def _drain(
     resolved: "ResolvedRecipe",
     reading: ReadingOptions,
     folder: Path | None,
-    changes: "ChangeLog | None",
+    changes: "OnWritten | None",
     settings: OutputSettings,
 ) -> "HooksSummary | None":
     """Ingest the runs that hooks have left in the spool; return None for an empty one."""
@@ -150,7 +150,7 @@ def _drain(
 
 
 def _refuse_with_dry_run(*given: object) -> None:
-    options = ("--report", "--metrics-file", "--fail-on-tests", "--junit")
+    options = ("--report", "--metrics-file", "--changes", "--fail-on-tests", "--junit")
     wrong = [name for name, value in zip(options, given, strict=True) if value is not None]
     if wrong:
         raise click.UsageError(f"{wrong[0]} cannot be combined with --dry-run")

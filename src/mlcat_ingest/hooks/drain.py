@@ -20,10 +20,10 @@ from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import ClaimedEvent, Event, EventSpool
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
+from mlcat_ingest.pipeline.write.delivery import OnWritten
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
-from mlcat_ingest.workflows.changes import ChangeLog
 from mlcat_ingest.workflows.ingest import NamedRunsResult, Pipeline
 from mlcat_ingest.workflows.resolve import (
     ResolvedRecipe,
@@ -102,7 +102,7 @@ def event_filter(resolved: ResolvedRecipe, recipe: str) -> EventFilter:
 
 
 def drain_spool(
-    resolved: ResolvedRecipe, spool: EventSpool, recipe: str, changes: ChangeLog | None = None
+    resolved: ResolvedRecipe, spool: EventSpool, recipe: str, changes: OnWritten | None = None
 ) -> DrainResult:
     """Drain the events for `recipe`; a spool that is not there is an empty one.
 
@@ -125,7 +125,7 @@ def drain_into(
     recipe: str,
     *,
     rest_s: float = 0.0,
-    changes: ChangeLog | None = None,
+    changes: OnWritten | None = None,
 ) -> DrainResult:
     """Drain the events for `recipe`; what the catalog refused is kept in the spool's folder.
 

@@ -20,14 +20,12 @@ from mlcat_ingest.pipeline.run import (
     RunOptions,
 )
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
-from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
+from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery, OnWritten
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
-from mlcat_ingest.recipe.model import EvaluateSpec, Recipe, dead_letter_file
+from mlcat_ingest.recipe.model import Recipe, dead_letter_file
 from mlcat_ingest.sources.base import Capability, Runs, Source
-from mlcat_ingest.workflows.changes import ChangeLog
-from mlcat_ingest.workflows.impact import Impact, find_impacts
-from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
+from mlcat_ingest.workflows.plan import Impact, Plan, find_impacts, make_plan
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 from mlcat_ingest.workflows.retract import Retraction
 
@@ -76,7 +74,7 @@ class Pipeline:
         full: bool = False,
         accept_renaming: bool = False,
         gate: QualityGateOptions | None = None,
-        changes: ChangeLog | None = None,
+        changes: OnWritten | None = None,
     ) -> Report:
         """Run once and return the report, which has the error of a failed run.
 
@@ -95,7 +93,7 @@ class Pipeline:
             quality_gate=gate,
             listing=listing_of(self._resolved),
         )
-        run = PipelineRun(self._sources(), self.build_sink(), options, _delivery(changes))
+        run = PipelineRun(self.build_sources(), self.build_sink(), options, _delivery(changes))
         return run.execute(progress, keep)
 
     def run_named(
@@ -104,7 +102,7 @@ class Pipeline:
         *,
         dead_letters: Path | None = None,
         more: bool = False,
-        changes: ChangeLog | None = None,
+        changes: OnWritten | None = None,
     ) -> NamedRunsResult:
         """Bring these runs of MLflow into the catalog, as a run of the recipe would.
 
@@ -125,7 +123,7 @@ class Pipeline:
             scope=Runs(run_ids),
         )
         able = {Capability.RUNS, Capability.FEATURES}
-        sources = [one for one in self._sources() if able & one.capabilities]
+        sources = [one for one in self.build_sources() if able & one.capabilities]
         run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
         report = run.execute()
         unknown = [one for one in run_ids if one not in run.found_ids]
@@ -137,7 +135,6 @@ class Pipeline:
         *,
         full: bool = False,
         accept_renaming: bool = False,
-        changes: ChangeLog | None = None,
         gate: QualityGateOptions | None = None,
     ) -> Plan:
         """Find what `run` would write, and write nothing anywhere; the caller closes the plan.
@@ -149,17 +146,15 @@ class Pipeline:
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
-        options = RunOptions(
-            recipe.model_copy(update={"evaluate": _planned_evaluation(recipe, gate)}),
-            quality_gate=gate,
-            state=StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask),
-            doing="comparing with",
+        state = StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask)
+        return make_plan(
+            recipe,
+            self.build_sources(),
+            self.build_sink(),
+            state,
+            progress=progress,
+            gate=gate,
         )
-        sources, sink = self._sources(), self.build_sink()
-        store = PlanStore()
-        delivery = PlannedDelivery(store, None if changes is None else changes.write)
-        run = PipelineRun(sources, PlannedCatalog(sink, store), options, lambda *_: delivery)
-        return Plan(run.execute(progress), store, sink.facts.batch_size, run.next_removals)
 
     def impacts(self, plan: Plan) -> Iterator[Impact]:
         """Return which models use each feature table and feature that `plan` removes.
@@ -190,14 +185,15 @@ class Pipeline:
         is_own = named == recipe.name
         return Retraction(
             named,
-            self._sources() if is_own else [],
+            self.build_sources() if is_own else [],
             self.build_sink(),
             recipe.state.url,
             recipe.dead_letter_file if is_own else dead_letter_file(recipe.base_dir, named),
             secrets.mask,
         )
 
-    def _sources(self) -> list[Source[Any]]:
+    def build_sources(self) -> list[Source[Any]]:
+        """Return the recipe's sources, in the order in which they are read; none is contacted."""
         sources = [source.build() for source in self._resolved.sources]
         # Links from runs are checked against the features that this run wrote.
         sources.sort(key=lambda source: Capability.FEATURES not in source.capabilities)
@@ -216,15 +212,8 @@ def _impacts(sink: Catalog, plan: Plan) -> Iterator[Impact]:
         sink.close(complete=False)
 
 
-def _delivery(changes: ChangeLog | None) -> MakeDelivery:
-    return Delivery if changes is None else partial(Delivery, on_written=changes.write)
-
-
-def _planned_evaluation(recipe: Recipe, gate: QualityGateOptions | None) -> EvaluateSpec:
-    """Return how a plan evaluates: only for a gate, and never where it would be stored."""
-    if gate is None:
-        return EvaluateSpec(enabled=False)
-    return recipe.evaluate.model_copy(update={"where": "client", "should_push": False})
+def _delivery(changes: OnWritten | None) -> MakeDelivery:
+    return Delivery if changes is None else partial(Delivery, on_written=changes)
 
 
 def listing_of(resolved: ResolvedRecipe) -> RecipeListing | None:

@@ -1,14 +1,16 @@
 """A plan, or dry run: what a run would write, found by the run's own stages and kept in a file.
 
-Nothing is written to the catalog; the temporary file is gone with the process.
+Nothing is written to the catalog; the temporary file is gone with the process. The impact of a plan
+is the models that use the features which it removes.
 """
 
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.client.base import (
     AspectWrite,
@@ -17,20 +19,26 @@ from mlcat_ingest.client.base import (
     Searches,
     StoredAspect,
     StoredEntity,
+    chunks,
 )
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import AspectRejectedError, CodecError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
+from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
-from mlcat_ingest.pipeline.report.labels import label_of_merged
+from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged
 from mlcat_ingest.pipeline.report.report import (
     EXIT_OK,
     EXIT_PARTIAL,
@@ -38,7 +46,10 @@ from mlcat_ingest.pipeline.report.report import (
     EXIT_TESTS,
     Report,
 )
-from mlcat_ingest.pipeline.write.delivery import OnWritten
+from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
+from mlcat_ingest.sources.base import Source
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_entity, values_of
 
 _SCHEMA: Final = """
@@ -272,17 +283,13 @@ def exit_code_of_plan(
 class PlannedDelivery:
     """Stores merged entities in place of writing them."""
 
-    def __init__(self, store: PlanStore, on_written: OnWritten | None = None) -> None:
-        """Keep them in `store`, and give them to `on_written` as if they were written."""
+    def __init__(self, store: PlanStore) -> None:
+        """Keep them in `store`."""
         self._store = store
-        self._on_written = on_written
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
         """Store `batch`, and return it as arrived but for what cannot be sent."""
-        outcomes = [self._plan(one) for one in batch]
-        if self._on_written is not None:
-            self._on_written([one.merged for one in outcomes if not one.refusals])
-        return outcomes
+        return [self._plan(one) for one in batch]
 
     def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
         """Store what the service would compute."""
@@ -301,16 +308,20 @@ class PlannedDelivery:
         return DeliveryOutcome(one)
 
 
+OnRead = Callable[[Mapping[str, StoredEntity]], None]
+
+
 class PlannedCatalog(Catalog):
     """A catalog that is only read, and reads as if what is planned were written.
 
     It evaluates no metadata tests itself, since nothing is written: the client may.
     """
 
-    def __init__(self, catalog: Catalog, store: PlanStore) -> None:
-        """Read from `catalog`; what is planned is in `store`."""
+    def __init__(self, catalog: Catalog, store: PlanStore, on_read: OnRead | None = None) -> None:
+        """Read from `catalog`; what is planned is in `store`. `on_read` gets what is stored."""
         self._catalog = catalog
         self._store = store
+        self._on_read = on_read
 
     @property
     def facts(self) -> CatalogFacts:
@@ -341,7 +352,10 @@ class PlannedCatalog(Catalog):
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
         """Return what is stored, and over it what would be."""
-        return self._store.over(self._catalog.read_many(urns, aspects), urns, aspects)
+        stored = self._catalog.read_many(urns, aspects)
+        if self._on_read is not None:
+            self._on_read(stored)
+        return self._store.over(stored, urns, aspects)
 
     def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
         """Return aspects as they are, or were."""
@@ -361,3 +375,136 @@ class PlannedCatalog(Catalog):
         """Release connections; nothing is finished, since nothing was begun."""
         del complete
         self._catalog.close(complete=False)
+
+
+def make_plan(
+    recipe: Recipe,
+    sources: Sequence[Source[Any]],
+    sink: Catalog,
+    state: StateSession,
+    *,
+    progress: OnProgress | None = None,
+    gate: QualityGateOptions | None = None,
+    on_read: OnRead | None = None,
+) -> Plan:
+    """Run the stages of a run and write nothing to `sink`; the caller closes the plan.
+
+    The client evaluates the metadata tests of `gate` on the planned entities. `on_read` gets what
+    the catalog holds of each batch of entities.
+    """
+    evaluate = EvaluateSpec(enabled=False)
+    if gate is not None:
+        evaluate = recipe.evaluate.model_copy(update={"where": "client", "should_push": False})
+    options = RunOptions(
+        recipe.model_copy(update={"evaluate": evaluate}),
+        quality_gate=gate,
+        state=state,
+        doing="comparing with",
+    )
+    store = PlanStore()
+    delivery = PlannedDelivery(store)
+    planned = PlannedCatalog(sink, store, on_read)
+    run = PipelineRun(sources, planned, options, lambda *_: delivery)
+    return Plan(run.execute(progress), store, sink.facts.batch_size, run.next_removals)
+
+
+MODELS_NAMED: Final = 5
+"""Models that an impact names, those in Production first."""
+
+PRODUCTION: Final = frozenset({"production", "prod", "champion"})
+"""Stages and aliases of models in Production, in lower case."""
+
+_STAGE_KEYS: Final = ("stage", "environment", "env")
+"""Custom properties that say where a model is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """The models that use a feature, or any feature of a table, that goes.
+
+    A model is in Production as the catalog says it: by a tag, by an alias of its version, or by a
+    custom property. `names` are those of the first few.
+    """
+
+    removal: PlannedRemoval
+    models: int
+    production: int
+    names: tuple[str, ...]
+
+
+class _Model(NamedTuple):
+    """A model that is not removed."""
+
+    name: str
+    production: bool
+
+
+def find_impacts(catalog: Catalog, removals: Iterable[PlannedRemoval]) -> Iterator[Impact]:
+    """Yield the impact of each of `removals`, in their order.
+
+    Raises:
+        ProtocolMismatchError: the catalog cannot list the models that use a feature.
+
+    Cost: see `Searches.consumers`; one read for each batch of tables, and of models that use them;
+    memory for the name of each of these models.
+    """
+    models: dict[str, _Model | None] = {}
+    waiting = list(removals)
+    for start in range(0, len(waiting), MAX_REQUEST_ITEMS):
+        batch = waiting[start : start + MAX_REQUEST_ITEMS]
+        features = _features_of(catalog, [removal.urn for removal in batch])
+        users: dict[str, set[str]] = {}
+        asked = list(dict.fromkeys(chain.from_iterable(features.values())))
+        for feature, page in catalog.search.consumers(asked):
+            _read_models(catalog, models, page)
+            users.setdefault(feature, set()).update(urn for urn in page if models.get(urn))
+        for removal in batch:
+            urns = {urn for feature in features[removal.urn] for urn in users.get(feature, ())}
+            using = [model for urn in urns if (model := models[urn]) is not None]
+            using.sort(key=lambda model: (not model.production, model.name))
+            names = tuple(model.name for model in using[:MODELS_NAMED])
+            yield Impact(removal, len(using), sum(model.production for model in using), names)
+
+
+def _features_of(catalog: Catalog, urns: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the features that each of `urns` stands for: itself, or those of a table."""
+    tables = [urn for urn in urns if entity_type_of(urn) == "mlFeatureTable"]
+    name = properties_aspect("mlFeatureTable") or ""
+    stored = catalog.read_many(tables, [name]) if tables else {}
+    features: dict[str, Sequence[str]] = {urn: [urn] for urn in urns}
+    for urn in tables:
+        properties = stored_properties(urn, stored.get(urn, {})) or NOTHING
+        features[urn] = properties.get("mlFeatures") or ()
+    return features
+
+
+def _read_models(catalog: Catalog, models: dict[str, _Model | None], urns: Iterable[str]) -> None:
+    """Add those of `urns` that are models and not read yet to `models`; None: it is removed."""
+    new = [urn for urn in urns if entity_type_of(urn) == "mlModel" and urn not in models]
+    names = (properties_aspect("mlModel") or "", STATUS, GLOBAL_TAGS, VERSION_PROPERTIES)
+    for batch in chunks(new, MAX_REQUEST_ITEMS):
+        stored = catalog.read_many(batch, names)
+        models.update((urn, _model(urn, stored.get(urn, {}))) for urn in batch)
+
+
+def _model(urn: str, stored: StoredEntity) -> _Model | None:
+    if is_removed(stored):
+        return None
+    stages = (stage.lower() for stage in _stages(urn, stored))
+    name = label_of(urn, stored_properties(urn, stored)) or urn
+    return _Model(name, not PRODUCTION.isdisjoint(stages))
+
+
+def _stages(urn: str, stored: StoredEntity) -> Iterator[str]:
+    """Yield each stage, alias and tag that may say where a model is."""
+    tags = stored[GLOBAL_TAGS].value if GLOBAL_TAGS in stored else NOTHING
+    for association in tags.get("tags") or ():
+        # As this package writes the stage of a version, and its aliases where that is asked for.
+        name = str(association.get("tag")).rpartition(":")[2]
+        yield name.removeprefix("mlflow_").removeprefix("alias_")
+    version = stored[VERSION_PROPERTIES].value if VERSION_PROPERTIES in stored else NOTHING
+    for alias in version.get("aliases") or ():
+        yield str(alias.get("versionTag"))
+    custom = custom_properties(stored_properties(urn, stored) or NOTHING)
+    for key in _STAGE_KEYS:
+        yield str(custom.get(key))

@@ -1,19 +1,24 @@
-"""Forms of a plan: lines for people, bounded; JSON objects for programs, whole."""
+"""Forms of a plan: lines for people, bounded; a JSON object for each change, whole."""
 
 import json
+import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.core.text import plural, printable
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.labels import with_label
 from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.workflows.impact import Impact
-from mlcat_ingest.workflows.plan import ACTIONS, Totals
+from mlcat_ingest.recipe import secrets
+from mlcat_ingest.workflows.plan import ACTIONS, Impact, Totals
 from mlcat_ingest.workflows.plan_diff import (
     ABSENT,
     Action,
@@ -22,6 +27,7 @@ from mlcat_ingest.workflows.plan_diff import (
     EntityDiff,
     FieldDiff,
     Sign,
+    diff_merged,
 )
 
 CHANGES_SHOWN: Final = 10
@@ -186,40 +192,75 @@ def _counts(kind: str, report: Report, totals: Totals) -> Sequence[str]:
     return [*parts, f"{unchanged:,} unchanged"]
 
 
-def entity_data(one: EntityDiff) -> dict[str, Any]:
-    """Return what would happen to an entity as JSON data, whole."""
-    return {
-        "kind": "entity",
-        "urn": one.urn,
-        "name": one.label,
-        "entity_type": one.entity_type,
-        "action": one.action,
-        "proposals": one.proposals,
-        "aspects": {aspect.aspect: _aspect_data(aspect) for aspect in one.aspects},
-    }
+def change_data(one: EntityDiff) -> Iterator[dict[str, Any]]:
+    """Yield each change in an entity as JSON data: an entry of a collection, or a whole value.
+
+    A value that is not there has no `before` or no `after`. Nothing is yielded where only keys
+    `mlcat.*` change.
+    """
+    about = {"kind": "change", "urn": one.urn, "name": one.label, "action": one.action}
+    if one.action in {"remove", "revive"}:
+        removed = one.action == "remove"
+        place = {"aspect": STATUS, "field": "removed", "before": not removed, "after": removed}
+        yield {**about, **place}
+    for aspect in one.aspects:
+        for data in _aspect_changes(aspect):
+            yield {**about, "aspect": aspect.aspect, **data}
 
 
-def _aspect_data(aspect: AspectDiff) -> dict[str, Any]:
-    action = "create" if aspect.created else "delete" if aspect.deleted else "update"
-    return {"action": action, "fields": {one.field: _field_data(one) for one in aspect.fields}}
+def _aspect_changes(aspect: AspectDiff) -> Iterator[dict[str, Any]]:
+    if not aspect.fields:
+        yield {"field": None, "before" if aspect.deleted else "after": {}}
+    for field in aspect.fields:
+        for change in field.changes:
+            entry = {"entry": change.label} if field.collection else {}
+            pair = {"before": change.old, "after": change.new}
+            values = {side: value for side, value in pair.items() if value is not ABSENT}
+            yield {"field": field.field, **entry, **values}
+        if field.reordered and not field.changes:
+            yield {"field": field.field, "reordered": True}
 
 
-def _field_data(field: FieldDiff) -> dict[str, Any]:
-    if not field.collection:
-        return _values(field.changes[0])
-    data: dict[str, Any] = {}
-    for change in field.changes:
-        values = _values(change)
-        value = values if change.sign == "changed" else next(iter(values.values()))
-        data.setdefault(change.sign, {})[change.label] = value
-    if field.reordered:
-        data["reordered"] = True
-    return data
+def json_line(data: Mapping[str, Any]) -> str:
+    """Return JSON data on one line, secrets hidden."""
+    return secrets.mask(json.dumps(data, ensure_ascii=False))
 
 
-def _values(change: Change) -> dict[str, Any]:
-    pair = {"old": change.old, "new": change.new}
-    return {name: value for name, value in pair.items() if value is not ABSENT}
+class ChangeLog:
+    """The file of the changes of one run, each as a plan prints it. Safe for several threads.
+
+    Cost: the difference of each entity that is written; memory for one batch of them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Make an empty file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.problem: str | None = None
+        self._path = path
+        self._lock = threading.Lock()
+        self._file = path.open("w", encoding="utf-8")
+
+    def write(self, written: Sequence[MergedEntity]) -> None:
+        """Add the changes of entities; where the file takes no more, `problem` says why."""
+        diffs = (diff for merged in written if (diff := diff_merged(merged)) is not None)
+        text = "".join(f"{json_line(data)}\n" for diff in diffs for data in change_data(diff))
+        with self._lock:
+            if self.problem is not None:
+                return
+            try:
+                self._file.write(text)
+                self._file.flush()
+            except OSError as error:
+                self.problem = f"the changes cannot be written to {self._path}: {error.strerror}"
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        # It tries once more to write what is left in its buffer; `problem` says that already.
+        with suppress(OSError):
+            self._file.close()
 
 
 def impact_lines(one: Impact) -> Iterator[Line]:

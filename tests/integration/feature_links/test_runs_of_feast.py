@@ -153,10 +153,9 @@ def test_a_plan_has_the_links_to_features_that_are_planned_themselves(
     assert call(["plan", str(recipe), "--json", "-q"]) == 0
     reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     rate, run_id = feature_urn(STATS, "acc_rate"), world.runs["guessed_service"]
-    (model,) = (one for one in reported if one.get("urn", "").endswith(f",{run_id},PROD)"))
-    fields = model["aspects"]["mlModelProperties"]["fields"]
-    assert list(fields["mlFeatures"].values()) == [{rate: rate}]
-    assert "mlcat.features.resolvedBy" in json.dumps(fields["customProperties"])
+    of_model = [one for one in reported if one.get("urn", "").endswith(f",{run_id},PROD)")]
+    assert [one["after"] for one in of_model if one["field"] == "mlFeatures"] == [rate]
+    assert "mlcat.features.resolvedBy" in [one.get("entry") for one in of_model]
     assert world.client.get_aspect(rate, "mlFeatureProperties") is None
 
 

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.integration
 
 RENAMED = group_urn("churn 2")
 
+Change = dict[str, Any]
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> SmallStore:
@@ -35,20 +37,24 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 def plan(
     capfd: pytest.CaptureFixture[str], *words: str
-) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any]]:
+) -> tuple[int, list[Change], dict[str, Any]]:
     capfd.readouterr()
     code = call(["plan", *words, "--json"])
-    *entities, summary = map(json.loads, capfd.readouterr().out.splitlines())
-    return code, {one["urn"]: one for one in entities}, summary
+    *changes, summary = map(json.loads, capfd.readouterr().out.splitlines())
+    return code, changes, summary
+
+
+def actions(changes: list[Change]) -> dict[str, str]:
+    return {one["urn"]: one["action"] for one in changes}
 
 
 def test_plans_around_a_run(store: SmallStore, capfd: pytest.CaptureFixture[str]) -> None:
     recipe = store.recipe()
     before = fingerprint(store.folder)
-    code, entities, summary = plan(capfd, recipe, "--exit-code")
+    code, changes, summary = plan(capfd, recipe, "--exit-code")
     assert code == 5
-    assert {one["action"] for one in entities.values()} == {"create"}
-    assert {GROUP, A, B} <= entities.keys()
+    assert set(actions(changes).values()) == {"create"}
+    assert {GROUP, A, B} <= actions(changes).keys()
     assert fingerprint(store.folder) == before
     assert summary["catalog_requests"] == 0
 
@@ -68,17 +74,17 @@ def test_plans_around_a_run(store: SmallStore, capfd: pytest.CaptureFixture[str]
     store.change("UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = 'b'")
     store.add_run("c", lr="1")
     before = fingerprint(store.folder)
-    code, entities, summary = plan(capfd, recipe, "--full")
+    code, changes, summary = plan(capfd, recipe, "--full")
     assert code == 0
-    assert {urn: one["action"] for urn, one in entities.items()} == {
-        A: "update",
-        B: "remove",
-        C: "create",
+    assert actions(changes) == {A: "update", B: "remove", C: "create"}
+    params = {
+        one["entry"]: (one.get("before"), one.get("after"))
+        for one in changes
+        if (one["urn"], one["field"]) == (A, "hyperParams")
     }
-    lr = {"old": {"name": "lr", "value": "0.1"}, "new": {"name": "lr", "value": "9"}}
-    assert entities[A]["aspects"]["mlModelProperties"]["fields"]["hyperParams"] == {
-        "changed": {"lr": lr},
-        "removed": {"depth": {"name": "depth", "value": "3"}},
+    assert params == {
+        "lr": ({"name": "lr", "value": "0.1"}, {"name": "lr", "value": "9"}),
+        "depth": ({"name": "depth", "value": "3"}, None),
     }
     assert fingerprint(store.folder) == before
     assert call([recipe, "-q", "--full"]) == 0
@@ -86,8 +92,8 @@ def test_plans_around_a_run(store: SmallStore, capfd: pytest.CaptureFixture[str]
     assert {one["name"]: one.get("value") for one in params} == {"lr": "9", "theirs": None}
 
     store.change("UPDATE runs SET lifecycle_stage = 'active' WHERE run_uuid = 'b'")
-    _, entities, _ = plan(capfd, recipe, "--full")
-    assert {urn: one["action"] for urn, one in entities.items()} == {B: "revive"}
+    _, changes, _ = plan(capfd, recipe, "--full")
+    assert actions(changes) == {B: "revive"}
 
 
 def test_what_is_gone_and_what_has_another_name_is_in_the_plan(
@@ -103,16 +109,16 @@ def test_what_is_gone_and_what_has_another_name_is_in_the_plan(
         store.change("UPDATE experiments SET name = 'churn 2'")
         state = summary_of(f"sqlite:///{tmp_path}/.mlcat/state.db", "prod")
         before = store.stored(A, B, GROUP, RENAMED)
-        code, entities, _ = plan(capfd, recipe, "--full")
+        code, changes, _ = plan(capfd, recipe, "--full")
         assert code == 0
-        assert {urn: one["action"] for urn, one in entities.items()} == {
+        assert actions(changes) == {
             A: "update",
             B: "remove",
             GROUP: "remove",
             RENAMED: "create",
         }
-        copied = entities[RENAMED]["aspects"]["globalTags"]["fields"]["tags"]
-        assert list(copied["added"]) == ["urn:li:tag:theirs"]
+        copied = [one for one in changes if one["aspect"] == "globalTags"]
+        assert [(one["urn"], one["entry"]) for one in copied] == [(RENAMED, "urn:li:tag:theirs")]
         assert store.stored(A, B, GROUP, RENAMED) == before
         assert summary_of(f"sqlite:///{tmp_path}/.mlcat/state.db", "prod") == state
         assert call([recipe, "-q", "--full"]) == 0
@@ -128,8 +134,8 @@ def test_a_plan_for_a_file_makes_no_file(tmp_path: Path, capfd: pytest.CaptureFi
         "sink: {type: file, config: {path: out/x.json}}\n"
     )
     before = fingerprint(tmp_path)
-    code, entities, summary = plan(capfd, str(recipe))
+    code, changes, summary = plan(capfd, str(recipe))
     assert code == 0
-    assert {GROUP, A, B} <= entities.keys()
+    assert {GROUP, A, B} <= actions(changes).keys()
     assert fingerprint(tmp_path) == before
     assert summary["catalog"].startswith("the file ")

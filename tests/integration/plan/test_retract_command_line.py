@@ -104,11 +104,10 @@ def test_another_recipe_and_a_person_lose_nothing(
     if forgotten:
         for path in (store.folder / ".mlcat").glob("state.db*"):
             path.unlink()
-    code, (*entities, _, report) = retract(capfd, prod)
+    code, (*changes, plan, report) = retract(capfd, prod)
     assert code == 0
-    assert {one["urn"]: one["action"] for one in entities} == dict.fromkeys(
-        (GROUP, A, B, C), "update"
-    )
+    assert {one["urn"]: one["action"] for one in changes} == dict.fromkeys((A, B, C), "update")
+    assert plan["entities"]["mlModelGroup"]["bookkeeping"] == 1
     assert report["kept_aspects"] == 0
     assert content(store.stored(A, B, GROUP)) == theirs
     assert content(store.stored(C)) == {C: {HOME: {"description": "a person's"}}}

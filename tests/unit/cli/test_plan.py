@@ -82,8 +82,8 @@ def test_json_is_an_object_a_line_and_a_summary_at_the_end(invoke: Invoke, sides
     sides.source = FakeSource([[model(f"r{n:03}") for n in range(30)]])
     result = invoke("plan", "recipe.yml", "--json")
     *entities, last = [json.loads(line) for line in result.out.splitlines()]
-    assert [one["kind"] for one in entities] == ["entity"] * 30
-    assert entities[0]["aspects"]["mlModelProperties"]["fields"]["name"] == {"new": "r000"}
+    assert [one["kind"] for one in entities] == ["change"] * 30
+    assert (entities[0]["field"], entities[0]["after"]) == ("name", "r000")
     assert last["kind"] == "summary"
     assert last["entities"]["mlModel"]["create"] == 30
 

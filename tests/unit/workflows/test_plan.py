@@ -16,7 +16,7 @@ from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.plan import Plan, Totals, exit_code_of_plan
-from mlcat_ingest.workflows.plan_render import entity_data, summary_data
+from mlcat_ingest.workflows.plan_render import change_data, summary_data
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 
@@ -73,12 +73,12 @@ def sides(tmp_path: Path) -> Sides:
 
 def report_of(plan: Plan) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     totals = Totals(plan.batch_size)
-    entities = []
+    changes: list[dict[str, Any]] = []
     with plan:
-        for one in plan.entities():
-            totals.add(one)
-            entities.append(entity_data(one))
-    return entities, summary_data(plan.report, totals)
+        for entity in plan.entities():
+            totals.add(entity)
+            changes += change_data(entity)
+    return changes, summary_data(plan.report, totals)
 
 
 def group(**properties: object) -> Entity:
@@ -98,7 +98,7 @@ def actions(entities: list[dict[str, Any]]) -> dict[str, str]:
 def test_an_empty_catalog_gets_everything_and_nothing_is_written(sides: Sides) -> None:
     pages = [[group()], [model(f"r{n}") for n in range(450)]]
     entities, summary_ = report_of(sides.pipeline(*pages).plan())
-    assert [one["urn"] for one in entities[:2]] == [GROUP, model_urn("r0")]
+    assert list(actions(entities))[:2] == [GROUP, model_urn("r0")]
     assert set(actions(entities).values()) == {"create"}
     assert summary_["entities"]["mlModel"]["create"] == 450
     assert (summary_["proposals"], summary_["write_requests"]) == (451, 3)
@@ -126,11 +126,15 @@ def test_a_plan_says_what_the_run_after_it_does(sides: Sides) -> None:
         model_urn("b"): "revive",
         model_urn("c"): "remove",
     }
-    assert entities[0]["aspects"] == {
-        "mlModelProperties": {
-            "action": "update",
-            "fields": {"trainingJobs": {"added": {"j": "j"}}},
-        }
+    assert entities[0] == {
+        "kind": "change",
+        "urn": model_urn("a"),
+        "name": "a (g)",
+        "action": "update",
+        "aspect": "mlModelProperties",
+        "field": "trainingJobs",
+        "entry": "j",
+        "after": "j",
     }
     assert len(sides.sink.writes) == writes
     assert sides.fingerprint() == before
@@ -151,12 +155,11 @@ def test_an_entity_that_is_reported_twice_is_one_change(sides: Sides) -> None:
     sides.limits = "limits: {max_new_entities: 301},"
     entities, summary_ = report_of(sides.pipeline([first], between, [again]).plan())
     assert summary_["failure"] is None
-    (only,) = (one for one in entities if one["urn"] == GROUP)
-    fields = only["aspects"]["mlModelGroupProperties"]["fields"]
-    assert fields == {
-        "name": {"new": "g"},
-        "customProperties": {"added": {"a": "1"}},
-        "description": {"new": "d"},
+    of_group = (one for one in entities if one["urn"] == GROUP)
+    assert {(one["field"], one.get("entry")): one["after"] for one in of_group} == {
+        ("name", None): "g",
+        ("customProperties", "a"): "1",
+        ("description", None): "d",
     }
     sides.pipeline([first], between, [again]).run()
     stored = sides.sink.stored[GROUP]["mlModelGroupProperties"]

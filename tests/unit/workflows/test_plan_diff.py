@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION
 from mlcat_ingest.workflows.plan_diff import diff_entity, diff_merged
-from mlcat_ingest.workflows.plan_render import entity_data, entity_lines
+from mlcat_ingest.workflows.plan_render import change_data, entity_lines
 from support.fakes import model_urn
 
 URN = model_urn("r1")
@@ -21,9 +21,9 @@ THERE = {"removed": False}
 Pairs = dict[str, tuple[Aspect | None, Aspect | None]]
 
 
-def data(aspects: Pairs, *, existed: bool = True) -> Any:
-    found = diff_entity(URN, existed=existed, aspects=aspects)
-    return None if found is None else entity_data(found)
+def data(aspects: Pairs, *, existed: bool = True) -> list[dict[str, Any]]:
+    diff = diff_entity(URN, existed=existed, aspects=aspects)
+    return [] if diff is None else list(change_data(diff))
 
 
 def lines(aspects: Pairs, *, existed: bool = True) -> list[str]:
@@ -32,8 +32,18 @@ def lines(aspects: Pairs, *, existed: bool = True) -> list[str]:
     return [line.text for line in entity_lines(found)]
 
 
-def fields(aspect: str, old: Aspect | None, new: Aspect | None) -> Any:
-    return data({aspect: (old, new)})["aspects"][aspect]["fields"]
+def fields(aspect: str, old: Aspect | None, new: Aspect | None) -> dict[tuple[str, ...], Any]:
+    """Return by field, and entry, the value before and after, or that the order changes."""
+    records = data({aspect: (old, new)})
+    assert {(one["urn"], one["aspect"], one["action"]) for one in records} <= {
+        (URN, aspect, "update")
+    }
+    return {
+        (one["field"], one["entry"]) if "entry" in one else (one["field"],): (
+            "reordered" if one.get("reordered") else (one.get("before"), one.get("after"))
+        )
+        for one in records
+    }
 
 
 def test_entries_are_reported_by_their_keys() -> None:
@@ -52,23 +62,18 @@ def test_entries_are_reported_by_their_keys() -> None:
         "trainingJobs": ["j"],
     }
     assert fields(HOME, old, new) == {
-        "name": {"old": "a", "new": "b"},
-        "description": {"old": "gone"},
-        "groups": {"removed": {"g1": "g1"}, "added": {"g3": "g3"}},
-        "customProperties": {
-            "changed": {"k": {"old": "1", "new": "7"}},
-            "removed": {"l": "2"},
-            "added": {"m": "3"},
-        },
-        "hyperParams": {
-            "changed": {
-                "lr": {
-                    "old": {"name": "lr", "value": "0.1"},
-                    "new": {"name": "lr", "value": "0.2"},
-                }
-            }
-        },
-        "trainingJobs": {"added": {"j": "j"}},
+        ("name",): ("a", "b"),
+        ("description",): ("gone", None),
+        ("groups", "g1"): ("g1", None),
+        ("groups", "g3"): (None, "g3"),
+        ("customProperties", "k"): ("1", "7"),
+        ("customProperties", "l"): ("2", None),
+        ("customProperties", "m"): (None, "3"),
+        ("hyperParams", "lr"): (
+            {"name": "lr", "value": "0.1"},
+            {"name": "lr", "value": "0.2"},
+        ),
+        ("trainingJobs", "j"): (None, "j"),
     }
     assert lines({HOME: (old, new)}) == [
         f"~ update {URN}",
@@ -106,7 +111,7 @@ def test_what_the_service_computes_is_not_shown() -> None:
 def test_bookkeeping_is_not_shown() -> None:
     old = {"customProperties": {"a": "1", "mlcat.applied.r": "1 {}"}}
     new = {"customProperties": {"a": "1", "mlcat.applied.r": "1 {x}", "mlcat.source": "s"}}
-    assert data({HOME: (old, new)})["aspects"] == {}
+    assert data({HOME: (old, new)}) == []
     assert lines({HOME: (old, new)})[1:] == ["    only internal properties, mlcat.*"]
 
 
@@ -125,43 +130,47 @@ def test_what_happens_to_an_entity(
     status: tuple[Aspect | None, Aspect | None],
     action: str,
 ) -> None:
-    assert data({"status": status}, existed=existed)["action"] == action
+    if action != "create":
+        (record,) = data({"status": status}, existed=existed)
+        removed = action == "remove"
+        assert (record["action"], record["before"], record["after"]) == (
+            *(action, not removed),
+            removed,
+        )
     assert lines({"status": status}, existed=existed)[0].split()[1] == action
 
 
 def test_nothing_happens_to_an_entity_that_ends_as_it_was() -> None:
-    assert data({HOME: ({"name": "a"}, {"name": "a"}), "status": (GONE, GONE)}) is None
+    assert data({HOME: ({"name": "a"}, {"name": "a"}), "status": (GONE, GONE)}) == []
 
 
 def test_whole_aspects_come_and_go() -> None:
     versions = {"versionSet": "urn:li:versionSet:(a,b)", "sortId": "1"}
     found = data({"versionProperties": (versions, None), "globalTags": (None, {"tags": []})})
-    assert found["aspects"] == {
-        "versionProperties": {
-            "action": "delete",
-            "fields": {name: {"old": value} for name, value in versions.items()},
-        },
-        "globalTags": {"action": "create", "fields": {}},
-    }
-    assert found["proposals"] == 2
+    about = {"kind": "change", "urn": URN, "name": None, "action": "update"}
+    gone = {**about, "aspect": "versionProperties"}
+    assert found == [
+        *({**gone, "field": name, "before": value} for name, value in versions.items()),
+        {**about, "aspect": "globalTags", "field": None, "after": {}},
+    ]
     assert "    versionProperties (goes)" in lines({"versionProperties": (versions, None)})
 
 
 def test_another_order_is_a_change_of_a_list_and_none_of_a_map() -> None:
     assert fields(HOME, {"groups": ["a", "b"]}, {"groups": ["b", "a"]}) == {
-        "groups": {"reordered": True}
+        ("groups",): "reordered"
     }
     entries = {"a": "1", "b": "2"}
     turned = dict(reversed(entries.items()))
-    assert data({HOME: ({"customProperties": entries}, {"customProperties": turned})}) is None
+    assert data({HOME: ({"customProperties": entries}, {"customProperties": turned})}) == []
     assert fields("browsePathsV2", {"path": [{"id": "a"}]}, {"path": [{"id": "b"}]}) == {
-        "path": {"old": [{"id": "a"}], "new": [{"id": "b"}]}
+        ("path",): ([{"id": "a"}], [{"id": "b"}])
     }
 
 
 def test_entries_of_one_key_are_distinguished() -> None:
     assert fields(HOME, {"groups": ["a", "a"]}, {"groups": ["a"]}) == {
-        "groups": {"removed": {"a #2": "a"}}
+        ("groups", "a #2"): ("a", None)
     }
 
 
@@ -186,7 +195,7 @@ def test_an_entity_is_shown_with_what_people_call_it() -> None:
     found = diff_entity(URN, existed=True, aspects=pairs, label="forest 3 (churn)")
     assert found is not None
     assert next(entity_lines(found)).text == f"~ update {URN} forest 3 (churn)"
-    assert entity_data(found)["name"] == "forest 3 (churn)"
+    assert [one["name"] for one in change_data(found)] == ["forest 3 (churn)"]
 
 
 def test_times_are_dates_for_people_and_numbers_for_programs() -> None:
@@ -200,8 +209,8 @@ def test_times_are_dates_for_people_and_numbers_for_programs() -> None:
     assert '"time": "2026-11-22T20:38:18.000+00:00"' in shown
     assert "version: 1795379898486" in shown
     values = fields(HOME, old, new)
-    assert values["createdAt"] == {"old": 1_795_379_898_486, "new": 1_795_379_899_000}
-    assert values["lastModified"]["new"] == stamp
+    assert values["createdAt",] == (1_795_379_898_486, 1_795_379_899_000)
+    assert values["lastModified",][1] == stamp
 
 
 def test_a_text_of_several_lines_is_shown_as_it_stands() -> None:

@@ -42,9 +42,6 @@ _KEYS: Final[Mapping[str, str]] = {
 }
 """Recipe key of a rule, by the aspect that it adds to."""
 
-RULE_ASPECTS: Final = frozenset(_KEYS)
-"""Aspects that a rule can add to."""
-
 
 class _TypeRule(NamedTuple):
     """One rule as it is for one type of entity; `notes` name what that type cannot have."""
@@ -83,20 +80,6 @@ class Enricher:
             else:
                 yield from self._enrich(entity, entity_type)
 
-    def additions(self, entity: Entity) -> Iterator[tuple[str, str, Aspect]]:
-        """Yield what the rules add to `entity`: the rule's place in the recipe, aspect and value.
-
-        An enriched entity matches the same rules as before.
-        """
-        entity_type = entity.entity_type
-        if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
-            return
-        _, rules = self._types.get(entity_type) or self._rules_of(entity_type)
-        for i, rule in enumerate(rules):
-            if rule.additions and rule.holds((entity_type, entity)):
-                for name, added in rule.additions.items():
-                    yield f"enrich[{i}].{_KEYS[name]}", name, added
-
     def _enrich(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
         empty, rules = self._types.get(entity_type) or self._rules_of(entity_type)
         aspects = {**empty, **entity.aspects}
@@ -117,7 +100,7 @@ class Enricher:
 
     def _rules_of(self, entity_type: str) -> _TypeRules:
         """Return what the rules come to for a type, and remember it."""
-        ruled = any(allows(entity_type, name) for name in RULE_ASPECTS)
+        ruled = any(allows(entity_type, name) for name in _KEYS)
         rules = [
             _TypeRule(
                 holds,
